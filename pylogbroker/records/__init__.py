@@ -1,0 +1,52 @@
+"""Message formats: records to bytes and back, in every format that Kafka's clients use.
+
+>>> from pylogbroker.records import Codec, Record, build, entries
+>>> batch = build([Record(0, 1500, b"key", b"value"), Record(1, 1501, None, b"")], codec=Codec.ZSTD)
+>>> [entry] = entries(batch)
+>>> entry.check()
+>>> entry.count, entry.codec.name, entry.max_timestamp
+(2, 'ZSTD', 1501)
+>>> [record.value for record in entry.records()]
+[b'value', b'']
+
+`entry` and `building` are the two directions, `batch` (v2) and `message_set` (v0, v1) the layouts they speak,
+`conversion` leads from one to another, and `validation` is what a leader does to records before appending them.  Bytes
+come in and values go out: nothing here reads or writes anything.
+
+Damaged bytes raise CorruptRecords, records that cannot be what they are meant for InvalidRecords, and nothing else.
+"""
+
+from pylogbroker.records.batch import HEADER_V2
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.building import build
+from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.conversion import down_convert, up_convert
+from pylogbroker.records.entry import ENTRY_PREFIX, Entry, entries
+from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
+from pylogbroker.records.rules import NO_BOUND, AppendRules
+from pylogbroker.records.validation import EntryMeta, Prepared, prepare
+from pylogbroker.records.varint import decode_varint, encode_varint
+
+__all__ = [
+    "ENTRY_PREFIX",
+    "HEADER_V2",
+    "NO_BOUND",
+    "NO_TIMESTAMP",
+    "AppendRules",
+    "Buffer",
+    "Codec",
+    "Entry",
+    "EntryMeta",
+    "Header",
+    "Prepared",
+    "Record",
+    "TimestampType",
+    "build",
+    "crc32c",
+    "decode_varint",
+    "down_convert",
+    "encode_varint",
+    "entries",
+    "prepare",
+    "up_convert",
+]

@@ -1,0 +1,43 @@
+"""Records to bytes, in any of the message formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pylogbroker.errors import ErrorCode, InvalidRecords
+from pylogbroker.records.batch import CONTROL, TIMESTAMP_TYPE, TRANSACTIONAL, build_batch
+from pylogbroker.records.message_set import build_message_set
+from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+
+
+def build(
+    records: Iterable[Record],
+    *,
+    magic: int = 2,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    base_offset: int | None = 0,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    append_time: int = NO_TIMESTAMP,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = -1,
+) -> bytes:
+    """`records` as one batch (v2), as messages or, compressed, as one message around them (v0, v1).
+
+    The records are numbered from `base_offset` on; with None they keep their own offsets, which must increase.
+    `append_time` is the timestamp of all of them with timestamp type LOG_APPEND_TIME.
+    InvalidRecords for what the format cannot hold.
+    """
+    attributes = TIMESTAMP_TYPE if timestamp_type and magic else 0
+    if magic == 2:
+        attributes |= (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
+        producer = (producer_id, producer_epoch, base_sequence)
+        return build_batch(records, base_offset, codec, level, attributes, append_time, producer, leader_epoch)
+    if transactional or control or producer_id >= 0:
+        detail = f"message format v{magic} has neither producers nor transactions"
+        raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    return build_message_set(records, magic, base_offset, codec, level, attributes, append_time)

@@ -1,0 +1,108 @@
+"""Compressing and decompressing the records of an entry, by codec.
+
+What comes out of a decompressor is bounded by `limit`, and the memory taken by what really comes out: sizes that the
+data claims about itself are not believed.  The decoders for zstd and lz4 write into a lazily mapped area, so that
+pages exist only once written; gzip is read in steps; for snappy see `snappy_framing`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import mmap
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
+from pylogbroker.records import lz4_header, snappy_framing
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.damage import as_corrupt
+from pylogbroker.records.model import Codec
+
+MAX_DECOMPRESSED = 128 * 1024 * 1024
+_CODECS = tuple(Codec)
+_GZIP = 16 + zlib.MAX_WBITS
+_STEP = 1024 * 1024
+_MAX_LZ4_RATIO = 255
+_MAX_ZSTD_RATIO = 1 << 17
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 2) -> bytes:
+    """`data` as an entry of format `magic` carries it under `codec`; `level` None is the codec's own default."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    if codec is Codec.GZIP:
+        return _gzip(data, level)
+    if codec is Codec.SNAPPY:
+        return snappy_framing.compress(data)
+    if codec is Codec.LZ4:
+        frame = _lz4(data, level)
+        return lz4_header.spoil(frame) if magic == 0 else frame
+    refuse_zstd_before_v2(codec, magic)
+    return bytes(cramjam.zstd.compress(data, level=level))
+
+
+def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """What `compress` got; CorruptRecords if `data` is damaged or holds more than `limit` bytes."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    if not data:
+        raise CorruptRecords("no compressed data")
+    if codec is Codec.GZIP:
+        return _gunzip(data, limit)
+    if codec is Codec.SNAPPY:
+        return snappy_framing.decompress(data, limit)
+    if codec is Codec.LZ4:
+        frame = lz4_header.mend(data) if magic == 0 else data
+        return _into_mapping(cramjam.lz4.decompress_into, frame, min(limit, len(frame) * _MAX_LZ4_RATIO))
+    refuse_zstd_before_v2(codec, magic)
+    return _into_mapping(cramjam.zstd.decompress_into, data, min(limit, len(data) * _MAX_ZSTD_RATIO))
+
+
+def codec_of(attributes: int) -> Codec:
+    """The codec in an entry's attributes."""
+    number = attributes & 0x07
+    if number >= len(_CODECS):
+        raise InvalidRecords(f"unknown compression type {number}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return _CODECS[number]
+
+
+def refuse_zstd_before_v2(codec: Codec, magic: int) -> None:
+    """Formats v0 and v1 have no zstd."""
+    if codec is Codec.ZSTD and magic < 2:
+        raise InvalidRecords(f"zstd is not part of message format v{magic}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _gunzip(data: Buffer, limit: int) -> bytes:
+    parts: list[bytes] = []
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
+            while part := members.read(_STEP):
+                parts.append(part)
+                limit -= len(part)
+                if limit < 0:
+                    raise CorruptRecords("gzip data that holds more than is allowed")
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorruptRecords(f"damaged gzip data: {error}") from None
+    return b"".join(parts)
+
+
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    """An LZ4 frame of independent blocks, the only kind that the Java client reads."""
+    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())
+
+
+def _into_mapping(decompress_into: Callable[[Buffer, Any], int], data: Buffer, capacity: int) -> bytes:
+    area = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with as_corrupt(f"compressed data that is damaged or exceeds {capacity} bytes"):
+        return area[: decompress_into(data, area)]

@@ -1,0 +1,188 @@
+"""Messages and compressed message sets, formats v0 and v1.
+
+    0            8         12       16        17             18 (v1)        18 or 26
+    +------------+---------+--------+---------+--------------+--------------+----------+-----+----------+-------+
+    | offset 64  | size 32 | crc 32 | magic 8 | attributes 8 | timestamp 64 | size 32  | key | size 32  | value |
+    +------------+---------+--------+---------+--------------+--------------+----------+-----+----------+-------+
+
+`size` counts what follows it; the CRC-32 covers everything from the magic on; a key or value of size -1 is null.
+Attributes: bits 0-2 codec, 3 timestamp type (v1).
+
+A compressed set is one message, the wrapper, whose value is the compressed run of the messages inside.  The wrapper's
+offset is that of the last of them.  Inside, v0 keeps absolute offsets and v1 relative ones: the last message inside has
+the wrapper's offset, and the others are as far below it as their relative offsets are.  With LOG_APPEND_TIME the
+wrapper's timestamp is that of every message inside.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
+from pylogbroker.records.batch import TIMESTAMP_TYPE, next_offset_delta
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.checksum import crc32
+from pylogbroker.records.compression import codec_of, compress, decompress, refuse_zstd_before_v2
+from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+
+LENGTH_START = 12
+CRC_START = 16
+MESSAGE_HEADER = struct.Struct(">qiIbb")
+INT64 = struct.Struct(">q")
+SMALLEST = (14, 22)
+"""The least that `size` can be, by magic."""
+
+KNOWN_ATTRIBUTES = (0x07, 0x07 | TIMESTAMP_TYPE)
+"""The attributes that have a meaning, by magic."""
+
+_CRC = struct.Struct(">I")
+_FIELD_SIZE = struct.Struct(">i")
+
+
+@attrs.frozen
+class Message:
+    """One message as it stands, whole and with a good CRC."""
+
+    offset: int
+    magic: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def read_message(data: Buffer, start: int, end: int) -> Message:
+    """The message that fills `data[start:end]`, its CRC checked."""
+    offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
+    if crc32(data[start + CRC_START : end]) != crc:
+        raise CorruptRecords(f"the message at offset {offset} fails its CRC")
+    position = start + MESSAGE_HEADER.size
+    timestamp = NO_TIMESTAMP
+    if magic:
+        (timestamp,) = INT64.unpack_from(data, position)
+        position += INT64.size
+    key, position = _read_field(data, position, end)
+    value, position = _read_field(data, position, end)
+    if position != end:
+        raise CorruptRecords(f"the message at offset {offset} is longer than its fields")
+    return Message(offset, magic, attributes & KNOWN_ATTRIBUTES[magic], timestamp, key, value)
+
+
+def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+    start = position + _FIELD_SIZE.size
+    if start > end:
+        raise CorruptRecords("a message ends within a field's size")
+    (size,) = _FIELD_SIZE.unpack_from(data, position)
+    if size < 0:
+        return None, start
+    if size > end - start:
+        raise CorruptRecords(f"a field of {size} bytes in a message with {end - start} left")
+    return bytes(data[start : start + size]), start + size
+
+
+def read_records(data: Buffer, limit: int) -> Iterator[Record]:
+    """The records of one message, or those inside of it."""
+    message = read_message(data, 0, len(data))
+    kind = TimestampType.LOG_APPEND_TIME if message.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
+    codec = codec_of(message.attributes)
+    if codec is Codec.NONE:
+        yield Record(message.offset, message.timestamp, message.key, message.value, (), kind)
+        return
+    refuse_zstd_before_v2(codec, message.magic)
+    if message.value is None:
+        raise CorruptRecords("a compressed message set without a value")
+    inside = decompress(codec, message.value, message.magic, limit)
+    bounds = list(_bounds(inside, message.magic))
+    if not bounds:
+        raise CorruptRecords("an empty compressed message set")
+    shift = _offset_shift(message, inside, bounds[-1][0])
+    for start, end in bounds:
+        each = read_message(inside, start, end)
+        if each.attributes & 0x07:
+            raise InvalidRecords("a compressed message inside of a compressed message set")
+        timestamp = message.timestamp if kind else each.timestamp
+        yield Record(each.offset + shift, timestamp, each.key, each.value, (), kind)
+
+
+def _offset_shift(wrapper: Message, inside: bytes, last: int) -> int:
+    """What to add to the offsets inside.  Producers leave the wrapper's at 0, and then there is nothing to add."""
+    if wrapper.magic == 0:
+        return 0
+    (relative,) = INT64.unpack_from(inside, last)
+    return max(0, wrapper.offset - int(relative))
+
+
+def _bounds(data: bytes, magic: int) -> Iterator[tuple[int, int]]:
+    """Where each of the messages in the decompressed `data` begins and ends."""
+    start, end = 0, len(data)
+    smallest = SMALLEST[magic]
+    while start < end:
+        if end - start < LENGTH_START + smallest:
+            raise CorruptRecords("a compressed message set that ends within a message")
+        (size,) = _FIELD_SIZE.unpack_from(data, start + 8)
+        stop = start + LENGTH_START + size
+        if data[start + CRC_START] != magic:
+            raise InvalidRecords(f"a message of magic {data[start + CRC_START]} inside of one of magic {magic}")
+        if size < smallest or stop > end:
+            raise CorruptRecords(f"a message of {size} bytes inside of a compressed set with {end - start} left")
+        yield start, stop
+        start = stop
+
+
+def encode_message(
+    magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0
+) -> bytes:
+    """One message."""
+    try:
+        stamp = INT64.pack(timestamp) if magic else b""
+        body = b"%c%c%b%b%b" % (magic, attributes, stamp, _encode_field(key), _encode_field(value))
+        return b"%b%b%b%b" % (
+            INT64.pack(offset),
+            _FIELD_SIZE.pack(len(body) + _CRC.size),
+            _CRC.pack(crc32(body)),
+            body,
+        )
+    except struct.error as error:
+        raise InvalidRecords(f"a record that its format cannot hold: {error}") from None
+
+
+def _encode_field(field: bytes | None) -> bytes:
+    return b"\xff\xff\xff\xff" if field is None else _FIELD_SIZE.pack(len(field)) + field
+
+
+def build_message_set(
+    records: Iterable[Record],
+    magic: int,
+    base_offset: int | None,
+    codec: Codec,
+    level: int | None,
+    attributes: int,
+    append_time: int,
+) -> bytes:
+    """Messages one after the other, or a wrapper around them; see `pylogbroker.records.build`."""
+    refuse_zstd_before_v2(codec, magic)
+    messages = bytearray()
+    first, delta, newest = base_offset, -1, NO_TIMESTAMP
+    relative = magic == 1 and codec is not Codec.NONE
+    for index, record in enumerate(records):
+        _refuse_headers(record, magic)
+        first = record.offset if first is None else first
+        delta = next_offset_delta(record.offset - first, delta) if base_offset is None else index
+        timestamp = append_time if attributes & TIMESTAMP_TYPE else record.timestamp
+        newest = max(newest, timestamp)
+        offset = delta if relative else first + delta
+        messages += encode_message(magic, offset, timestamp, record.key, record.value, attributes)
+    if codec is Codec.NONE:
+        return bytes(messages)
+    if first is None or not messages:
+        raise InvalidRecords("a compressed message set needs at least one record")
+    value = compress(codec, messages, level, magic)
+    return encode_message(magic, first + delta, newest, None, value, attributes | codec)
+
+
+def _refuse_headers(record: Record, magic: int) -> None:
+    if record.headers:
+        raise InvalidRecords(f"message format v{magic} has no headers", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)

@@ -1,0 +1,340 @@
+"""What the leader of a partition does to records before it appends them.
+
+It checks that they are whole and fit the topic, gives them their offsets and the leader epoch, and converts format,
+codec or timestamps where the topic's settings differ from what the producer chose.  The results and the errors are
+those of Kafka's brokers.
+
+    one v2 batch, nothing to change         header checked; 16 new bytes before the frame's own, which are not copied
+    one v2 batch, other timestamps          61 new bytes (header and CRC) before the frame's own
+    other format or codec, or v0 or v1      records decoded and built again
+
+Records are decoded only where a header cannot answer: keys on compacted topics, a lower bound for timestamps, and to
+say which records are at fault.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records.batch import CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.building import build
+from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.entry import Entry, entries
+from pylogbroker.records.model import NO_OFFSET, NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.rules import AppendRules
+
+_PREFIX = struct.Struct(">qii")
+_unpack_header = HEADER_V2.unpack_from
+_pack_prefix = _PREFIX.pack
+_HEADER_SIZE = HEADER_V2.size
+_MAX_FAULTS = 1000
+
+
+@attrs.define
+class EntryMeta:
+    """What the log and the producer states want to know of an appended entry."""
+
+    base_offset: int
+    last_offset: int
+    count: int
+    size: int
+    max_timestamp: int
+    attributes: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, -1 without one; numbers go round at 2^31."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records belong to a transaction."""
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers, not data."""
+        return self.attributes & CONTROL != 0
+
+
+@attrs.define
+class Prepared:
+    """Records ready to be appended: `chunks` are their bytes, to be written one after the other.
+
+    `offset_of_max_timestamp` is the last offset of the entry with the newest record, as Kafka's time index has it.
+    `log_append_time` is -1 unless the topic's timestamps are the broker's.
+    """
+
+    chunks: list[Buffer]
+    size: int
+    entries: list[EntryMeta]
+    base_offset: int
+    last_offset: int
+    count: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    log_append_time: int = -1
+
+
+def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> Prepared:
+    """`buffer`, records as they came in, made ready for a log whose next offset is `base_offset`.
+
+    Raises CorruptRecords, InvalidRecords (with `record_errors` where single records are at fault) or a KafkaError with
+    the code that Kafka gives.
+    """
+    if type(buffer) is not memoryview:
+        buffer = memoryview(buffer)
+    size = len(buffer)
+    if size >= _HEADER_SIZE:
+        (
+            first_offset, length, _, magic, crc, attributes, last_delta, _,
+            max_timestamp, producer_id, producer_epoch, base_sequence, count,
+        ) = _unpack_header(buffer)  # fmt: skip
+        if (
+            magic == 2
+            and length == size - 12
+            and first_offset == 0
+            and attributes in rules.fast_attributes
+            and last_delta == count - 1
+            and count > 0
+            and size <= rules.max_bytes
+            and max_timestamp - now_ms <= rules.timestamp_after_max_ms
+            and (base_sequence >= 0 or producer_id < 0)
+            and crc32c(buffer[21:]) == crc
+        ):
+            last_offset = base_offset + last_delta
+            return Prepared(
+                [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]],
+                size,
+                [
+                    EntryMeta(
+                        base_offset, last_offset, count, size, max_timestamp,
+                        attributes, producer_id, producer_epoch, base_sequence,
+                    )
+                ],
+                base_offset,
+                last_offset,
+                count,
+                max_timestamp,
+                last_offset,
+            )  # fmt: skip
+    return _prepare_slowly(buffer, rules, base_offset, now_ms, leader_epoch)
+
+
+def _prepare_slowly(
+    buffer: memoryview, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int
+) -> Prepared:
+    found = list(entries(buffer, partial=True))
+    for entry in found:
+        _check_entry(entry, rules)
+    codec = _check_together(found)
+    for entry in found:
+        _check_batch(entry, found[0], rules)
+    first = found[0]
+    target = codec if rules.codec is None else rules.codec
+    recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
+    if first.magic == rules.magic == 2 and not recompress:
+        return _in_place(first, rules, base_offset, now_ms, leader_epoch)
+    records = chain.from_iterable(_checked_records(entry, rules, now_ms) for entry in found)
+    built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
+    return _prepared_of(built, rules, base_offset, now_ms)
+
+
+def _check_entry(entry: Entry, rules: AppendRules) -> None:
+    if rules.from_client and entry.magic == 2 and entry.base_offset != 0:
+        raise InvalidRecords(f"a producer's batch begins at offset 0, not {entry.base_offset}")
+    _check_size(entry.size, rules)
+    entry.check()
+
+
+def _check_size(size: int, rules: AppendRules) -> None:
+    if size > rules.max_bytes:
+        raise KafkaError(f"a batch of {size} bytes exceeds the topic's {rules.max_bytes}", ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def _check_together(found: Sequence[Entry]) -> Codec:
+    """The codec of the entries, of which there may be several only if they are uncompressed v0 or v1."""
+    if not found:
+        raise InvalidRecords("there is no whole batch in the records")
+    codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
+    if len(found) > 1 and (found[0].magic == 2 or codec is not Codec.NONE):
+        raise InvalidRecords(f"{len(found)} batches for one partition where one is allowed")
+    return codec
+
+
+def _check_batch(entry: Entry, first: Entry, rules: AppendRules) -> None:
+    if entry.magic != first.magic:
+        raise InvalidRecords(f"messages of magic {first.magic} and {entry.magic} for one partition")
+    if entry.magic < 2:
+        return
+    if rules.from_client:
+        _check_claims(entry)
+    if rules.magic < 2 and (entry.is_transactional or entry.producer_id >= 0):
+        raise InvalidRecords(
+            f"message format v{rules.magic} has neither producers nor transactions",
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        )
+
+
+def _check_claims(entry: Entry) -> None:
+    spanned = entry.last_offset - entry.base_offset + 1
+    if entry.count <= 0 or entry.count != spanned:
+        raise InvalidRecords(f"a batch of {entry.count} records that spans {spanned} offsets")
+    if entry.is_control:
+        raise InvalidRecords("clients may not write control records")
+    if entry.producer_id >= 0 and entry.base_sequence < 0:
+        raise InvalidRecords(f"sequence number {entry.base_sequence} of producer {entry.producer_id}")
+
+
+def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> Prepared:
+    """A batch of which only the header changes."""
+    max_timestamp = entry.max_timestamp
+    if _needs_records(entry, rules, now_ms):
+        records = _checked_records(entry, rules, now_ms)
+        max_timestamp = max((record.timestamp for record in records), default=max_timestamp)
+    append_time = -1
+    attributes = entry.attributes & ~TIMESTAMP_TYPE
+    if rules.timestamp_type:
+        attributes |= TIMESTAMP_TYPE
+        max_timestamp = append_time = now_ms
+    last_offset = base_offset + entry.last_offset - entry.base_offset
+    meta = EntryMeta(
+        base_offset, last_offset, entry.count, entry.size, max_timestamp,
+        attributes, entry.producer_id, entry.producer_epoch, entry.base_sequence,
+    )  # fmt: skip
+    chunks = _rewritten(entry, meta, leader_epoch)
+    return Prepared(
+        chunks, entry.size, [meta], base_offset, last_offset, entry.count, max_timestamp, last_offset, append_time
+    )
+
+
+def _needs_records(entry: Entry, rules: AppendRules, now_ms: int) -> bool:
+    if rules.looks_at_records or entry.timestamp_type:
+        return True
+    return not rules.timestamp_type and entry.max_timestamp - now_ms > rules.timestamp_after_max_ms
+
+
+def _rewritten(entry: Entry, meta: EntryMeta, leader_epoch: int) -> list[Buffer]:
+    """The entry's bytes with what `meta` says in its header, and the CRC that belongs to it."""
+    rest = entry.buffer[_HEADER_SIZE:]
+    last_delta = entry.last_offset - entry.base_offset
+    fields = [meta.base_offset, entry.size - 12, leader_epoch, 2, 0, meta.attributes, last_delta]
+    fields += [entry.first_timestamp, meta.max_timestamp]
+    fields += [meta.producer_id, meta.producer_epoch, meta.base_sequence, meta.count]
+    fields[4] = crc32c(rest, crc32c(HEADER_V2.pack(*fields)[CRC_START:]))
+    return [HEADER_V2.pack(*fields), rest]
+
+
+def _checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
+    """The entry's records; in the end InvalidRecords with the list of those that the topic does not take."""
+    faults: list[tuple[int, ErrorCode, str]] = []
+    for index, record in enumerate(_decoded(entry, rules)):
+        fault = _fault(record, entry, rules, now_ms)
+        if fault is None:
+            yield record
+        else:
+            faults.append((index, *fault))
+            if len(faults) == _MAX_FAULTS:
+                break
+    if faults:
+        untimely = any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in faults)
+        raise InvalidRecords(
+            f"one or more records are not valid, the first because: {faults[0][2]}",
+            ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD,
+            tuple((index, message) for index, _, message in faults),
+        )
+
+
+def _decoded(entry: Entry, rules: AppendRules) -> Iterator[Record]:
+    """The entry's records.  What is wrong inside of a v2 batch, its CRC being right, is its producer's fault."""
+    try:
+        yield from entry.records(rules.max_decompressed)
+    except CorruptRecords as error:
+        if entry.magic < 2:
+            raise
+        raise InvalidRecords(error.detail) from None
+
+
+def _fault(record: Record, entry: Entry, rules: AppendRules, now_ms: int) -> tuple[ErrorCode, str] | None:
+    if rules.keys_required and record.key is None:
+        return ErrorCode.INVALID_RECORD, "a record of a compacted topic needs a key"
+    if rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
+        earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+        if not earliest <= record.timestamp <= latest:
+            return ErrorCode.INVALID_TIMESTAMP, f"timestamp {record.timestamp} is outside of {earliest} to {latest}"
+    elif entry.timestamp_type:
+        return ErrorCode.INVALID_TIMESTAMP, "producers do not set timestamp type LogAppendTime"
+    return None
+
+
+def _build(
+    records: Iterator[Record],
+    first: Entry,
+    codec: Codec,
+    rules: AppendRules,
+    base_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+) -> bytes:
+    return build(
+        records,
+        magic=rules.magic,
+        codec=codec,
+        level=rules.level,
+        base_offset=base_offset,
+        timestamp_type=rules.timestamp_type,
+        append_time=now_ms,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        transactional=first.magic == 2 and first.is_transactional,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> Prepared:
+    """What `prepare` answers for entries that were built anew."""
+    metas = [_meta(entry) for entry in entries(built)]
+    for meta in metas:
+        _check_size(meta.size, rules)
+    last_offset = metas[-1].last_offset
+    count = last_offset - base_offset + 1
+    if len(metas) == 1:  # a compressed message set does not say where it begins
+        metas[0].base_offset, metas[0].count = base_offset, count
+    newest = max(metas, key=lambda meta: meta.max_timestamp)
+    return Prepared(
+        [built],
+        len(built),
+        metas,
+        base_offset,
+        last_offset,
+        count,
+        newest.max_timestamp,
+        newest.last_offset if newest.max_timestamp != NO_TIMESTAMP else NO_OFFSET,
+        now_ms if rules.timestamp_type else -1,
+    )
+
+
+def _meta(entry: Entry) -> EntryMeta:
+    return EntryMeta(
+        entry.base_offset,
+        entry.last_offset,
+        entry.count,
+        entry.size,
+        entry.max_timestamp,
+        entry.attributes,
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.base_sequence,
+    )

@@ -1,0 +1,65 @@
+"""Variable-length integers of format v2: zigzag (0, -1, 1, -2, ... become 0, 1, 2, 3, ...), then seven bits to a byte.
+
+    bit 7      another byte follows
+    bits 0-6   the next seven bits, lowest first
+
+An `int32` takes up to five bytes, an `int64` up to ten.
+"""
+
+from __future__ import annotations
+
+from pylogbroker.errors import CorruptRecords
+
+_MAX_BITS = 64
+
+
+def _encode(zigzag: int) -> bytes:
+    encoded = bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+_SHORT = tuple(_encode(zigzag) for zigzag in range(1 << 14))
+_SHORT_LIMIT = len(_SHORT)
+
+
+def encode_varint(value: int) -> bytes:
+    """`value`, a signed number of up to 64 bits, as a varint."""
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    return _SHORT[zigzag] if zigzag < _SHORT_LIMIT else _encode(zigzag)
+
+
+def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The value of the varint at `position`, and the position behind it."""
+    try:
+        raw = data[position]
+    except IndexError:
+        raise CorruptRecords("a varint begins beyond the end of the data") from None
+    position += 1
+    if raw > 0x7F:
+        raw, position = continue_varint(data, position, raw)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def continue_varint(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """The undecoded (still zigzag) number whose first byte, with bit 7 set, stood before `position`."""
+    raw = first & 0x7F
+    shift = 7
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift >= _MAX_BITS + 6:
+                raise CorruptRecords("a varint is longer than ten bytes")
+    except IndexError:
+        raise CorruptRecords("a varint runs beyond the end of the data") from None
+    if raw >> _MAX_BITS:
+        raise CorruptRecords("a varint exceeds 64 bits")
+    return raw, position

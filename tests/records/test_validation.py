@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import attrs
+import pytest
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records import (
+    AppendRules,
+    Codec,
+    Entry,
+    EntryMeta,
+    Prepared,
+    Record,
+    TimestampType,
+    build,
+    crc32c,
+    entries,
+    prepare,
+)
+from tests.records.memory import peak_growth
+from tests.records.peers import FORMATS, PEER_FORMATS, PEERS
+
+NOW = 1_700_000_000_000
+BASE = 1000
+RECORDS = [
+    Record(0, NOW - 5, b"a", b"first" * 40),
+    Record(1, NOW - 1, b"b", None, (("h", b"x"),)),
+    Record(2, NOW - 9, b"c", b"third" * 40),
+]
+PLAIN = [attrs.evolve(each, headers=()) for each in RECORDS]
+KEYLESS = [attrs.evolve(each, key=None) if each.offset != 1 else each for each in RECORDS]
+APPEND_TIME = TimestampType.LOG_APPEND_TIME
+
+
+def run(data: bytes | bytearray | memoryview, **rules: Any) -> Prepared:
+    return prepare(data, AppendRules(**rules), BASE, NOW, 7)
+
+
+def joined(prepared: Prepared) -> bytes:
+    data = b"".join(prepared.chunks)
+    assert len(data) == prepared.size
+    return data
+
+
+def appended(prepared: Prepared) -> list[Entry]:
+    """The entries as a reader of the log finds them, and that `Prepared.entries` tells the truth about them."""
+    found = list(entries(joined(prepared)))
+    for entry, meta in zip(found, prepared.entries, strict=True):
+        entry.check()
+        assert (meta.last_offset, meta.size, meta.max_timestamp) == (entry.last_offset, entry.size, entry.max_timestamp)
+        assert (meta.producer_id, meta.producer_epoch) == (entry.producer_id, entry.producer_epoch)
+        assert (meta.base_sequence, meta.attributes) == (entry.base_sequence, entry.attributes)
+        assert (meta.is_transactional, meta.is_control) == (entry.is_transactional, entry.is_control)
+        if entry.count >= 0:
+            assert (meta.base_offset, meta.count) == (entry.base_offset, entry.count)
+            assert meta.last_sequence == entry.last_sequence
+    return found
+
+
+def refused(data: bytes, **rules: Any) -> KafkaError:
+    with pytest.raises(KafkaError) as caught:
+        run(data, **rules)
+    return caught.value
+
+
+def changed(data: bytes, position: int, format: str, value: int) -> bytes:
+    """A v2 batch with one field of its header changed and its CRC right again."""
+    new = bytearray(data)
+    struct.pack_into(">" + format, new, position, value)
+    struct.pack_into(">I", new, 17, crc32c(bytes(new[21:])))
+    return bytes(new)
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=lambda kind: kind.__name__)
+def test_a_batch_passes_with_16_new_bytes(codec: Codec, kind: Any) -> None:
+    data = build(RECORDS, codec=codec, producer_id=5, producer_epoch=1, base_sequence=30, transactional=True)
+    frame = kind(data)
+    prepared = run(frame)
+    [entry] = appended(prepared)
+    assert (entry.base_offset, entry.last_offset, entry.leader_epoch) == (BASE, BASE + 2, 7)
+    assert joined(prepared)[16:] == data[16:]
+    assert bytes(frame) == data
+    assert prepared == Prepared(
+        prepared.chunks,
+        len(data),
+        [EntryMeta(BASE, BASE + 2, 3, len(data), NOW - 1, 16 | codec, 5, 1, 30)],
+        BASE,
+        BASE + 2,
+        3,
+        NOW - 1,
+        BASE + 2,
+        -1,
+    )
+    assert prepared.entries[0].last_sequence == 32
+
+
+def test_the_frame_is_not_copied() -> None:
+    frame = bytearray(build(RECORDS))
+    _, rest = run(memoryview(frame)).chunks
+    frame[-1] ^= 0xFF
+    assert rest[-1] == frame[-1]
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+@pytest.mark.parametrize("magic_codec", PEER_FORMATS, ids=str)
+def test_whatever_clients_send_ends_up_as_v2(peer: Any, magic_codec: tuple[int, Codec]) -> None:
+    magic, codec = magic_codec
+    sent = RECORDS if magic == 2 else PLAIN
+    prepared = run(peer.write(sent, magic, codec))
+    [entry] = appended(prepared)
+    assert (entry.magic, entry.codec, entry.leader_epoch, entry.count) == (2, codec, 7, 3)
+    expected = [attrs.evolve(each, offset=BASE + each.offset) for each in sent]
+    if magic == 0:
+        expected = [attrs.evolve(each, timestamp=-1) for each in expected]
+    assert peer.read(joined(prepared)) == expected
+    assert (prepared.base_offset, prepared.last_offset, prepared.count) == (BASE, BASE + 2, 3)
+    newest = (NOW - 1, BASE + 2) if magic else (-1, -1)
+    assert (prepared.max_timestamp, prepared.offset_of_max_timestamp) == newest
+
+
+@pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=str)
+@pytest.mark.parametrize("target", Codec, ids=lambda codec: codec.name)
+def test_compression_type_of_the_topic(magic: int, codec: Codec, target: Codec) -> None:
+    prepared = run(build(PLAIN, magic=magic, codec=codec), codec=target, level=3)
+    [entry] = appended(prepared)
+    assert (entry.magic, entry.codec) == (2, target)
+    assert [(each.offset, each.key, each.value) for each in entry.records()] == [
+        (BASE + each.offset, each.key, each.value) for each in PLAIN
+    ]
+
+
+def test_recompression_keeps_the_producer() -> None:
+    data = build(RECORDS, producer_id=5, producer_epoch=1, base_sequence=30, transactional=True)
+    [entry] = appended(run(data, codec=Codec.GZIP))
+    assert (entry.producer_id, entry.producer_epoch, entry.base_sequence, entry.is_transactional) == (5, 1, 30, True)
+    assert [each.headers for each in entry.records()] == [each.headers for each in RECORDS]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("sent", "codec"), FORMATS, ids=str)
+def test_topics_of_an_old_format(magic: int, sent: int, codec: Codec) -> None:
+    data = build(PLAIN, magic=sent, codec=codec)
+    if codec is Codec.ZSTD:
+        assert refused(data, magic=magic).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return
+    prepared = run(data, magic=magic)
+    found = appended(prepared)
+    assert {(entry.magic, entry.codec) for entry in found} == {(magic, codec)}
+    records = [record for entry in found for record in entry.records()]
+    assert [(each.offset, each.key) for each in records] == [(BASE, b"a"), (BASE + 1, b"b"), (BASE + 2, b"c")]
+    assert (prepared.base_offset, prepared.last_offset, prepared.count) == (BASE, BASE + 2, 3)
+    assert sum(meta.count for meta in prepared.entries) == 3
+    if magic and sent:
+        newest = BASE + 1 if codec is Codec.NONE else BASE + 2
+        assert (prepared.max_timestamp, prepared.offset_of_max_timestamp) == (NOW - 1, newest)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"producer_id": 3, "producer_epoch": 0, "base_sequence": 0}, {"transactional": True}],
+    ids=["idempotent", "transactional"],
+)
+def test_old_formats_have_no_producers(options: dict[str, Any]) -> None:
+    assert refused(build(PLAIN, **options), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+def test_old_formats_have_no_headers() -> None:
+    assert refused(build(RECORDS), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+def test_append_time_changes_the_header_alone(codec: Codec) -> None:
+    data = build(RECORDS, codec=codec, producer_id=5, producer_epoch=1, base_sequence=30)
+    prepared = run(data, timestamp_type=APPEND_TIME)
+    [entry] = appended(prepared)
+    assert (entry.max_timestamp, entry.timestamp_type, entry.first_timestamp) == (NOW, APPEND_TIME, NOW - 5)
+    assert joined(prepared)[61:] == data[61:]
+    assert {each.timestamp for each in PEERS[1].read(joined(prepared))} == {NOW}
+    assert (prepared.max_timestamp, prepared.log_append_time) == (NOW, NOW)
+    assert prepared.offset_of_max_timestamp == BASE + 2
+
+
+@pytest.mark.parametrize(("magic", "codec"), [each for each in FORMATS if each[0] < 2], ids=str)
+def test_append_time_for_converted_records(magic: int, codec: Codec) -> None:
+    prepared = run(build(PLAIN, magic=magic, codec=codec), timestamp_type=APPEND_TIME)
+    [entry] = appended(prepared)
+    assert {each.timestamp for each in entry.records()} == {NOW}
+    assert prepared.log_append_time == NOW
+
+
+def test_append_time_on_a_topic_of_v1() -> None:
+    prepared = run(build(PLAIN), magic=1, timestamp_type=APPEND_TIME)
+    assert [each.timestamp for entry in appended(prepared) for each in entry.records()] == [NOW] * 3
+    assert (prepared.max_timestamp, prepared.offset_of_max_timestamp) == (NOW, BASE)
+
+
+def test_append_time_ignores_the_bounds() -> None:
+    rules = {"timestamp_type": APPEND_TIME, "timestamp_before_max_ms": 1, "timestamp_after_max_ms": 1}
+    assert run(build([Record(0, 5, None, None)]), **rules).max_timestamp == NOW
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+@pytest.mark.parametrize(
+    ("rules", "index"),
+    [({"timestamp_after_max_ms": 100}, 1), ({"timestamp_before_max_ms": 100}, 2)],
+    ids=["after", "before"],
+)
+def test_timestamps_out_of_bounds(codec: Codec, rules: dict[str, int], index: int) -> None:
+    times = [NOW, NOW + 101, NOW - 101]
+    for magic in (1, 2):
+        data = build([Record(0, time, None, None) for time in times], magic=magic, codec=Codec.GZIP)
+        error = refused(data, codec=codec, **rules)
+        assert isinstance(error, InvalidRecords)
+        assert error.code is ErrorCode.INVALID_TIMESTAMP
+        assert [at for at, _ in error.record_errors] == [index]
+        assert str(times[index]) in error.record_errors[0][1]
+
+
+@pytest.mark.parametrize(("early", "late"), [(100, 100), (0, 0)])
+def test_timestamps_at_the_bounds_are_fine(early: int, late: int) -> None:
+    data = build([Record(0, NOW - early, None, None), Record(1, NOW + late, None, None)])
+    assert run(data, timestamp_before_max_ms=early, timestamp_after_max_ms=late).count == 2
+
+
+def test_records_without_a_timestamp_have_none_to_check() -> None:
+    assert run(build(PLAIN, magic=0), timestamp_before_max_ms=1, timestamp_after_max_ms=1).count == 3
+
+
+def test_a_header_that_exaggerates_its_timestamp_is_put_right() -> None:
+    data = changed(build(RECORDS), 35, "q", NOW + 5000)
+    prepared = run(data, timestamp_after_max_ms=100)
+    [entry] = appended(prepared)
+    assert (entry.max_timestamp, prepared.max_timestamp) == (NOW - 1, NOW - 1)
+
+
+def test_producers_do_not_set_append_time() -> None:
+    data = build(RECORDS, timestamp_type=APPEND_TIME, append_time=NOW - 3)
+    error = refused(data, timestamp_type=APPEND_TIME)
+    assert isinstance(error, InvalidRecords)
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [at for at, _ in error.record_errors] == [0, 1, 2]
+    [entry] = appended(run(data))
+    assert (entry.timestamp_type, entry.max_timestamp) == (TimestampType.CREATE_TIME, NOW - 3)
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("rules", [{}, {"codec": Codec.SNAPPY}, {"timestamp_type": APPEND_TIME}], ids=str)
+def test_compacted_topics_need_keys(codec: Codec, rules: dict[str, Any]) -> None:
+    error = refused(build(KEYLESS, codec=codec), keys_required=True, **rules)
+    assert isinstance(error, InvalidRecords)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert [at for at, _ in error.record_errors] == [0, 2]
+    assert run(build(RECORDS, codec=codec), keys_required=True, **rules).count == 3
+    assert run(build(KEYLESS, codec=codec), **rules).count == 3
+
+
+def test_keys_on_compacted_topics_from_old_clients() -> None:
+    keyless = [attrs.evolve(each, headers=()) for each in KEYLESS]
+    for codec in (Codec.NONE, Codec.GZIP):
+        error = refused(build(keyless, magic=1, codec=codec), keys_required=True)
+        assert error.code is ErrorCode.INVALID_RECORD
+
+
+def test_the_number_of_reported_records_is_bounded() -> None:
+    error = refused(build([Record(0, NOW, None, None)] * 5000), keys_required=True)
+    assert isinstance(error, InvalidRecords)
+    assert len(error.record_errors) == 1000
+
+
+def test_max_message_bytes() -> None:
+    data = build(RECORDS)
+    assert run(data, max_bytes=len(data)).size == len(data)
+    assert refused(data, max_bytes=len(data) - 1).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_max_message_bytes_holds_after_conversion() -> None:
+    packed = build([Record(0, NOW, None, bytes(5000))], codec=Codec.GZIP)
+    assert len(packed) < 500
+    assert refused(packed, codec=Codec.NONE, max_bytes=500).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_max_message_bytes_is_per_message_before_v2() -> None:
+    data = build(PLAIN, magic=1)
+    largest = max(entry.size for entry in entries(data))
+    assert len(appended(run(data, magic=1, max_bytes=largest))) == 3
+    assert refused(data, magic=1, max_bytes=largest - 1).code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+BATCH = build(RECORDS)
+MARKER = build([Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\7")], producer_id=4, producer_epoch=0, control=True)
+REFUSED = {
+    "nothing": (b"", ErrorCode.INVALID_RECORD),
+    "cut off": (BATCH[:-1], ErrorCode.INVALID_RECORD),
+    "a few bytes": (BATCH[:11], ErrorCode.INVALID_RECORD),
+    "bad CRC": (BATCH[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
+    "magic 3": (BATCH[:16] + b"\3" + BATCH[17:], ErrorCode.CORRUPT_MESSAGE),
+    "size 10": (BATCH[:8] + b"\0\0\0\x0a" + BATCH[12:], ErrorCode.CORRUPT_MESSAGE),
+    "two batches": (BATCH + BATCH, ErrorCode.INVALID_RECORD),
+    "two compressed sets": (build(PLAIN, magic=1, codec=Codec.GZIP) * 2, ErrorCode.INVALID_RECORD),
+    "mixed formats": (build(PLAIN, magic=1) + build(PLAIN, magic=0), ErrorCode.INVALID_RECORD),
+    "a batch behind a message": (build(PLAIN[:1], magic=1) + BATCH, ErrorCode.INVALID_RECORD),
+    "control batch": (changed(MARKER, 53, "i", 1), ErrorCode.INVALID_RECORD),
+    "base offset": (build(RECORDS, base_offset=1), ErrorCode.INVALID_RECORD),
+    "count 0": (changed(BATCH, 57, "i", 0), ErrorCode.INVALID_RECORD),
+    "empty batch": (changed(changed(build(RECORDS[:1])[:61], 57, "i", 0), 8, "i", 49), ErrorCode.INVALID_RECORD),
+    "empty batch of no offsets": (
+        changed(changed(changed(build(RECORDS[:1])[:61], 57, "i", 0), 8, "i", 49), 23, "i", -1),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "count -1": (changed(BATCH, 57, "i", -1), ErrorCode.INVALID_RECORD),
+    "count and offsets differ": (changed(BATCH, 57, "i", 2), ErrorCode.INVALID_RECORD),
+    "negative offset delta": (changed(BATCH, 23, "i", -5), ErrorCode.INVALID_RECORD),
+    "producer without a sequence": (build(RECORDS, producer_id=3, producer_epoch=0), ErrorCode.INVALID_RECORD),
+    "codec 5": (changed(BATCH, 21, "h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "damaged v1": (build(PLAIN, magic=1)[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("rules", [{}, {"timestamp_type": APPEND_TIME}, {"keys_required": True}], ids=str)
+def test_refused(name: str, rules: dict[str, Any]) -> None:
+    data, code = REFUSED[name]
+    error = refused(data, **rules)
+    assert error.code is code
+    assert isinstance(error, CorruptRecords) == (code is ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_a_cut_off_tail_is_dropped() -> None:
+    assert joined(run(BATCH + BATCH[:-1])) == joined(run(BATCH))
+    assert run(build(PLAIN, magic=1)[:-1]).count == 2
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP], ids=lambda codec: codec.name)
+def test_records_that_contradict_their_batch_are_invalid(codec: Codec) -> None:
+    """Found only where records are decoded; the batch's CRC is right, so its producer is at fault."""
+    data = changed(changed(build(RECORDS, codec=codec), 57, "i", 4), 23, "i", 3)
+    assert refused(data, keys_required=True).code is ErrorCode.INVALID_RECORD
+
+
+def test_what_the_broker_writes_itself() -> None:
+    rules = {"from_client": False, "codec": Codec.ZSTD, "keys_required": True}
+    [entry] = appended(run(MARKER, **rules))
+    assert (entry.is_control, entry.codec, entry.base_offset) == (True, Codec.NONE, BASE)
+    [entry] = appended(run(build(RECORDS), **rules))
+    assert (entry.is_control, entry.codec) == (False, Codec.ZSTD)
+
+
+def test_old_sets_with_offsets_of_their_producers_own() -> None:
+    """Some old clients number the messages inside of a v1 set as they like; brokers renumber them."""
+    odd = [attrs.evolve(each, offset=offset) for each, offset in zip(PLAIN, (3, 4, 9), strict=True)]
+    [entry] = appended(run(build(odd, magic=1, codec=Codec.GZIP, base_offset=None)))
+    assert [each.offset for each in entry.records()] == [BASE, BASE + 1, BASE + 2]
+
+
+def test_what_records_may_decompress_to_is_bounded() -> None:
+    bomb = build([Record(0, NOW, b"k", bytes(64 << 20))], codec=Codec.ZSTD)
+    with peak_growth() as growth:
+        assert refused(bomb, keys_required=True, max_decompressed=1 << 20).code is ErrorCode.INVALID_RECORD
+        assert run(bomb).count == 1
+    assert growth.bytes < 16 << 20
+
+
+def test_rules_that_change_nothing_take_the_short_way() -> None:
+    assert AppendRules().fast_attributes == {0, 1, 2, 3, 4, 16, 17, 18, 19, 20}
+    assert AppendRules(codec=Codec.LZ4).fast_attributes == {3, 19}
+    for rules in (
+        {"keys_required": True},
+        {"magic": 1},
+        {"timestamp_type": APPEND_TIME},
+        {"timestamp_before_max_ms": 5},
+    ):
+        assert AppendRules(**rules).fast_attributes == set()  # type: ignore[arg-type]
