@@ -1,0 +1,111 @@
+"""The wire: Kafka's protocol as bytes and messages, without I/O.
+
+Every message is declared once, in `pylogbroker.wire.messages`, as a class whose annotations are its schema,
+and is a plain object to whoever uses it::
+
+    from pylogbroker.wire.messages.produce import ProduceRequest, ProduceResponse
+
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[...])
+
+A codec is a message compiled for one version.  A broker reads a frame's header, looks codecs up and answers::
+
+    header, position = decode_request_header(frame)
+    request = request_codec(header.api_key, header.api_version).decode(frame, position)
+    response = ...
+    chunks = response_codec(header.api_key, header.api_version).frame(header.correlation_id, response)
+
+and a client does the reverse::
+
+    chunks = request_codec(0, 9).frame(correlation_id, client_id, request)
+    correlation_id, position = decode_response_header(frame, 0, 9)
+    response = response_codec(0, 9).decode(frame, position)
+
+Bytes that are no message raise `WireError`, whatever they are; a message that its version cannot express
+raises `EncodingError`; a version or an API that is not declared raises `UnsupportedVersion`.
+
+==============  ============================================================================
+`schema`        how messages are declared
+`messages`      the declarations, one module per API
+`decoding`      the compiler of decoders
+`encoding`      the compiler of encoders
+`codecs`        both for one message in one version, and frames
+`headers`       what stands before a message
+`framing`       what stands before that: sizes, and the splitting of a stream
+`primitives`    varints, strings, ids
+==============  ============================================================================
+"""
+
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from pylogbroker.wire.codecs import Codec, RequestCodec, ResponseCodec
+from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
+from pylogbroker.wire.framing import SIZE_BYTES, FrameSplitter, frame_size
+from pylogbroker.wire.headers import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+)
+from pylogbroker.wire.messages import MESSAGES
+from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Message, Region, Request, Response, Versions
+
+__all__ = [
+    "NO_ID",
+    "SIZE_BYTES",
+    "SUPPORTED",
+    "Buffer",
+    "Chunk",
+    "Codec",
+    "EncodingError",
+    "FrameSplitter",
+    "Message",
+    "Region",
+    "Request",
+    "RequestCodec",
+    "RequestHeader",
+    "Response",
+    "ResponseCodec",
+    "UnsupportedVersion",
+    "Versions",
+    "WireError",
+    "codec",
+    "decode_request_header",
+    "decode_response_header",
+    "encode_request_header",
+    "frame_size",
+    "request_codec",
+    "response_codec",
+]
+
+M = TypeVar("M", bound=Message)
+
+SUPPORTED: Final[dict[int, tuple[type[Request], type[Response]]]] = {
+    request.api_key: (request, response) for request, response in MESSAGES
+}
+"""The declared APIs by key, each a request and its response; `request.versions` says which versions."""
+
+
+@cache
+def codec(message: type[M], version: int) -> Codec[M]:
+    """The codec of any message in a version."""
+    return Codec(message, version)
+
+
+@cache
+def request_codec(api_key: int, version: int) -> RequestCodec[Any]:
+    """The codec of an API's request in a version."""
+    return RequestCodec(_declared(api_key)[0], version)
+
+
+@cache
+def response_codec(api_key: int, version: int) -> ResponseCodec[Any]:
+    """The codec of an API's response in a version."""
+    return ResponseCodec(_declared(api_key)[1], version)
+
+
+def _declared(api_key: int) -> tuple[type[Request], type[Response]]:
+    try:
+        return SUPPORTED[api_key]
+    except KeyError:
+        raise UnsupportedVersion(f"API {api_key} is not known") from None

@@ -1,0 +1,98 @@
+"""Messages to bytes and back: the compiled decoder and encoder of one message in one version, held together.
+
+`decode` gives a message or raises `WireError`, whatever the bytes.  A frame, as it stands on the wire, is
+
+===  ==============================================
+i4   the size of all that follows
+...  the header: see `pylogbroker.wire.headers`
+...  the message
+===  ==============================================
+
+and is made as a list of chunks to be sent one after the other: bytes first, then by turns the regions and the
+large records that the message holds, as they are, and the bytes between them.
+"""
+
+import struct
+from typing import Any, Final, Generic, TypeVar
+
+from pylogbroker.wire.decoding import struct_decoder
+from pylogbroker.wire.encoding import Pieces, struct_encoder
+from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
+from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
+from pylogbroker.wire.schema import Buffer, Chunk, Message, Request, Response
+
+M = TypeVar("M", bound=Message)
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R", bound=Response)
+
+_pack_size = struct.Struct(">i").pack
+
+
+class Codec(Generic[M]):
+    """The encoding of one message in one version."""
+
+    def __init__(self, message: type[M], version: int) -> None:
+        if version not in message.versions:
+            raise UnsupportedVersion(f"{message.__name__} has no version {version}")
+        flexible = message.versions.is_flexible(version)
+        self.message: Final = message
+        self.version: Final = version
+        declared: object = message
+        self._decode: Final = struct_decoder(declared, version, flexible)
+        self._encode: Final = struct_encoder(declared, version, flexible)
+
+    def decode(self, buffer: Buffer, position: int = 0) -> M:
+        """The message that fills a buffer from a position to its end."""
+        view = buffer if type(buffer) is memoryview else memoryview(buffer)
+        try:
+            message, end = self._decode(view, position)
+        except (struct.error, IndexError):
+            raise WireError(f"{self} is cut off") from None
+        if end != len(view):
+            raise WireError(f"{self} ends at {end}, but its frame at {len(view)}")
+        return message  # type: ignore[no-any-return]
+
+    def encode(self, message: M) -> bytes:
+        """The message as bytes, copied into one; it must hold no regions."""
+        chunks: list[Any] = self.chunks(message)
+        return b"".join(chunks)
+
+    def chunks(self, message: M) -> list[Chunk]:
+        """The message as few chunks, of which the first one is bytes."""
+        pieces = Pieces()
+        try:
+            self._encode(message, pieces)
+        except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
+            raise EncodingError(f"{self} cannot be encoded: {error}") from error
+        return pieces.finish()
+
+    def __str__(self) -> str:
+        return f"{self.message.__name__} v{self.version}"
+
+
+class RequestCodec(Codec[Q]):
+    """The encoding of a request in one version."""
+
+    def frame(self, correlation_id: int, client_id: str | None, message: Q) -> list[Chunk]:
+        """The request's whole frame."""
+        header = RequestHeader(self.message.api_key, self.version, correlation_id, client_id)
+        start = encode_request_header(header)
+        chunks: list[Any] = self.chunks(message)
+        chunks[0] = _pack_size(len(start) + sum(map(len, chunks))) + start + chunks[0]
+        return chunks
+
+
+class ResponseCodec(Codec[R]):
+    """The encoding of a response in one version."""
+
+    def __init__(self, message: type[R], version: int) -> None:
+        super().__init__(message, version)
+        header = struct.Struct(">i" + response_header_format(message.api_key, version))
+        self._pack: Final = header.pack
+        self._header_size: Final = header.size - 4
+
+    def frame(self, correlation_id: int, message: R) -> list[Chunk]:
+        """The response's whole frame."""
+        chunks: list[Any] = self.chunks(message)
+        chunks[0] = self._pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
+        return chunks

@@ -1,0 +1,108 @@
+"""The headers of requests and responses.
+
+A request's header::
+
+    api_key  api_version  correlation_id | client_id       | tagged fields
+    i2       i2           i4             | nullable string | of flexible versions
+
+Its client id is never compact, so that a broker can read the header of a version that it does not know.
+The first version of ControlledShutdown has no client id.  A response's header is the correlation id, and in
+flexible versions tagged fields; but a response to ApiVersions never has those, for a client reads it before
+it knows the versions.  No tagged field of a header is known, so all are skipped.
+"""
+
+import struct
+from typing import Final
+
+import attrs
+
+from pylogbroker.wire.decoding import read_tagged
+from pylogbroker.wire.errors import EncodingError, WireError
+from pylogbroker.wire.messages import MESSAGES
+from pylogbroker.wire.primitives import text
+
+_API_VERSIONS: Final = 18
+_CONTROLLED_SHUTDOWN: Final = 7
+_NEVER: Final = 1 << 16
+
+_flexible_since: Final = {request.api_key: request.versions.flexible or _NEVER for request, _ in MESSAGES}
+
+_request = struct.Struct(">hhih")
+_unpack_request = _request.unpack_from
+_pack_request_start = struct.Struct(">hhi").pack
+_pack_length = struct.Struct(">h").pack
+_unpack_correlation_id = struct.Struct(">i").unpack_from
+
+
+@attrs.define
+class RequestHeader:
+    """What stands before every request."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether a version of an API has compact lengths and tagged fields."""
+    return version >= _flexible_since.get(api_key, _NEVER)
+
+
+def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
+    """The header at the start of a request's frame (its size taken off), and the position behind it."""
+    try:
+        api_key, version, correlation_id, size = _unpack_request(buffer)
+        if api_key == _CONTROLLED_SHUTDOWN and version == 0:
+            return RequestHeader(api_key, version, correlation_id, None), 8
+        position = _request.size
+        client_id = None
+        if size >= 0:
+            client_id = text(buffer[position : position + size].tobytes())
+            position += size
+        if version >= _flexible_since.get(api_key, _NEVER):
+            position = _skip_tagged(buffer, position)
+    except (struct.error, IndexError):
+        raise WireError("a request's header is cut off") from None
+    if position > len(buffer):
+        raise WireError("a request's client id is cut off")
+    return RequestHeader(api_key, version, correlation_id, client_id), position
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """A request's header."""
+    start = _pack_request_start(header.api_key, header.api_version, header.correlation_id)
+    if header.api_key == _CONTROLLED_SHUTDOWN and header.api_version == 0:
+        return start
+    tagged = b"\0" if is_flexible(header.api_key, header.api_version) else b""
+    return start + _nullable_string(header.client_id) + tagged
+
+
+def response_header_format(api_key: int, version: int) -> str:
+    """How `struct` packs a response's header: the correlation id, and that there are no tagged fields."""
+    return "ix" if is_flexible(api_key, version) and api_key != _API_VERSIONS else "i"
+
+
+def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tuple[int, int]:
+    """The correlation id at the start of a response's frame, and the position behind the header."""
+    try:
+        (correlation_id,) = _unpack_correlation_id(buffer)
+        if response_header_format(api_key, version) == "i":
+            return correlation_id, 4
+        return correlation_id, _skip_tagged(buffer, 4)
+    except (struct.error, IndexError):
+        raise WireError("a response's header is cut off") from None
+
+
+def _skip_tagged(buffer: memoryview, position: int) -> int:
+    count = buffer[position]
+    return read_tagged(buffer, position + 1, count, None, {}) if count else position + 1
+
+
+def _nullable_string(value: str | None) -> bytes:
+    if value is None:
+        return _pack_length(-1)
+    raw = value.encode()
+    if len(raw) > 0x7FFF:
+        raise EncodingError(f"a client id of {len(raw)} bytes")
+    return _pack_length(len(raw)) + raw

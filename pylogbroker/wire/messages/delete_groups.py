@@ -1,0 +1,48 @@
+"""DeleteGroups (key 42): remove empty groups with their offsets.
+
+== ===========================================================
+ 0 groups by name
+ 1 a throttled response is sent before the pause, not after it
+ 2 flexible
+== ===========================================================
+"""
+
+from pylogbroker.wire.schema import (
+    Int16,
+    Int32,
+    Request,
+    Response,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class DeleteGroupsRequest(Request):
+    """The groups to delete."""
+
+    api_key = 42
+    versions = Versions(0, 2, flexible=2)
+
+    groups_names: list[String] = fresh(list)
+
+
+@struct
+class DeletableGroupResult:
+    """Whether one group was deleted."""
+
+    group_id: String = ""
+    error_code: Int16 = 0
+
+
+@struct
+class DeleteGroupsResponse(Response):
+    """Whether they were deleted."""
+
+    api_key = 42
+    versions = Versions(0, 2, flexible=2)
+
+    throttle_time_ms: Int32 = 0
+    results: list[DeletableGroupResult] = fresh(list)

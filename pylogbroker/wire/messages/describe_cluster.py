@@ -1,0 +1,62 @@
+"""DescribeCluster (key 60): the cluster, without its topics.
+
+== ============================================
+ 0 flexible from the start
+ 1 brokers (endpoint type 1) or controllers (2)
+== ============================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    NOT_ASKED,
+    Boolean,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class DescribeClusterRequest(Request):
+    """What to describe."""
+
+    api_key = 60
+    versions = Versions(0, 1, flexible=0)
+
+    include_cluster_authorized_operations: Boolean = False
+    endpoint_type: Annotated[Int8, Since(1)] = 1
+
+
+@struct
+class DescribeClusterBroker:
+    """A broker and its address."""
+
+    broker_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    rack: String | None = None
+
+
+@struct
+class DescribeClusterResponse(Response):
+    """The cluster."""
+
+    api_key = 60
+    versions = Versions(0, 1, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = None
+    endpoint_type: Annotated[Int8, Since(1)] = 1
+    cluster_id: String = ""
+    controller_id: Int32 = -1
+    brokers: list[DescribeClusterBroker] = fresh(list)
+    cluster_authorized_operations: Int32 = NOT_ASKED

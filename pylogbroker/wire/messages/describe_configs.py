@@ -1,0 +1,95 @@
+"""DescribeConfigs (key 32): the settings of topics (resource type 2), brokers (4) and loggers (8).
+
+== ===========================================================
+ 0 name, value, whether it is the default
+ 1 where a value comes from, and its synonyms
+ 2 a throttled response is sent before the pause, not after it
+ 3 types and documentation
+ 4 flexible
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Boolean,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Until,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class DescribeConfigsResource:
+    """A resource asked about.  Null `configuration_keys` means all of its settings."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configuration_keys: list[String] | None = fresh(list)
+
+
+@struct
+class DescribeConfigsRequest(Request):
+    """What to describe."""
+
+    api_key = 32
+    versions = Versions(0, 4, flexible=4)
+
+    resources: list[DescribeConfigsResource] = fresh(list)
+    include_synonyms: Annotated[Boolean, Since(1)] = False
+    include_documentation: Annotated[Boolean, Since(3)] = False
+
+
+@struct
+class DescribeConfigsSynonym:
+    """Another setting that gives the value, in the order in which they are looked at."""
+
+    name: String = ""
+    value: String | None = ""
+    source: Int8 = 0
+
+
+@struct
+class DescribeConfigsResourceResult:
+    """A setting.  The value of a sensitive one is null."""
+
+    name: String = ""
+    value: String | None = ""
+    read_only: Boolean = False
+    config_source: Annotated[Int8, Since(1), IGNORABLE] = -1
+    is_default: Annotated[Boolean, Until(0)] = False
+    is_sensitive: Boolean = False
+    synonyms: Annotated[list[DescribeConfigsSynonym], Since(1), IGNORABLE] = fresh(list)
+    config_type: Annotated[Int8, Since(3), IGNORABLE] = 0
+    documentation: Annotated[String | None, Since(3), IGNORABLE] = ""
+
+
+@struct
+class DescribeConfigsResult:
+    """The settings of one resource."""
+
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    configs: list[DescribeConfigsResourceResult] = fresh(list)
+
+
+@struct
+class DescribeConfigsResponse(Response):
+    """The settings."""
+
+    api_key = 32
+    versions = Versions(0, 4, flexible=4)
+
+    throttle_time_ms: Int32 = 0
+    results: list[DescribeConfigsResult] = fresh(list)

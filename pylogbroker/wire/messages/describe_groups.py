@@ -1,0 +1,76 @@
+"""DescribeGroups (key 15): groups with their members.
+
+== ===========================================================
+ 0 groups by name
+ 1 the response has a throttle time
+ 2 a throttled response is sent before the pause, not after it
+ 3 authorised operations, when asked for
+ 4 static membership
+ 5 flexible
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    NOT_ASKED,
+    Boolean,
+    Bytes,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class DescribeGroupsRequest(Request):
+    """The groups to describe."""
+
+    api_key = 15
+    versions = Versions(0, 5, flexible=5)
+
+    groups: list[String] = fresh(list)
+    include_authorized_operations: Annotated[Boolean, Since(3)] = False
+
+
+@struct
+class DescribedGroupMember:
+    """A member.  Metadata and assignment are there only while the group is stable."""
+
+    member_id: String = ""
+    group_instance_id: Annotated[String | None, Since(4), IGNORABLE] = None
+    client_id: String = ""
+    client_host: String = ""
+    member_metadata: Bytes = b""
+    member_assignment: Bytes = b""
+
+
+@struct
+class DescribedGroup:
+    """A group."""
+
+    error_code: Int16 = 0
+    group_id: String = ""
+    group_state: String = ""
+    protocol_type: String = ""
+    protocol_data: String = ""
+    members: list[DescribedGroupMember] = fresh(list)
+    authorized_operations: Annotated[Int32, Since(3)] = NOT_ASKED
+
+
+@struct
+class DescribeGroupsResponse(Response):
+    """The groups."""
+
+    api_key = 15
+    versions = Versions(0, 5, flexible=5)
+
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    groups: list[DescribedGroup] = fresh(list)

@@ -1,0 +1,86 @@
+"""DescribeLogDirs (key 35): what lies in a broker's log directories.
+
+== ===========================================================
+ 0 directories, partitions and sizes
+ 1 a throttled response is sent before the pause, not after it
+ 2 flexible
+ 3 the response has an error of its own
+ 4 the size of each directory's disk and what is free of it
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Boolean,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class DescribableLogDirTopic:
+    """The partitions asked about, of one topic."""
+
+    topic: String = ""
+    partitions: list[Int32] = fresh(list)
+
+
+@struct
+class DescribeLogDirsRequest(Request):
+    """What to look for.  Null `topics` means everything."""
+
+    api_key = 35
+    versions = Versions(0, 4, flexible=2)
+
+    topics: list[DescribableLogDirTopic] | None = fresh(list)
+
+
+@struct
+class DescribeLogDirsPartition:
+    """A log, its size, and how far it lags behind; `is_future_key` while it moves here."""
+
+    partition_index: Int32 = 0
+    partition_size: Int64 = 0
+    offset_lag: Int64 = 0
+    is_future_key: Boolean = False
+
+
+@struct
+class DescribeLogDirsTopic:
+    """The logs of one topic."""
+
+    name: String = ""
+    partitions: list[DescribeLogDirsPartition] = fresh(list)
+
+
+@struct
+class DescribeLogDirsResult:
+    """One directory."""
+
+    error_code: Int16 = 0
+    log_dir: String = ""
+    topics: list[DescribeLogDirsTopic] = fresh(list)
+    total_bytes: Annotated[Int64, Since(4), IGNORABLE] = -1
+    usable_bytes: Annotated[Int64, Since(4), IGNORABLE] = -1
+
+
+@struct
+class DescribeLogDirsResponse(Response):
+    """The directories."""
+
+    api_key = 35
+    versions = Versions(0, 4, flexible=2)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, Since(3), IGNORABLE] = 0
+    results: list[DescribeLogDirsResult] = fresh(list)

@@ -1,0 +1,88 @@
+"""DescribeTopicPartitions (key 75): topics page by page.
+
+== =======================
+ 0 flexible from the start
+== =======================
+"""
+
+from pylogbroker.wire.schema import (
+    NO_ID,
+    NOT_ASKED,
+    Boolean,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    String,
+    Uuid,
+    Versions,
+    fresh,
+    frozen_struct,
+    struct,
+)
+
+
+@struct
+class TopicRequest:
+    """A topic asked for."""
+
+    name: String = ""
+
+
+@frozen_struct
+class Cursor:
+    """Where the next page begins."""
+
+    topic_name: String = ""
+    partition_index: Int32 = 0
+
+
+@struct
+class DescribeTopicPartitionsRequest(Request):
+    """What to describe.  No topics means all of them."""
+
+    api_key = 75
+    versions = Versions(0, 0, flexible=0)
+
+    topics: list[TopicRequest] = fresh(list)
+    response_partition_limit: Int32 = 2000
+    cursor: Cursor | None = None
+
+
+@struct
+class DescribeTopicPartitionsResponsePartition:
+    """A partition."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = -1
+    replica_nodes: list[Int32] = fresh(list)
+    isr_nodes: list[Int32] = fresh(list)
+    eligible_leader_replicas: list[Int32] | None = None
+    last_known_elr: list[Int32] | None = None
+    offline_replicas: list[Int32] = fresh(list)
+
+
+@struct
+class DescribeTopicPartitionsResponseTopic:
+    """A topic."""
+
+    error_code: Int16 = 0
+    name: String | None = ""
+    topic_id: Uuid = NO_ID
+    is_internal: Boolean = False
+    partitions: list[DescribeTopicPartitionsResponsePartition] = fresh(list)
+    topic_authorized_operations: Int32 = NOT_ASKED
+
+
+@struct
+class DescribeTopicPartitionsResponse(Response):
+    """One page.  Null `next_cursor`: the last one."""
+
+    api_key = 75
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    topics: list[DescribeTopicPartitionsResponseTopic] = fresh(list)
+    next_cursor: Cursor | None = None

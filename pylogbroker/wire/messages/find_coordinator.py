@@ -1,0 +1,69 @@
+"""FindCoordinator (key 10): which broker coordinates a group (key type 0) or a transactional id (1).
+
+== ========================================================================
+ 0 groups only
+ 1 transactional ids; the response has an error message and a throttle time
+ 2 a throttled response is sent before the pause, not after it
+ 3 flexible
+ 4 several keys at once
+ 5 as version 4; TRANSACTION_ABORTABLE may be answered
+ 6 key type 2, share groups
+== ========================================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Until,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class FindCoordinatorRequest(Request):
+    """The keys to find the coordinators of: `key` below version 4, `coordinator_keys` from then on."""
+
+    api_key = 10
+    versions = Versions(0, 6, flexible=3)
+
+    key: Annotated[String, Until(3)] = ""
+    key_type: Annotated[Int8, Since(1)] = 0
+    coordinator_keys: Annotated[list[String], Since(4)] = fresh(list)
+
+
+@struct
+class Coordinator:
+    """The coordinator of one key."""
+
+    key: String = ""
+    node_id: Int32 = 0
+    host: String = ""
+    port: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+
+
+@struct
+class FindCoordinatorResponse(Response):
+    """The coordinator below version 4, the `coordinators` from then on."""
+
+    api_key = 10
+    versions = Versions(0, 6, flexible=3)
+
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    error_code: Annotated[Int16, Until(3)] = 0
+    error_message: Annotated[String | None, Since(1), Until(3), IGNORABLE] = ""
+    node_id: Annotated[Int32, Until(3)] = 0
+    host: Annotated[String, Until(3)] = ""
+    port: Annotated[Int32, Until(3)] = 0
+    coordinators: Annotated[list[Coordinator], Since(4)] = fresh(list)

@@ -1,0 +1,48 @@
+"""Heartbeat (key 12): a member is alive, and is told of a rebalance.
+
+== ===========================================================
+ 0 group, generation and member
+ 1 the response has a throttle time
+ 2 a throttled response is sent before the pause, not after it
+ 3 static membership
+ 4 flexible
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    struct,
+)
+
+
+@struct
+class HeartbeatRequest(Request):
+    """A sign of life."""
+
+    api_key = 12
+    versions = Versions(0, 4, flexible=4)
+
+    group_id: String = ""
+    generation_id: Int32 = 0
+    member_id: String = ""
+    group_instance_id: Annotated[String | None, Since(3)] = None
+
+
+@struct
+class HeartbeatResponse(Response):
+    """The answer; REBALANCE_IN_PROGRESS sends the member to JoinGroup."""
+
+    api_key = 12
+    versions = Versions(0, 4, flexible=4)
+
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    error_code: Int16 = 0

@@ -1,0 +1,69 @@
+"""LeaveGroup (key 13): members leave their group.
+
+== ===========================================================
+ 0 one member
+ 1 the response has a throttle time
+ 2 a throttled response is sent before the pause, not after it
+ 3 several members, static ones too
+ 4 flexible
+ 5 the reason for leaving
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Until,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class MemberIdentity:
+    """A member that leaves."""
+
+    member_id: String = ""
+    group_instance_id: String | None = None
+    reason: Annotated[String | None, Since(5), IGNORABLE] = None
+
+
+@struct
+class LeaveGroupRequest(Request):
+    """Who leaves: `member_id` below version 3, `members` from then on."""
+
+    api_key = 13
+    versions = Versions(0, 5, flexible=4)
+
+    group_id: String = ""
+    member_id: Annotated[String, Until(2)] = ""
+    members: Annotated[list[MemberIdentity], Since(3)] = fresh(list)
+
+
+@struct
+class MemberResponse:
+    """Whether one member has left."""
+
+    member_id: String = ""
+    group_instance_id: String | None = ""
+    error_code: Int16 = 0
+
+
+@struct
+class LeaveGroupResponse(Response):
+    """Whether they have left."""
+
+    api_key = 13
+    versions = Versions(0, 5, flexible=4)
+
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    error_code: Int16 = 0
+    members: Annotated[list[MemberResponse], Since(3)] = fresh(list)

@@ -1,0 +1,59 @@
+"""ListGroups (key 16): the groups that a broker coordinates.
+
+== ===========================================================
+ 0 all groups
+ 1 the response has a throttle time
+ 2 a throttled response is sent before the pause, not after it
+ 3 flexible
+ 4 only groups in some states; the response has states
+ 5 only groups of some types; the response has types
+== ===========================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class ListGroupsRequest(Request):
+    """Which groups to list.  An empty filter lets all pass."""
+
+    api_key = 16
+    versions = Versions(0, 5, flexible=3)
+
+    states_filter: Annotated[list[String], Since(4)] = fresh(list)
+    types_filter: Annotated[list[String], Since(5)] = fresh(list)
+
+
+@struct
+class ListedGroup:
+    """A group."""
+
+    group_id: String = ""
+    protocol_type: String = ""
+    group_state: Annotated[String, Since(4), IGNORABLE] = ""
+    group_type: Annotated[String, Since(5), IGNORABLE] = ""
+
+
+@struct
+class ListGroupsResponse(Response):
+    """The groups."""
+
+    api_key = 16
+    versions = Versions(0, 5, flexible=3)
+
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    error_code: Int16 = 0
+    groups: list[ListedGroup] = fresh(list)

@@ -1,0 +1,94 @@
+"""ListOffsets (key 2): offsets by time.  Special times: -1 latest, -2 earliest, -3 of the greatest timestamp.
+
+== ======================================================================
+ 0 the start offsets of segments, latest first, `max_num_offsets` of them
+ 1 one offset, with its timestamp
+ 2 isolation level; the response has a throttle time
+ 3 a throttled response is sent before the pause, not after it
+ 4 leader epochs, both ways
+ 5 as version 4; OFFSET_NOT_AVAILABLE may be answered
+ 6 flexible
+ 7 time -3, the offset of the greatest timestamp
+ 8 time -4, the earliest offset on local disk
+ 9 time -5, the latest offset in tiered storage
+== ======================================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Since,
+    String,
+    Until,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class ListOffsetsPartition:
+    """The time to look up in one partition."""
+
+    partition_index: Int32 = 0
+    current_leader_epoch: Annotated[Int32, Since(4), IGNORABLE] = -1
+    timestamp: Int64 = 0
+    max_num_offsets: Annotated[Int32, Until(0)] = 1
+
+
+@struct
+class ListOffsetsTopic:
+    """The times to look up in one topic."""
+
+    name: String = ""
+    partitions: list[ListOffsetsPartition] = fresh(list)
+
+
+@struct
+class ListOffsetsRequest(Request):
+    """The times to look up.  `replica_id` is -1 for a consumer."""
+
+    api_key = 2
+    versions = Versions(0, 9, flexible=6)
+
+    replica_id: Int32 = 0
+    isolation_level: Annotated[Int8, Since(2)] = 0
+    topics: list[ListOffsetsTopic] = fresh(list)
+
+
+@struct
+class ListOffsetsPartitionResponse:
+    """The offset found in one partition; -1 if there is none."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    old_style_offsets: Annotated[list[Int64], Until(0)] = fresh(list)
+    timestamp: Annotated[Int64, Since(1)] = -1
+    offset: Annotated[Int64, Since(1)] = -1
+    leader_epoch: Annotated[Int32, Since(4)] = -1
+
+
+@struct
+class ListOffsetsTopicResponse:
+    """The offsets found in one topic."""
+
+    name: String = ""
+    partitions: list[ListOffsetsPartitionResponse] = fresh(list)
+
+
+@struct
+class ListOffsetsResponse(Response):
+    """The offsets found."""
+
+    api_key = 2
+    versions = Versions(0, 9, flexible=6)
+
+    throttle_time_ms: Annotated[Int32, Since(2), IGNORABLE] = 0
+    topics: list[ListOffsetsTopicResponse] = fresh(list)

@@ -1,0 +1,93 @@
+"""OffsetCommit (key 8): how far a group has consumed.
+
+== ==============================================================
+ 0 offsets alone
+ 1 the group's generation and member; a timestamp for each offset
+ 2 a retention time instead of timestamps
+ 3 the response has a throttle time
+ 4 a throttled response is sent before the pause, not after it
+ 5 no more retention time: the broker's settings decide
+ 6 leader epochs
+ 7 static membership
+ 8 flexible
+ 9 as version 8, for the new group protocol too
+== ==============================================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    IGNORABLE,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    Since,
+    String,
+    Until,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class OffsetCommitRequestPartition:
+    """The offset to commit for one partition: that of the next record to consume."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, Since(6), IGNORABLE] = -1
+    commit_timestamp: Annotated[Int64, Since(1), Until(1)] = -1
+    committed_metadata: String | None = ""
+
+
+@struct
+class OffsetCommitRequestTopic:
+    """The offsets to commit for one topic."""
+
+    name: String = ""
+    partitions: list[OffsetCommitRequestPartition] = fresh(list)
+
+
+@struct
+class OffsetCommitRequest(Request):
+    """The offsets to commit.  Outside a group, the generation is -1 and the member id empty."""
+
+    api_key = 8
+    versions = Versions(0, 9, flexible=8)
+
+    group_id: String = ""
+    generation_id_or_member_epoch: Annotated[Int32, Since(1), IGNORABLE] = -1
+    member_id: Annotated[String, Since(1), IGNORABLE] = ""
+    group_instance_id: Annotated[String | None, Since(7)] = None
+    retention_time_ms: Annotated[Int64, Since(2), Until(4), IGNORABLE] = -1
+    topics: list[OffsetCommitRequestTopic] = fresh(list)
+
+
+@struct
+class OffsetCommitResponsePartition:
+    """Whether one offset was committed."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetCommitResponseTopic:
+    """Whether the offsets of one topic were committed."""
+
+    name: String = ""
+    partitions: list[OffsetCommitResponsePartition] = fresh(list)
+
+
+@struct
+class OffsetCommitResponse(Response):
+    """Whether the offsets were committed."""
+
+    api_key = 8
+    versions = Versions(0, 9, flexible=8)
+
+    throttle_time_ms: Annotated[Int32, Since(3), IGNORABLE] = 0
+    topics: list[OffsetCommitResponseTopic] = fresh(list)

@@ -1,0 +1,285 @@
+"""How a message is declared: a typed class whose annotations are its schema.
+
+::
+
+    @struct
+    class TopicProduceData:
+        name: String = ""
+        partition_data: list[PartitionProduceData] = fresh(list)
+
+    @struct
+    class ProduceRequest(Request):
+        api_key = 0
+        versions = Versions(0, 11, flexible=9)
+
+        transactional_id: Annotated[String | None, Since(3)] = None
+        acks: Int16 = 0
+
+A field's annotation says everything about it:
+
+==================  ==========================================================================================
+`Int16`, `String`   the type on the wire, and to a type checker the type in Python
+`list[...]`         an array
+`... | None`        may be null, from its first version on or from that of `NullableSince(n)`
+`Since(n)`          not carried below version n; it then has its default
+`Until(n)`          not carried above version n
+`Tag(n)`            a tagged field: at the end of its struct, and there only if it differs from its default
+`IGNORABLE`         left out silently where a version lacks it; any other field must then be at its default
+==================  ==========================================================================================
+
+The order of fields is their order on the wire and that of the constructor's arguments.  Every field has a
+default.  Annotations are read as objects, so modules that declare messages must not postpone their
+evaluation.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
+from uuid import UUID
+
+import attrs
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class Kind(Enum):
+    """The primitive types.  The value of a type of fixed size is its code in the `struct` module."""
+
+    BOOLEAN = "?"
+    INT8 = "b"
+    INT16 = "h"
+    UINT16 = "H"
+    INT32 = "i"
+    UINT32 = "I"
+    INT64 = "q"
+    FLOAT64 = "d"
+    UUID = "16s"
+    STRING = "string"
+    BYTES = "bytes"
+    RECORDS = "records"
+
+    @property
+    def code(self) -> str:
+        """The code in `struct` of a number, else nothing."""
+        return self.value if len(self.value) == 1 else ""
+
+
+@attrs.frozen
+class Since:
+    """The first version that carries the field."""
+
+    version: int
+
+
+@attrs.frozen
+class Until:
+    """The last version that carries the field."""
+
+    version: int
+
+
+@attrs.frozen
+class NullableSince:
+    """The first version in which the field may be null."""
+
+    version: int
+
+
+@attrs.frozen
+class Tag:
+    """The field is a tagged one, of this number."""
+
+    number: int
+
+
+class Ignorable(Enum):
+    """The type of `IGNORABLE`."""
+
+    IGNORABLE = True
+
+
+IGNORABLE = Ignorable.IGNORABLE
+
+
+class Region(Protocol):
+    """Bytes that are elsewhere, in a file: passed through an encoder as they are, behind their length."""
+
+    def __len__(self) -> int: ...
+
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Chunk: TypeAlias = Buffer | Region
+
+Boolean = Annotated[bool, Kind.BOOLEAN]
+Int8 = Annotated[int, Kind.INT8]
+Int16 = Annotated[int, Kind.INT16]
+UInt16 = Annotated[int, Kind.UINT16]
+Int32 = Annotated[int, Kind.INT32]
+UInt32 = Annotated[int, Kind.UINT32]
+Int64 = Annotated[int, Kind.INT64]
+Float64 = Annotated[float, Kind.FLOAT64]
+Uuid = Annotated[UUID, Kind.UUID]
+String = Annotated[str, Kind.STRING]
+Bytes = Annotated[bytes, Kind.BYTES]
+Records = Annotated[Buffer, Kind.RECORDS]
+RecordsChunk = Annotated[Chunk, Kind.RECORDS]
+
+NO_ID: Final = UUID(int=0)
+"""A topic id that is not there."""
+
+NOT_ASKED: Final = -(1 << 31)
+"""The authorised operations of an answer to which they do not belong."""
+
+
+@attrs.frozen
+class Versions:
+    """The versions of an API, and the first that is flexible: with compact lengths and tagged fields."""
+
+    first: int
+    last: int
+    flexible: int | None = None
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible is not None and version >= self.flexible
+
+
+class Message:
+    """What all messages have in common."""
+
+    __slots__ = ()
+
+    api_key: ClassVar[int]
+    versions: ClassVar[Versions]
+
+
+class Request(Message):
+    """The base of every request."""
+
+    __slots__ = ()
+
+
+class Response(Message):
+    """The base of every response."""
+
+    __slots__ = ()
+
+
+@dataclass_transform()
+def struct(cls: C) -> C:
+    """Make a class a mutable struct with slots."""
+    return attrs.define(cls)
+
+
+@dataclass_transform(frozen_default=True)
+def frozen_struct(cls: C) -> C:
+    """Make a class an immutable struct: one that is itself the default of a field, shared by all."""
+    return attrs.frozen(cls)
+
+
+def fresh(factory: Callable[[], T]) -> T:
+    """A default made anew for each message."""
+    default: T = attrs.field(factory=factory)
+    return default
+
+
+@attrs.frozen
+class Field:
+    """One field as its annotation declares it."""
+
+    name: str
+    kind: Kind | type
+    is_array: bool
+    since: int
+    until: float
+    nullable_since: float
+    tag: int | None
+    ignorable: bool
+    argument: Any
+    default: Any
+
+    @property
+    def code(self) -> str:
+        """The code in `struct` of a field that is one number, else nothing."""
+        return self.kind.code if isinstance(self.kind, Kind) and not self.is_array else ""
+
+    def is_in(self, version: int) -> bool:
+        return self.since <= version <= self.until
+
+    def is_nullable(self, version: int) -> bool:
+        return version >= self.nullable_since
+
+
+@cache
+def fields_of(cls: type) -> tuple[Field, ...]:
+    """The fields of a struct, in order."""
+    return tuple(_field(cls, attribute) for attribute in attrs.fields(cls))
+
+
+def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
+    hint, marks, nullable = _unwrap(attribute.type)
+    is_array = get_origin(hint) is list
+    if is_array:
+        hint, inner, _ = _unwrap(get_args(hint)[0])
+        marks += inner
+    since = _mark(marks, Since, "version", 0)
+    default: Any = attribute.default
+    made = isinstance(default, attrs.Factory)  # type: ignore[arg-type]
+    return Field(
+        name=attribute.name,
+        kind=_kind(cls, attribute.name, hint, marks),
+        is_array=is_array,
+        since=since,
+        until=_mark(marks, Until, "version", float("inf")),
+        nullable_since=_mark(marks, NullableSince, "version", since) if nullable else float("inf"),
+        tag=_mark(marks, Tag, "number", None),
+        ignorable=IGNORABLE in marks,
+        argument=attrs.NOTHING if made else default,
+        default=default.factory() if made else default,
+    )
+
+
+def _unwrap(hint: Any) -> tuple[Any, list[Any], bool]:
+    """Take an annotation apart: the bare type, what `Annotated` adds to it, and whether it may be None."""
+    marks: list[Any] = []
+    nullable = False
+    while True:
+        origin = get_origin(hint)
+        if origin is Annotated:
+            marks.extend(hint.__metadata__)
+            hint = hint.__origin__
+        elif origin in (Union, UnionType) and type(None) in get_args(hint):
+            nullable = True
+            hint = Union[tuple(arm for arm in get_args(hint) if arm is not type(None))]  # noqa: UP007
+        else:
+            return hint, marks, nullable
+
+
+def _mark(marks: list[Any], cls: type, attribute: str, default: Any) -> Any:
+    return next((getattr(mark, attribute) for mark in marks if isinstance(mark, cls)), default)
+
+
+def _kind(cls: type, name: str, hint: Any, marks: list[Any]) -> Kind | type:
+    kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
+    if kind is not None:
+        return kind
+    if isinstance(hint, type) and attrs.has(hint):
+        return hint
+    raise TypeError(f"{cls.__name__}.{name}: {hint!r} is no type of the wire")
