@@ -1,0 +1,67 @@
+"""Logs on disk: segments, indexes, recovery, retention, producer states, and the directories that hold them.
+
+>>> import tempfile
+>>> from pylogbroker.records import Record, build
+>>> directory = tempfile.TemporaryDirectory()
+>>> manager = LogManager([directory.name])
+>>> notices = manager.lock() + manager.load(lambda topic: LogConfig(), 0, print)
+>>> log = manager.create("events", 0, LogConfig(), now_ms=0)
+>>> log.append(build([Record(0, 1500, b"key", b"value")]), now_ms=1500).base_offset
+0
+>>> log.high_watermark = log.log_end_offset
+>>> len(log.read(0, 1 << 20, upto=log.high_watermark))
+76
+>>> manager.close()
+[]
+
+Seen from above, each knows only what is below:
+
+    manager      all logs of a broker, in one or several directories
+      directory    lock, identity, checkpoints, clean-shutdown marker
+      loading      from files to a log; recovery after a crash
+    log          append, read, roll, sync, expire
+      reading      which region of which file a fetch returns
+      producers    who wrote what, for idempotent producers
+      epochs       which leader epoch began where
+      retention    which segments may go
+    segment      one file of entries, an offset index, a time index
+      scan         walking along headers
+    files        handles, regions, writes that are whole or not at all
+
+Everything runs on the reactor's thread, but for what is said to block: that belongs into workers.
+"""
+
+from pylogbroker.storage.directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.files import FileHandle, FileRegion
+from pylogbroker.storage.loading import Recovered
+from pylogbroker.storage.log import Appended, Log, TimestampedOffset
+from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.manager import DeletedDirectory, LogManager
+from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
+from pylogbroker.storage.retention import DeletePolicy, RecordTimePolicy, SegmentView, SizePolicy
+from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
+
+__all__ = [
+    "Appended",
+    "DeletePolicy",
+    "DeletedDirectory",
+    "DeletedFiles",
+    "FileHandle",
+    "FileRegion",
+    "Identity",
+    "Log",
+    "LogConfig",
+    "LogDirectory",
+    "LogManager",
+    "Notice",
+    "Origin",
+    "Pools",
+    "ProducerState",
+    "ProducerStates",
+    "RecordTimePolicy",
+    "Recovered",
+    "Segment",
+    "SegmentView",
+    "SizePolicy",
+    "TimestampedOffset",
+]

@@ -1,0 +1,93 @@
+"""How records become what is written, by who brings them.
+
+A leader prepares what clients and coordinators send: checks it against the topic's settings and gives it its offsets.
+A follower takes entries from its leader as they are, offsets and all; they only have to be whole and to go on where
+the log ends (a gap is all right: compaction makes gaps).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pylogbroker.errors import InvalidRecords
+from pylogbroker.records import NO_BOUND, AppendRules, Buffer, Codec, Entry, EntryMeta, Prepared, TimestampType, entries
+from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.producers import Origin
+
+_TIMESTAMPS: Final = {
+    "CreateTime": TimestampType.CREATE_TIME,
+    "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+}
+_CODECS: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
+    """What a topic's settings ask of records.  Coordinators are trusted with keys and timestamps."""
+    client = origin is Origin.CLIENT
+    return AppendRules(
+        magic=config.magic,
+        codec=_CODECS[config.compression_type],
+        level=_level(config),
+        timestamp_type=_TIMESTAMPS[config.message_timestamp_type],
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms if client else NO_BOUND,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms if client else NO_BOUND,
+        max_bytes=config.max_message_bytes,
+        keys_required=config.compacts and client,
+        from_client=client,
+    )
+
+
+def _level(config: LogConfig) -> int | None:
+    match config.compression_type:
+        case "gzip":
+            return None if config.compression_gzip_level == -1 else config.compression_gzip_level
+        case "lz4":
+            return config.compression_lz4_level
+        case "zstd":
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
+    """Entries from a leader, to be written unchanged; CorruptRecords or InvalidRecords if they can't be."""
+    metas = []
+    next_offset = log_end_offset
+    for entry in entries(buffer):
+        entry.check()
+        if entry.base_offset < next_offset:
+            raise InvalidRecords(f"offset {entry.base_offset} where {next_offset} or a later one is expected")
+        next_offset = entry.next_offset
+        metas.append(_meta(entry))
+    if not metas:
+        raise InvalidRecords("there is no whole entry in the records")
+    newest = max(metas, key=lambda meta: meta.max_timestamp)
+    first, last = metas[0].base_offset, metas[-1].last_offset
+    count = last - first + 1
+    return Prepared([buffer], len(buffer), metas, first, last, count, newest.max_timestamp, newest.last_offset)
+
+
+def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
+    """The leader epochs that entries from a leader carry, each with the offset of the entry."""
+    return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
+
+
+def _meta(entry: Entry) -> EntryMeta:
+    return EntryMeta(
+        entry.base_offset,
+        entry.last_offset,
+        entry.count,
+        entry.size,
+        entry.max_timestamp,
+        entry.attributes,
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.base_sequence,
+    )

@@ -1,0 +1,77 @@
+"""Checkpoint files: small texts that say how far something got, in Kafka's format.
+
+```
+0                       version
+2                       number of entries
+events 0 1042           topic, partition, offset      (offset checkpoints of a log directory)
+events 1 977
+```
+
+`leader-epoch-checkpoint`, in each partition's directory, has `epoch start-offset` on its lines instead.
+They are replaced whole.  One that cannot be read raises `DamagedFile`; the caller falls back on what it
+would do without the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pylogbroker.errors import StorageFailure
+from pylogbroker.storage.files import read_file, replace_file
+
+_VERSION: Final = "0"
+TopicPartition = tuple[str, int]
+
+
+class DamagedFile(StorageFailure):
+    """A file that the broker wrote does not say what it should."""
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int] | None:
+    """The offsets of a checkpoint; None if there is no such file."""
+    lines = _read(path, fields=3)
+    if lines is None:
+        return None
+    return {(topic, _number(path, partition)): _number(path, offset) for topic, partition, offset in lines}
+
+
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace an offset checkpoint.  Blocks on the disk."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    replace_file(path, _text(lines))
+
+
+def read_epochs(path: str) -> list[tuple[int, int]] | None:
+    """The (epoch, start offset) pairs of a leader-epoch checkpoint; None if there is no such file."""
+    lines = _read(path, fields=2)
+    if lines is None:
+        return None
+    return [(_number(path, epoch), _number(path, start)) for epoch, start in lines]
+
+
+def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
+    """Replace a leader-epoch checkpoint.  Blocks on the disk."""
+    replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]))
+
+
+def _text(lines: list[str]) -> bytes:
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
+
+
+def _read(path: str, fields: int) -> list[list[str]] | None:
+    data = read_file(path)
+    if data is None:
+        return None
+    lines = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
+    if lines[:1] != [[_VERSION]] or lines[1:2] != [[str(len(lines) - 2)]]:
+        raise DamagedFile(f"{path}: not a checkpoint of version {_VERSION}, or not a whole one")
+    if any(len(line) != fields for line in lines[2:]):
+        raise DamagedFile(f"{path}: a line without {fields} fields")
+    return lines[2:]
+
+
+def _number(path: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise DamagedFile(f"{path}: {text!r} is not a number")
+    return int(text)

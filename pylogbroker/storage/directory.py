@@ -1,0 +1,126 @@
+"""One log directory: who uses it, whose it is, how it was left, and its checkpoints.
+
+`.lock` is held (flock) as long as the broker runs, so that two brokers never share a directory.  `meta.properties`
+tells broker and cluster id.  `.kafka_cleanshutdown` is there only between a clean stop and the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+import javaproperties
+
+from pylogbroker.errors import StartupError
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_offsets, write_offsets
+from pylogbroker.storage.files import read_file, remove, replace_file, sync_file
+
+_CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
+_META_VERSION: Final = "0"
+
+
+@attrs.frozen
+class Notice:
+    """Something about a directory or file that whoever runs the broker should know."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+@attrs.frozen
+class Identity:
+    """Whose data a directory holds; None where it does not say."""
+
+    broker_id: int | None = None
+    cluster_id: str | None = None
+
+
+@attrs.define(eq=False)
+class LogDirectory:
+    """A log directory.  `failure` says why it is offline, if it is.  All methods block on the disk."""
+
+    path: str
+    failure: str = ""
+    _lock: int = -1
+    _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
+
+    def lock(self) -> None:
+        """Make the directory, if there is none, and hold it.  StartupError if somebody else does; OSError."""
+        os.makedirs(self.path, exist_ok=True)
+        fd = os.open(f"{self.path}/{names.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise StartupError(f"the log directory {self.path} is in use by another broker") from None
+        self._lock = fd
+
+    def unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def identity(self) -> Identity:
+        """What meta.properties says; StartupError if it cannot be read."""
+        path = f"{self.path}/{names.META}"
+        data = read_file(path)
+        if data is None:
+            return Identity()
+        try:
+            found = javaproperties.loads(data.decode("latin-1"))
+            broker_id = found.get("broker.id")
+            identity = Identity(None if broker_id is None else int(broker_id), found.get("cluster.id"))
+        except ValueError as error:
+            raise StartupError(f"{path}: {error}") from None
+        if found.get("version") != _META_VERSION:
+            raise StartupError(f"{path}: version {found.get('version')} is not {_META_VERSION}")
+        return identity
+
+    def write_identity(self, identity: Identity) -> None:
+        """Write meta.properties."""
+        fields = {
+            "version": _META_VERSION,
+            "broker.id": str(identity.broker_id),
+            "cluster.id": str(identity.cluster_id),
+        }
+        text = javaproperties.dumps(fields, timestamp=False)
+        replace_file(f"{self.path}/{names.META}", text.encode("latin-1"))
+
+    def take_clean_marker(self) -> bool:
+        """Whether the last stop was clean; the marker is gone then, so that it speaks for one start only."""
+        path = f"{self.path}/{names.CLEAN_SHUTDOWN}"
+        data = read_file(path)
+        if data is not None:
+            remove(path)
+            sync_file(self.path)
+        return data == _CLEAN
+
+    def leave_clean_marker(self) -> None:
+        replace_file(f"{self.path}/{names.CLEAN_SHUTDOWN}", _CLEAN)
+
+    def load_offsets(self, name: str) -> tuple[dict[TopicPartition, int], Notice | None]:
+        """A checkpoint; without it, or if it is damaged, nothing, and what to say about that."""
+        path = f"{self.path}/{name}"
+        try:
+            return read_offsets(path) or {}, None
+        except DamagedFile as damaged:
+            return {}, Notice(path, f"ignored, {damaged.detail.removeprefix(path + ': ')}")
+
+    def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace a checkpoint, unless it says the same already."""
+        if self._saved.get(name) != offsets:
+            write_offsets(f"{self.path}/{name}", offsets)
+            self._saved[name] = dict(offsets)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the file system: all, and those that are free."""
+        usage = shutil.disk_usage(self.path)
+        return usage.total, usage.free

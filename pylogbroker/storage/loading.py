@@ -1,0 +1,204 @@
+"""Opening the log of one partition: from the files of a directory to a `Log`.
+
+After a clean stop only the last segment's tail is looked at, from its last index entry on; it must end where the
+checkpoint says that the log was safe on disk.  If it does not, or the stop was not clean, the log is recovered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import Entry
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
+from pylogbroker.storage.epochs import LeaderEpochs
+from pylogbroker.storage.files import remove
+from pylogbroker.storage.log import Log
+from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.producer_loading import load_producers
+from pylogbroker.storage.recovery import Cut, recover_segment
+from pylogbroker.storage.segment import Pools, Segment
+
+_MEASURED: Final = (names.ENTRIES, names.OFFSET_INDEX, names.TIME_INDEX)
+
+
+@attrs.frozen
+class Checkpointed:
+    """What the log directory's checkpoints say of a log."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+@attrs.frozen
+class Recovered:
+    """What was found and done when a log was recovered; `str` makes one line of it."""
+
+    path: str
+    segments: int
+    cut: Cut | None = None
+    dropped: int = 0  # segments behind the cut
+    log_end_offset: int = 0
+
+    def __str__(self) -> str:
+        what = str(self.cut) if self.cut else "all entries sound"
+        dropped = f", dropped {self.dropped} segments behind" if self.dropped else ""
+        return f"{self.path}: recovered {self.segments} segments, {what}{dropped}; ends at {self.log_end_offset}"
+
+
+Reporter = Callable[[Recovered], None]
+
+
+@attrs.define
+class _Found:
+    """The files of a partition's directory."""
+
+    sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
+    snapshots: list[int] = attrs.field(factory=list)
+
+
+def load_log(
+    topic: str,
+    partition: int,
+    path: str,
+    config: LogConfig,
+    pools: Pools,
+    saved: Checkpointed,
+    now_ms: int,
+    report: Reporter,
+) -> Log:
+    """Open a log, recovering it if needed; make it if there is none.  Blocks; one log is opened by one thread.
+
+    OSError if the disk fails.
+    """
+    found = _look(path)
+    segments = [Segment.existing(path, base, found.sizes[base], pools, now_ms) for base in sorted(found.sizes)]
+    if not segments:
+        segments = [Segment.create(path, saved.log_start_offset, pools, 0, now_ms)]
+    for segment in segments:
+        segment.index_interval = config.index_interval_bytes
+    epochs = _load_epochs(path, segments)
+    end = _clean_end(segments[-1]) if saved.clean or not found.sizes else None
+    if end is None or (found.sizes and end != saved.recovery_point):
+        end = _recover(path, segments, saved.recovery_point, epochs, report)
+    log = _assemble(topic, partition, path, config, pools, tuple(segments), found, epochs, saved, end, now_ms)
+    for segment in log.segments:
+        segment.close()
+    return log
+
+
+def _assemble(
+    topic: str,
+    partition: int,
+    path: str,
+    config: LogConfig,
+    pools: Pools,
+    segments: tuple[Segment, ...],
+    found: _Found,
+    epochs: LeaderEpochs,
+    saved: Checkpointed,
+    end: int,
+    now_ms: int,
+) -> Log:
+    start = max(saved.log_start_offset, segments[0].base_offset)
+    producers, snapshot = load_producers(path, found.snapshots, segments, end)
+    if end == segments[0].base_offset:
+        snapshot = end  # nothing was ever written: nothing to know
+    epochs.truncate_end(end)
+    recovery_point = min(saved.recovery_point, end)
+    log = Log(
+        topic, partition, path, config, pools, segments, min(start, end), end, recovery_point, epochs, producers,
+        snapshot, now_ms,
+    )  # fmt: skip
+    log.high_watermark = max(min(saved.high_watermark, end), log.log_start_offset)
+    if start > end:
+        for deleted in log.restart_at(start, now_ms):
+            deleted.unlink()
+    return log
+
+
+def _look(path: str) -> _Found:
+    """Which files there are; left-overs of deleted segments and of interrupted writes are removed."""
+    found = _Found()
+    others: dict[int, dict[str, int]] = {}
+    with os.scandir(path) as listing:
+        for entry in listing:
+            if entry.name.endswith((names.DELETED, names.TEMPORARY)):
+                remove(entry.path)
+                continue
+            parsed = names.parse_file(entry.name)
+            if parsed is None:
+                continue
+            if parsed[1] == names.SNAPSHOT:
+                found.snapshots.append(parsed[0])
+            elif parsed[1] in _MEASURED:
+                others.setdefault(parsed[0], {})[parsed[1]] = entry.stat().st_size
+    for base, sizes in others.items():
+        if names.ENTRIES in sizes:
+            found.sizes[base] = sizes
+        else:
+            for suffix in sizes:
+                remove(names.file_of(path, base, suffix))
+    return found
+
+
+def _load_epochs(path: str, segments: list[Segment]) -> LeaderEpochs:
+    """From the checkpoint, or if that is not to be had, from the entries."""
+    name = f"{path}/{names.LEADER_EPOCHS}"
+    try:
+        known = read_epochs(name)
+    except DamagedFile:
+        known = None
+    if known is not None:
+        return LeaderEpochs(name, known)
+    epochs = LeaderEpochs(name, [])
+    try:
+        for segment in segments:
+            for _, entry in segment.entry_headers():
+                epochs.assign(entry.leader_epoch, entry.base_offset)
+    except CorruptRecords:
+        pass  # recovery will cut there
+    epochs.dirty = any(segment.size for segment in segments)
+    return epochs
+
+
+def _clean_end(segment: Segment) -> int | None:
+    """Where the log ends by its last segment's tail; None if that is damaged."""
+    if not segment.size:
+        return segment.base_offset
+    try:
+        return segment.end_offset()
+    except CorruptRecords:
+        return None
+
+
+def _recover(
+    path: str, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, report: Reporter
+) -> int:
+    """Check the segments from the recovery point's on, and cut; says where the log ends."""
+
+    def visit(entry: Entry) -> None:
+        epochs.assign(entry.leader_epoch, entry.base_offset)
+
+    first = max((n for n, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
+    checked, dropped, end = 0, 0, segments[0].base_offset
+    cut: Cut | None = None
+    for number in range(first, len(segments)):
+        end, cut = recover_segment(segments[number], visit)
+        checked += 1
+        if cut is not None:
+            behind = segments[number + 1 :]
+            del segments[number + 1 :]
+            for segment in behind:
+                segment.delete().unlink()
+            dropped = len(behind)
+            break
+    report(Recovered(path, checked, cut, dropped, end))
+    return end

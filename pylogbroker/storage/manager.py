@@ -1,0 +1,344 @@
+"""All logs of a broker, in one or several log directories.
+
+A start goes: `lock` (nothing else is touched before all directories are held), `identities` and `identify` (the data
+must be this broker's), `load`.  A stop is `close`.  In between logs are created and deleted, and checkpoints written.
+
+A directory whose disk fails goes offline, and its logs with it; the others go on.
+
+Thread rules: `load`, `checkpoint_...`, `close`, and `remove` of what was deleted block on the disk; `checkpoint_...`
+and `remove` may run in workers while the reactor's thread uses the logs.  All else belongs to the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import StartupError, StorageFailure
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.files import PASSING
+from pylogbroker.storage.loading import Checkpointed, Recovered, load_log
+from pylogbroker.storage.log import Log
+from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.segment import Pools
+
+_SYNC_THREADS: Final = 16
+
+ConfigOf = Callable[[str], LogConfig]
+Report = Callable[[Notice | Recovered], None]
+
+
+@attrs.frozen
+class DeletedDirectory:
+    """A partition's directory that has been renamed away and waits for a worker."""
+
+    path: str
+
+    def remove(self) -> None:
+        """Remove the directory with all that is in it.  Blocks; any thread."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@attrs.frozen
+class _Task:
+    """A log to be opened."""
+
+    home: LogDirectory
+    key: TopicPartition
+    path: str
+    saved: Checkpointed
+
+
+class LogManager:
+    """The logs by topic and partition, and the directories they lie in."""
+
+    def __init__(self, directories: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
+        self.directories = tuple(LogDirectory(os.path.abspath(path)) for path in directories)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.offline: dict[TopicPartition, str] = {}  # logs of failed directories, and why they failed
+        self._pools = pools or Pools.of()
+        self._threads = recovery_threads
+        self._saving = threading.Lock()
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [directory for directory in self.directories if not directory.failure]
+
+    # Start
+
+    def lock(self) -> list[Notice]:
+        """Hold all directories; tells of those that can't be used.
+
+        StartupError if another broker holds one, if one is named twice, or if none can be used.
+        """
+        if len({os.path.realpath(directory.path) for directory in self.directories}) < len(self.directories):
+            raise StartupError("a log directory is named twice in log.dirs")
+        try:
+            for directory in self.directories:
+                self._lock(directory)
+        except StartupError:
+            self._unlock()
+            raise
+        if not self.online:
+            failures = "; ".join(directory.failure for directory in self.directories)
+            raise StartupError(f"no log directory can be used: {failures}")
+        return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
+
+    def _lock(self, directory: LogDirectory) -> None:
+        try:
+            directory.lock()
+        except OSError as error:
+            directory.failure = f"{directory.path}: {error.strerror or error}"
+
+    def _unlock(self) -> None:
+        for directory in self.directories:
+            directory.unlock()
+
+    def identities(self) -> Identity:
+        """Whose data the directories hold; StartupError if they disagree."""
+        found = Identity()
+        for directory in self.online:
+            found = _agree(found, directory.identity(), directory.path)
+        return found
+
+    def identify(self, broker_id: int, cluster_id: str) -> None:
+        """Mark the directories as this broker's; StartupError if one is another's."""
+        wanted = Identity(broker_id, cluster_id)
+        for directory in self.online:
+            present = directory.identity()
+            _agree(wanted, present, directory.path)
+            if present != wanted:
+                directory.write_identity(wanted)
+
+    def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
+        """Open all logs; returns deleted partitions that are still to be removed."""
+        deleted: list[DeletedDirectory] = []
+        tasks: list[_Task] = []
+        for directory in self.online:
+            try:
+                tasks += self._look(directory, deleted, report)
+            except OSError as error:
+                self._report_failure(directory, error, report)
+
+        def open_one(task: _Task) -> Log | OSError:
+            topic, partition = task.key
+            try:
+                return load_log(topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, report)
+            except OSError as error:
+                return error
+
+        with ThreadPoolExecutor(self._threads) as executor:
+            run = executor.map if self._threads > 1 else map
+            for task, outcome in zip(tasks, run(open_one, tasks), strict=True):
+                self._admit(task, outcome, report)
+        return deleted
+
+    def _look(self, directory: LogDirectory, deleted: list[DeletedDirectory], report: Report) -> list[_Task]:
+        """The logs in a directory, with what its checkpoints say of them."""
+        clean = directory.take_clean_marker()
+        points, starts, marks = (
+            self._offsets(directory, name, report)
+            for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
+        )
+        tasks = []
+        with os.scandir(directory.path) as listing:
+            for entry in listing:
+                if names.is_deleted_directory(entry.name):
+                    deleted.append(DeletedDirectory(entry.path))
+                elif (key := names.parse_partition_directory(entry.name)) is not None and entry.is_dir():
+                    saved = Checkpointed(clean, points.get(key, 0), starts.get(key, 0), marks.get(key, 0))
+                    tasks.append(_Task(directory, key, entry.path, saved))
+        return tasks
+
+    def _offsets(self, directory: LogDirectory, name: str, report: Report) -> dict[TopicPartition, int]:
+        offsets, notice = directory.load_offsets(name)
+        if notice is not None:
+            report(notice)
+        return offsets
+
+    def _admit(self, task: _Task, outcome: Log | OSError, report: Report) -> None:
+        if task.key in self.logs:
+            raise StartupError(f"partition {task.key[1]} of {task.key[0]} lies in two log directories")
+        if isinstance(outcome, Log) and not task.home.failure:
+            self.logs[task.key] = outcome
+            return
+        self.offline[task.key] = task.home.path
+        if isinstance(outcome, OSError) and not task.home.failure:
+            self._report_failure(task.home, outcome, report)
+
+    def _report_failure(self, directory: LogDirectory, error: OSError, report: Report) -> None:
+        reason = f"{error.filename or directory.path}: {error.strerror or error}"
+        self.fail_directory(directory.path, reason)
+        report(Notice(directory.path, f"offline, {reason}"))
+
+    # Use
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """A log; None if there is none.  StorageFailure if its directory is offline."""
+        log = self.logs.get((topic, partition))
+        if log is None and (topic, partition) in self.offline:
+            raise StorageFailure(self.offline[topic, partition])
+        return log
+
+    def create(self, topic: str, partition: int, config: LogConfig, now_ms: int, *, is_new: bool = True) -> Log:
+        """The log, made if there is none, in the directory with the fewest logs.
+
+        StorageFailure if that fails, or if it is not `is_new` and may lie in a directory that is offline.
+        """
+        log = self.get(topic, partition)
+        if log is not None:
+            return log
+        if not is_new and len(self.online) < len(self.directories):
+            raise StorageFailure(f"partition {partition} of {topic} may lie in a directory that is offline")
+        home = self._emptiest()
+        path = f"{home.path}/{names.partition_directory(topic, partition)}"
+        try:
+            os.makedirs(path, exist_ok=True)
+            log = load_log(topic, partition, path, config, self._pools, Checkpointed(), now_ms, _unheard)
+        except OSError as error:
+            raise self._cannot_create(home, error) from error
+        self.logs[topic, partition] = log
+        return log
+
+    def _emptiest(self) -> LogDirectory:
+        online = self.online
+        if not online:
+            raise StorageFailure("all log directories are offline")
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys((directory.path for directory in online), 0)
+        for log in self.logs.values():
+            counts[os.path.dirname(log.path)] += 1
+        return min(online, key=lambda directory: counts[directory.path])
+
+    def _cannot_create(self, home: LogDirectory, error: OSError) -> StorageFailure:
+        reason = f"{error.filename or home.path}: {error.strerror or error}"
+        if error.errno not in PASSING:
+            self.fail_directory(home.path, reason)
+        return StorageFailure(reason)
+
+    def delete(self, topic: str, partition: int) -> DeletedDirectory | None:
+        """Take a log away; a worker has to `remove` what is returned.  None if there is none."""
+        log = self.get(topic, partition)
+        if log is None:
+            return None
+        path = f"{os.path.dirname(log.path)}/{names.deleted_directory(os.path.basename(log.path))}"
+        try:
+            os.rename(log.path, path)
+        except OSError as error:
+            raise self._cannot_create(self._home(log), error) from error
+        log.take_offline("deleted")
+        del self.logs[topic, partition]
+        return DeletedDirectory(path)
+
+    def _home(self, log: Log) -> LogDirectory:
+        path = os.path.dirname(log.path)
+        return next(directory for directory in self.directories if directory.path == path)
+
+    # Failure
+
+    def isolate(self, log: Log) -> list[TopicPartition]:
+        """After a StorageFailure: if it was not just a full disk, take the log's directory offline.
+
+        Says which logs went offline.
+        """
+        if not log.broken or self.logs.get((log.topic, log.partition)) is not log:
+            return []
+        return self.fail_directory(os.path.dirname(log.path), log.broken)
+
+    def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
+        """Take a directory and its logs offline; says which logs these are."""
+        for directory in self.directories:
+            if directory.path == path:
+                directory.failure = directory.failure or reason
+        gone = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
+        for key in gone:
+            self.logs.pop(key).take_offline(reason)
+            self.offline[key] = reason
+        return gone
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self) -> list[Notice]:
+        """Keep up to where logs are safe on the disk.
+
+        This and the other two say which directories failed at that: those should be taken offline.
+        """
+        return self._checkpoint(names.RECOVERY_POINTS, lambda log: log.recovery_point)
+
+    def checkpoint_log_starts(self) -> list[Notice]:
+        """Keep where logs begin, if not at their first segment."""
+        return self._checkpoint(names.LOG_STARTS, _start_within_segment)
+
+    def checkpoint_high_watermarks(self) -> list[Notice]:
+        """Keep up to where logs may be read."""
+        return self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
+
+    def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
+        failed = []
+        with self._saving:
+            logs = list(self.logs.items())
+            for directory in self.online:
+                offsets = {
+                    key: offset
+                    for key, log in logs
+                    if os.path.dirname(log.path) == directory.path and (offset := offset_of(log)) is not None
+                }
+                try:
+                    directory.save_offsets(name, offsets)
+                except OSError as error:
+                    failed.append(Notice(directory.path, f"{name}: {error.strerror or error}"))
+        return failed
+
+    # Stop
+
+    def close(self) -> list[Notice]:
+        """Bring everything to the disk, mark what is whole as cleanly stopped, and let go; tells what failed."""
+        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system commits them together
+            outcomes = list(executor.map(_close, list(self.logs.values())))
+        failed = [notice for notice in outcomes if notice is not None]
+        failed += self.checkpoint_recovery_points()
+        failed += self.checkpoint_log_starts()
+        failed += self.checkpoint_high_watermarks()
+        unclean = {notice.path for notice in failed}
+        for directory in self.online:
+            if directory.path not in unclean:
+                directory.leave_clean_marker()
+        self._unlock()
+        return failed
+
+
+def _close(log: Log) -> Notice | None:
+    try:
+        log.close()
+    except StorageFailure as failure:
+        return Notice(os.path.dirname(log.path), failure.detail)
+    return None
+
+
+def _start_within_segment(log: Log) -> int | None:
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+
+
+def _agree(one: Identity, other: Identity, path: str) -> Identity:
+    """Both together; StartupError if they contradict each other."""
+    if None not in (one.broker_id, other.broker_id) and one.broker_id != other.broker_id:
+        raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {one.broker_id}")
+    if None not in (one.cluster_id, other.cluster_id) and one.cluster_id != other.cluster_id:
+        raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {one.cluster_id}")
+    return Identity(
+        other.broker_id if one.broker_id is None else one.broker_id, one.cluster_id or other.cluster_id
+    )
+
+
+def _unheard(finding: object) -> None:
+    """Of a log that is being made there is nothing to tell."""

@@ -1,0 +1,213 @@
+"""What a log remembers of idempotent producers: who wrote last, in which epoch, and up to which sequence number.
+
+A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0.  A batch is taken
+
+| the log knows                     | the batch                              | answer                              |
+|-----------------------------------|----------------------------------------|-------------------------------------|
+| one of the last five batches      | same epoch, first and last sequence    | written before: the offsets of then |
+| nothing of the producer           | any epoch, any sequence                | taken                               |
+| an epoch                          | a smaller epoch                        | INVALID_PRODUCER_EPOCH              |
+| an epoch                          | a larger epoch, first sequence 0       | taken; older batches are forgotten  |
+| an epoch                          | a larger epoch, another first sequence | OUT_OF_ORDER_SEQUENCE_NUMBER        |
+| an epoch but no sequence in it    | same epoch, first sequence 0           | taken                               |
+| an epoch and last sequence n      | same epoch, first sequence n+1         | taken                               |
+| an epoch and last sequence n      | same epoch, another first sequence     | OUT_OF_ORDER_SEQUENCE_NUMBER        |
+
+Sequence numbers and duplicates count for what clients send; what a leader already took is taken as it is.  Pure state:
+no files (see `producer_snapshots`), no clock.  Used on the reactor's thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+
+_REMEMBERED: Final = 5
+_MAX_SEQUENCE: Final = 0x7FFFFFFF
+NONE: Final = -1
+
+
+class Origin(Enum):
+    """Who brings records to a log."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class Produced(Protocol):
+    """What producer states want to know of an entry."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def is_transactional(self) -> bool: ...
+    @property
+    def is_control(self) -> bool: ...
+
+
+class WrittenBatch(NamedTuple):
+    """A batch that the log holds."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@attrs.define
+class ProducerState:
+    """One producer's state in one log; -1 stands for what is not known."""
+
+    producer_id: int
+    epoch: int = NONE
+    batches: tuple[WrittenBatch, ...] = ()  # the last five, oldest first, all of `epoch`
+    last_timestamp: int = NONE
+    coordinator_epoch: int = NONE
+    transaction_start: int = NONE  # first offset of the transaction that is open
+
+    def duplicate_of(self, entry: Produced) -> WrittenBatch | None:
+        """The batch that the log holds already, if `entry` is sent again."""
+        if entry.producer_epoch != self.epoch:
+            return None
+        first, last = entry.base_sequence, entry.last_sequence
+        for batch in self.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        return None
+
+    def check(self, entry: Produced) -> None:
+        """Raise what a client is told whose batch does not continue what the log knows."""
+        if entry.producer_epoch < self.epoch:
+            raise stale_epoch(entry, self.epoch)
+        first = entry.base_sequence
+        if entry.producer_epoch > self.epoch:
+            if first != 0 and self.epoch != NONE:
+                raise _out_of_order(entry, 0)
+            return
+        expected = (self.batches[-1].last_sequence + 1) & _MAX_SEQUENCE if self.batches else 0
+        if first != expected:
+            raise _out_of_order(entry, expected)
+
+    def record(self, entry: Produced) -> None:
+        """`entry`, which was checked, is in the log."""
+        if entry.producer_epoch != self.epoch:
+            self.epoch = entry.producer_epoch
+            self.batches = ()
+        self.last_timestamp = entry.max_timestamp
+        if entry.is_control:
+            self.transaction_start = NONE
+            return
+        batch = WrittenBatch(
+            entry.base_sequence, entry.last_sequence, entry.base_offset, entry.last_offset, entry.max_timestamp
+        )
+        self.batches = (*self.batches[1 - _REMEMBERED :], batch)
+        if entry.is_transactional and self.transaction_start < 0:
+            self.transaction_start = entry.base_offset
+
+
+class ProducerStates:
+    """The states of all producers of one log."""
+
+    __slots__ = ("_open", "_states")
+
+    def __init__(self, states: Iterable[ProducerState] = ()) -> None:
+        self._states = {state.producer_id: state for state in states}
+        self._open = {  # first offsets of the open transactions, the smallest first
+            state.producer_id: state.transaction_start
+            for state in sorted(self._states.values(), key=lambda state: state.transaction_start)
+            if state.transaction_start >= 0
+        }
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[ProducerState]:
+        return iter(self._states.values())
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        return self._states.get(producer_id)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction begins; None if there is none."""
+        return next(iter(self._open.values()), None)
+
+    def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
+        """Check what is about to be appended: None if it may be, or the batch that it repeats.
+
+        Raises KafkaError with the code for the producer.
+        """
+        for entry in entries:
+            state = self._states.get(entry.producer_id)
+            if state is None or entry.producer_id < 0 or origin is Origin.REPLICATION:
+                continue
+            if origin is Origin.COORDINATOR:
+                if entry.producer_epoch < state.epoch:
+                    raise stale_epoch(entry, state.epoch)
+                continue
+            duplicate = state.duplicate_of(entry)
+            if duplicate is not None:
+                return duplicate
+            state.check(entry)
+            if state.transaction_start >= 0 and not entry.is_transactional:
+                raise KafkaError(
+                    f"producer {entry.producer_id} writes outside of its transaction", ErrorCode.INVALID_TXN_STATE
+                )
+        return None
+
+    def record(self, entry: Produced) -> None:
+        """`entry` is in the log."""
+        producer_id = entry.producer_id
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(producer_id)
+        state.record(entry)
+        if state.transaction_start < 0:
+            self._open.pop(producer_id, None)
+        else:
+            self._open.setdefault(producer_id, state.transaction_start)
+
+    def expire(self, now_ms: int, after_ms: int) -> int:
+        """Forget producers that were not heard of for `after_ms` and have no open transaction; says how many."""
+        gone = [
+            state.producer_id
+            for state in self._states.values()
+            if state.transaction_start < 0 and now_ms - state.last_timestamp >= after_ms
+        ]
+        for producer_id in gone:
+            del self._states[producer_id]
+        return len(gone)
+
+
+def stale_epoch(entry: Produced, epoch: int) -> KafkaError:
+    return KafkaError(
+        f"epoch {entry.producer_epoch} of producer {entry.producer_id} is smaller than {epoch}, the last one seen",
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    )
+
+
+def _out_of_order(entry: Produced, expected: int) -> KafkaError:
+    return KafkaError(
+        f"sequence number {entry.base_sequence} of producer {entry.producer_id}, epoch {entry.producer_epoch}; "
+        f"{expected} comes next",
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    )

@@ -1,0 +1,84 @@
+"""Recovery: what a log does at start when it was not closed.
+
+From the segment of the recovery point on, every entry is checked: its size must lie within the file, its CRC must fit,
+its offset must be larger than the one before.  The log is cut at the first that is not sound (a write that a crash
+cut short, a block of zeros or of noise); segments behind the cut go.  Indexes are built anew on the way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import ENTRY_PREFIX, Entry, entries
+from pylogbroker.storage.files import read_at
+from pylogbroker.storage.segment import Segment
+
+_BLOCK: Final = 1 << 20
+_LENGTH: Final = Struct(">8xi")
+
+
+@attrs.frozen
+class Cut:
+    """Where a segment's file was cut, and why."""
+
+    path: str
+    position: int
+    removed: int  # bytes
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cut {self.removed} bytes off {os.path.basename(self.path)} at {self.position} ({self.reason})"
+
+
+def recover_segment(segment: Segment, visit: Callable[[Entry], None]) -> tuple[int, Cut | None]:
+    """Check all entries of a segment, cut it if need be; says its next offset and what was cut.  Blocks."""
+    size, reason = segment.size, ""
+    segment.begin_rebuild()
+    next_offset = segment.base_offset
+    try:
+        for entry in whole_entries(segment.handle.fd, size):
+            _check(entry, next_offset)
+            segment.note(entry.last_offset, entry.max_timestamp, entry.size)
+            visit(entry)
+            next_offset = entry.next_offset
+    except CorruptRecords as error:
+        reason = error.detail
+    segment.store_indexes()
+    if segment.size == size:
+        return next_offset, None
+    os.ftruncate(segment.handle.fd, segment.size)
+    return next_offset, Cut(segment.path, segment.size, size - segment.size, reason)
+
+
+def _check(entry: Entry, next_offset: int) -> None:
+    if entry.base_offset < next_offset or entry.last_offset < entry.base_offset:
+        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or a later one belongs")
+    entry.check()
+
+
+def whole_entries(fd: int, size: int) -> Iterator[Entry]:
+    """The entries in the first `size` bytes of a file; CorruptRecords at what cannot be one."""
+    position, wanted = 0, _BLOCK
+    while position < size:
+        block = read_at(fd, min(wanted, size - position), position)
+        begin = position
+        for entry in entries(block, partial=True):
+            yield entry
+            position += entry.size
+        wanted = _BLOCK
+        if position == begin:
+            wanted = _claimed(block, size - position)
+
+
+def _claimed(block: bytes, left: int) -> int:
+    """Bytes of the entry that begins a block and does not fit in."""
+    claimed = ENTRY_PREFIX + _LENGTH.unpack_from(block)[0] if len(block) >= ENTRY_PREFIX else ENTRY_PREFIX
+    if claimed > left or claimed <= len(block):
+        raise CorruptRecords(f"an entry of {claimed} bytes where {left} bytes are left")
+    return int(claimed)

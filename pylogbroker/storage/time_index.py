@@ -1,0 +1,104 @@
+"""The time index of a segment: at which offset a timestamp is to be looked for.
+
+```
+entry of 12 bytes, big-endian, timestamps strictly increasing
+    0  8  the largest timestamp in the segment so far, ms
+    8  4  last offset of the batch that brought it, relative to the segment's base offset
+```
+
+An entry (t, o) says: no record before that batch is as young as t, and whatever is younger than t comes after o.  An
+entry is added together with one of the offset index, and when the segment is sealed or closed, so that the last entry
+tells the segment's largest timestamp.  Questions about time are rare: the file is read for each and not kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from struct import Struct
+from typing import Final
+
+from pylogbroker.storage.files import read_entry, read_file, truncate, write_file_at
+
+_ENTRY: Final = Struct(">qI")
+ENTRY_SIZE: Final = _ENTRY.size
+_STORE_AT: Final = 1024  # entries kept in memory before they are written
+
+
+class TimeIndex:
+    """Entries of one segment.  Used on the reactor's thread only."""
+
+    __slots__ = ("_last", "_offsets", "_stored", "_timestamps", "base_offset", "path")
+
+    def __init__(self, path: str, base_offset: int, stored_bytes: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
+        self._timestamps = array("q")  # of the entries that are not in the file yet
+        self._offsets = array("I")
+        self._last: tuple[int, int] | None = None if self._stored else (-1, base_offset)
+
+    def __len__(self) -> int:
+        return self._stored + len(self._timestamps)
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Add an entry unless it says nothing new; may raise OSError as the offset index does."""
+        if timestamp <= self.last()[0]:
+            return
+        self._timestamps.append(timestamp)
+        self._offsets.append(offset - self.base_offset)
+        self._last = timestamp, offset
+        if len(self._timestamps) >= _STORE_AT:
+            self.store()
+
+    def last(self) -> tuple[int, int]:
+        """The last entry, (largest timestamp, offset); (-1, base offset) if there is none."""
+        if self._last is None:
+            self._last = self._read_last()
+        return self._last
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """The last entry not younger than `timestamp`; (-1, base offset) if there is none."""
+        if self._timestamps and self._timestamps[0] <= timestamp:
+            slot = bisect_right(self._timestamps, timestamp) - 1
+            return self._timestamps[slot], self.base_offset + self._offsets[slot]
+        raw = read_file(self.path) or b""
+        count = min(len(raw) // ENTRY_SIZE, self._stored)
+        slot = bisect_right(range(count), timestamp, key=lambda n: self._entry(raw, n)[0]) - 1
+        return self._entry(raw, slot)
+
+    def store(self) -> None:
+        """Write the entries that are not in the file yet."""
+        if not self._timestamps:
+            return
+        data = b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
+        write_file_at(self.path, data, self._stored * ENTRY_SIZE)
+        self._stored += len(self._timestamps)
+        del self._timestamps[:], self._offsets[:]
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries at and above `offset`."""
+        self.store()
+        raw = read_file(self.path) or b""
+        keep = min(len(raw) // ENTRY_SIZE, self._stored)
+        while keep and self._entry(raw, keep - 1)[1] >= offset:
+            keep -= 1
+        self._stored = keep
+        self._last = self._entry(raw, keep - 1)
+        truncate(self.path, keep * ENTRY_SIZE)
+
+    def clear(self) -> None:
+        """Drop everything: the index is to be built anew."""
+        self._stored, self._last = 0, (-1, self.base_offset)
+        del self._timestamps[:], self._offsets[:]
+        truncate(self.path, 0)
+
+    def _entry(self, raw: bytes, slot: int) -> tuple[int, int]:
+        if slot < 0:
+            return -1, self.base_offset
+        timestamp, relative = _ENTRY.unpack_from(raw, slot * ENTRY_SIZE)
+        return timestamp, self.base_offset + relative
+
+    def _read_last(self) -> tuple[int, int]:
+        raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE)
+        return self._entry(raw, len(raw) // ENTRY_SIZE - 1)
