@@ -1,0 +1,192 @@
+"""The settings in force for a broker.
+
+A value is looked for in layers, the first that has it counting; a setting without a value asks its synonyms in turn:
+
+    1  dynamic, for this broker          set by AlterConfigs, kept in the coordination tree
+    2  dynamic, for the whole cluster
+    3  static                            the file and the command line
+    4  the table's default
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pylogbroker.config import foreign, listeners, table
+from pylogbroker.config.kinds import Value
+from pylogbroker.config.setting import Mode, Setting, Source, Synonym
+from pylogbroker.config.topic_config import TopicConfig, TopicDefaults, check_together
+from pylogbroker.config.values import Values
+from pylogbroker.errors import ConfigError
+
+Texts = Mapping[str, str]
+_DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+
+class BrokerConfig(Values):
+    """A broker's settings, made from the texts of its file and command line.
+
+    Raises ConfigError if a value is not acceptable; what is merely unknown or without effect is in `warnings`.
+    """
+
+    __slots__ = ("_layers", "_observers", "_topics", "listeners", "warnings")
+
+    def __init__(self, static: Texts) -> None:
+        known = {name: text for name, text in static.items() if name in table.BROKER}
+        self.warnings = tuple(_warnings(name for name in static if name not in known))
+        self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
+        self._observers: list[Callable[[frozenset[str]], object]] = []
+        super().__init__(_effective(self._layers))
+        self._topics = _topic_defaults(self)
+        _check_static(self)
+        self.listeners = _resolve_listeners(self)
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The directories of the data."""
+        return tuple(path.strip() for path in self.text("log.dirs").split(",") if path.strip())
+
+    @property
+    def metadata_dir(self) -> str:
+        """The directory of the embedded coordination's file."""
+        return self.optional_text("metadata.log.dir") or self.log_dirs[0]
+
+    @property
+    def address_limits(self) -> dict[str, int]:
+        """The number of connections allowed to the addresses that have a limit of their own."""
+        return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
+
+    def explicit(self, source: Source) -> Texts:
+        """What is set in one layer."""
+        return self._layers.get(source, {})
+
+    def topic(self, overrides: Texts) -> TopicConfig:
+        """The settings in force for a topic with these of its own; ConfigError if they are not acceptable."""
+        return self._topics.resolve(overrides)
+
+    def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
+        """Call `observer` with the names of the settings that changed, after every dynamic change."""
+        self._observers.append(observer)
+
+    def check_dynamic(self, source: Source, texts: Mapping[str, str | None]) -> dict[str, str]:
+        """Refuse, by ConfigError, a dynamic layer that could not be put in force; else return it."""
+        checked = {name: _check_dynamic(name, text, source) for name, text in texts.items()}
+        values = Values(_effective(self._layers | {source: checked}))
+        check_together(Values(_topic_defaults(values).resolve({})._values))
+        return checked
+
+    def set_dynamic(self, source: Source, texts: Texts) -> frozenset[str]:
+        """Put a dynamic layer in force in place of the one before; return the names whose values changed.
+
+        What the table no longer knows, or no longer takes, is left out: it must not keep a broker from starting.
+        """
+        before = self._values
+        self._layers[source] = {name: text for name, text in texts.items() if _acceptable(name, text, source)}
+        self._values = _effective(self._layers)
+        self._topics = _topic_defaults(self)
+        changed = frozenset(name for name, value in self._values.items() if before[name] != value)
+        for observer in self._observers if changed else ():
+            observer(changed)
+        return changed
+
+
+def _effective(layers: Mapping[Source, Texts]) -> dict[str, Value]:
+    return {name: _value(setting, layers) for name, setting in table.BROKER.items()}
+
+
+def _value(setting: Setting, layers: Mapping[Source, Texts]) -> Value:
+    names = (Synonym(setting.name), *setting.synonyms)
+    for synonym in names:
+        for source in (*_DYNAMIC, Source.STATIC_BROKER_CONFIG):
+            if synonym.name in layers.get(source, {}):
+                text = layers[source][synonym.name]
+                return _scaled(table.parse(table.BROKER[synonym.name], text), synonym.factor)
+    defaults = ((table.BROKER[synonym.name].default, synonym.factor) for synonym in names)
+    return next((_scaled(value, factor) for value, factor in defaults if value is not None), None)
+
+
+def _scaled(value: Value, factor: int) -> Value:
+    return value * factor if type(value) is int and value > 0 else value
+
+
+def _topic_defaults(broker: Values) -> TopicDefaults:
+    return TopicDefaults(
+        {
+            name: broker[setting.synonyms[0].name] if setting.synonyms else setting.default
+            for name, setting in table.TOPIC.items()
+        }
+    )
+
+
+def _warnings(names: Iterator[str]) -> Iterator[str]:
+    for name in names:
+        if refused := foreign.reason_to_refuse(name):
+            raise ConfigError(f"{name}: must not be set: {refused}")
+        if reason := foreign.reason_without_effect(name):
+            yield f"{name} has no effect: {reason}"
+        else:
+            near = table.closest(name, table.BROKER)
+            yield f"{name} is not a setting" + (f"; did you mean {near}?" if near else "")
+
+
+def _check_static(config: BrokerConfig) -> None:
+    if not config.log_dirs:
+        raise ConfigError(f"log.dirs: {config.text('log.dirs')!r} is not accepted; expected at least one directory")
+    if len(set(config.log_dirs)) < len(config.log_dirs):
+        raise ConfigError(f"log.dirs: {config.text('log.dirs')!r} is not accepted; expected each directory once")
+    least, most = config.integer("group.min.session.timeout.ms"), config.integer("group.max.session.timeout.ms")
+    if least > most:
+        raise ConfigError(
+            f"group.min.session.timeout.ms: {least} is not accepted; "
+            f"expected at most group.max.session.timeout.ms, {most}"
+        )
+    _check_broker_id(config)
+    check_together(config.topic({}))
+
+
+def _check_broker_id(config: BrokerConfig) -> None:
+    number, reserved = config.integer("broker.id"), config.integer("reserved.broker.max.id")
+    if not config.boolean("broker.id.generation.enable"):
+        if number < 0:
+            raise ConfigError("broker.id: -1 is not accepted; expected a number, because none is generated")
+    elif number > reserved:
+        raise ConfigError(f"broker.id: {number} is not accepted; expected at most reserved.broker.max.id, {reserved}")
+
+
+def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
+    try:
+        return listeners.resolve(
+            config.text("listeners"),
+            config.optional_text("advertised.listeners"),
+            config.text("listener.security.protocol.map"),
+        )
+    except ValueError as error:
+        raise ConfigError(_sentence(str(error), config)) from error
+
+
+def _sentence(complaint: str, config: BrokerConfig) -> str:
+    name, _, expected = complaint.partition(": ")
+    return f"{name}: {config.optional_text(name)!r} is not accepted; {expected}"
+
+
+def _check_dynamic(name: str, text: str | None, source: Source) -> str:
+    setting = table.BROKER.get(name)
+    if setting is None:
+        near = table.closest(name, table.BROKER)
+        raise ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
+    if not setting.dynamic:
+        raise ConfigError(f"{name}: cannot be changed while the broker runs")
+    if source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:
+        raise ConfigError(f"{name}: can be changed for one broker only, not for all")
+    if text is None:
+        raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
+    table.parse(setting, text)
+    return text
+
+
+def _acceptable(name: str, text: str, source: Source) -> bool:
+    try:
+        _check_dynamic(name, text, source)
+    except ConfigError:
+        return False
+    return True

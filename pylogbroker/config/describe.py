@@ -1,0 +1,122 @@
+"""Settings as rows to show: for DescribeConfigs, and for a reader at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import fill
+
+import attrs
+
+from pylogbroker.config import table
+from pylogbroker.config.broker_config import BrokerConfig
+from pylogbroker.config.kinds import ConfigType, Value, render
+from pylogbroker.config.setting import Setting, Source
+from pylogbroker.config.topic_config import TopicConfig
+
+_BROKER_SOURCES = (
+    Source.DYNAMIC_BROKER_CONFIG,
+    Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    Source.STATIC_BROKER_CONFIG,
+)
+
+
+@attrs.frozen
+class SynonymValue:
+    """A value that a setting has, or would have without those before it."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+@attrs.frozen
+class Description:
+    """One setting as DescribeConfigs shows it. A sensitive value is None everywhere."""
+
+    name: str
+    value: str | None
+    type: ConfigType
+    source: Source
+    read_only: bool
+    sensitive: bool
+    documentation: str
+    synonyms: tuple[SynonymValue, ...]
+
+    @classmethod
+    def of(cls, setting: Setting, value: Value, source: Source, synonyms: tuple[SynonymValue, ...]) -> Description:
+        """The row of a setting that has this value from this source."""
+        return cls(
+            name=setting.name,
+            value=_shown(setting, value),
+            type=setting.kind.type,
+            source=source,
+            read_only=not setting.dynamic,
+            sensitive=setting.sensitive,
+            documentation=setting.doc,
+            synonyms=synonyms,
+        )
+
+
+def describe_broker(config: BrokerConfig) -> list[Description]:
+    """The settings of a broker, sorted by name."""
+    shown = (setting for setting in table.BROKER.values() if not setting.internal)
+    return [_describe_broker(config, setting) for setting in sorted(shown, key=lambda setting: setting.name)]
+
+
+def describe_topic(config: BrokerConfig, topic: TopicConfig) -> list[Description]:
+    """The settings of a topic, sorted by name."""
+    return [_describe_topic(config, topic, table.TOPIC[name]) for name in sorted(table.TOPIC)]
+
+
+def _describe_broker(config: BrokerConfig, setting: Setting) -> Description:
+    names = (setting.name, *(synonym.name for synonym in setting.synonyms))
+    synonyms = tuple(_broker_values(config, names))
+    for source in _BROKER_SOURCES:
+        if setting.name in config.explicit(source):
+            value = setting.kind.parse(config.explicit(source)[setting.name])
+            return Description.of(setting, value, source, synonyms)
+    return Description.of(setting, setting.default, Source.DEFAULT_CONFIG, synonyms)
+
+
+def _describe_topic(config: BrokerConfig, topic: TopicConfig, setting: Setting) -> Description:
+    synonyms = tuple(_broker_values(config, tuple(synonym.name for synonym in setting.synonyms)))
+    if setting.name in topic.overrides:
+        own = SynonymValue(setting.name, _shown(setting, topic[setting.name]), Source.DYNAMIC_TOPIC_CONFIG)
+        synonyms = (own, *synonyms)
+    source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
+    return Description.of(setting, topic[setting.name], source, synonyms)
+
+
+def _broker_values(config: BrokerConfig, names: tuple[str, ...]) -> Iterator[SynonymValue]:
+    """What the layers say about the names, the strongest first."""
+    for source in _BROKER_SOURCES:
+        layer = config.explicit(source)
+        for name in names:
+            if name in layer:
+                setting = table.BROKER[name]
+                yield SynonymValue(name, _shown(setting, setting.kind.parse(layer[name])), source)
+    for name in names:
+        setting = table.BROKER[name]
+        if setting.default is not None:
+            yield SynonymValue(name, _shown(setting, setting.default), Source.DEFAULT_CONFIG)
+
+
+def _shown(setting: Setting, value: Value) -> str | None:
+    return None if setting.sensitive else render(value)
+
+
+def as_text(width: int = 100) -> str:
+    """The whole table for a reader: each setting with its type, default, what is accepted and what it means."""
+    return "\n".join(_paragraph(setting, width) for setting in table.SETTINGS)
+
+
+def _paragraph(setting: Setting, width: int) -> str:
+    default = render(setting.default)
+    facts = (
+        f"{setting.scope.value} setting, {setting.kind.type.name.lower()}, "
+        f"default {'none' if default is None else default or 'empty'}, {setting.importance.value} importance, "
+        f"{'dynamic' if setting.dynamic else 'read-only'}; accepts {setting.kind.expected}"
+    )
+    indent = "    "
+    lines = [fill(text, width, initial_indent=indent, subsequent_indent=indent) for text in (facts, setting.doc)]
+    return "\n".join((setting.name, *lines, ""))

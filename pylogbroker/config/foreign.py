@@ -1,0 +1,82 @@
+"""Kafka's settings that this broker does not have, and why: a server.properties of Kafka's may hold them.
+
+A setting listed here is not taken for a mistyped one. Setting it is a warning that says what the broker does instead;
+setting one that would promise protection which is not there is an error.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+_PLAIN = "only PLAINTEXT listeners are offered"
+_ONE_NODE = "the broker is the only one of its cluster"
+_ONE_CORE = "a broker is one thread that does all network work"
+_NO_TRANSACTIONS = "transactions are not offered"
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    ("zookeeper.*", "coordination is embedded in the broker"),
+    ("process.roles", "coordination is embedded in the broker"),
+    ("controller.*", "coordination is embedded in the broker"),
+    ("metadata.*", "coordination is embedded in the broker"),
+    ("broker.heartbeat.*", "coordination is embedded in the broker"),
+    ("broker.session.*", "coordination is embedded in the broker"),
+    ("initial.broker.*", "coordination is embedded in the broker"),
+    ("num.network.threads", _ONE_CORE),
+    ("num.io.threads", _ONE_CORE),
+    ("queued.max.requests", "queued.max.request.bytes bounds what waits"),
+    ("*.purgatory.purge.interval.requests", "requests that were answered are forgotten at once"),
+    ("max.connection.creation.rate", "new connections are bounded in number, not in rate"),
+    ("socket.connection.setup.*", _ONE_NODE),
+    ("ssl.*", _PLAIN),
+    ("sasl.*", _PLAIN),
+    ("security.*", _PLAIN),
+    ("principal.builder.class", _PLAIN),
+    ("connections.max.reauth.ms", _PLAIN),
+    ("connection.failed.authentication.delay.ms", _PLAIN),
+    ("password.encoder.*", "no passwords are stored"),
+    ("delegation.token.*", "delegation tokens are not offered"),
+    ("listener.name.*", "settings for one listener are not offered"),
+    ("early.start.listeners", _ONE_NODE),
+    ("control.plane.listener.name", _ONE_NODE),
+    ("inter.broker.*", _ONE_NODE),
+    ("replica.*", _ONE_NODE),
+    ("num.replica.*", _ONE_NODE),
+    ("replication.*", _ONE_NODE),
+    ("request.timeout.ms", _ONE_NODE),
+    ("controlled.shutdown.*", _ONE_NODE),
+    ("auto.leader.rebalance.enable", _ONE_NODE),
+    ("leader.imbalance.*", _ONE_NODE),
+    ("unclean.leader.election.interval.ms", _ONE_NODE),
+    ("eligible.leader.replicas.enable", _ONE_NODE),
+    ("alter.log.dirs.*", "partitions are not moved between directories"),
+    ("log.dir.failure.timeout.ms", _ONE_NODE),
+    ("log.cleaner.*", "compaction is not offered yet"),
+    ("remote.*", "tiered storage is not offered"),
+    ("transaction.*", _NO_TRANSACTIONS),
+    ("transactional.*", _NO_TRANSACTIONS),
+    ("group.consumer.*", "only the classic group protocol is offered"),
+    ("group.coordinator.*", "only the classic group protocol is offered"),
+    ("group.share.*", "only the classic group protocol is offered"),
+    ("offsets.commit.required.acks", "a commit always waits for all replicas in sync"),
+    ("quota.*", "quotas are not offered"),
+    ("client.quota.*", "quotas are not offered"),
+    ("*.policy.class.name", "policies written in Java cannot be loaded"),
+    ("metric.reporters", "metrics reporters written in Java cannot be loaded"),
+    ("metrics.*", "metrics reporters written in Java cannot be loaded"),
+    ("kafka.metrics.*", "metrics reporters written in Java cannot be loaded"),
+    ("auto.include.jmx.reporter", "there is no Java virtual machine"),
+    ("telemetry.max.bytes", "client telemetry is not offered"),
+    ("server.max.startup.time.ms", "a start is not bounded in time"),
+    ("unstable.*", "nothing unstable is offered"),
+)
+_REFUSED = {"authorizer.class.name": "no authorizer can be loaded, and without it everything would be allowed"}
+
+
+def reason_without_effect(name: str) -> str | None:
+    """Why Kafka's setting `name` has no effect here; None if it is not known as one of Kafka's."""
+    return next((reason for pattern, reason in _REASONS if fnmatchcase(name, pattern)), None)
+
+
+def reason_to_refuse(name: str) -> str | None:
+    """Why Kafka's setting `name` must not be set here; None if it may be."""
+    return _REFUSED.get(name)

@@ -1,0 +1,29 @@
+"""Message format versions: from the name of a Kafka release to the magic of the batches that it writes.
+
+| releases            | magic | entries                               |
+|---------------------|-------|---------------------------------------|
+| 0.8, 0.9            | 0     | messages                              |
+| 0.10                | 1     | messages with timestamps              |
+| 0.11 and all later  | 2     | record batches                        |
+
+A version may be shortened (`0.10`, `3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?:-IV\d+)?")
+NEWEST = "3.0-IV1"
+_OLDEST, _TIMESTAMPS, _BATCHES, _BEYOND = (0, 8), (0, 10), (0, 11), (5, 0)
+
+
+def magic_of(version: str) -> int:
+    """The magic that `version` stands for; ValueError when it stands for none that can be written."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise ValueError("not a release")
+    release = int(match[1]), int(match[2])
+    if not _OLDEST <= release < _BEYOND:
+        raise ValueError("not a release whose format is supported")
+    return (release >= _TIMESTAMPS) + (release >= _BATCHES)

@@ -1,0 +1,134 @@
+"""Listeners: names, addresses and protocols, from the texts of `listeners` and its companions.
+
+listeners             INSIDE://0.0.0.0:9092,OUTSIDE://[::1]:0     where the broker listens
+advertised.listeners  INSIDE://broker1:9092                       what clients are told instead
+listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SSL      what is spoken there
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d{1,5})")
+_ANY_HOSTS = ("", "0.0.0.0", "::")
+PLAINTEXT = "PLAINTEXT"
+_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@attrs.frozen
+class Endpoint:
+    """A named address; no host stands for every interface, port 0 for any free one."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+@attrs.frozen
+class Listener:
+    """Where the broker listens, and what it tells clients.
+
+    `advertised_host` is empty when the broker listens on every interface and nothing else is configured: then the
+    address that a client reached is the one to tell it. `advertised_port` is 0 when it is the one listened on.
+    """
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+    advertised_host: str
+    advertised_port: int
+
+
+def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
+    """The endpoints in `NAME://host:port,...`; ValueError if one is not of that form or is named twice."""
+    endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) < len(names):
+        raise ValueError("a name occurs twice")
+    return endpoints
+
+
+def _parse_endpoint(text: str) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or int(match[3]) > 65535:
+        raise ValueError("not NAME://host:port")
+    return Endpoint(name=match[1].upper(), host=match[2].strip("[]"), port=int(match[3]))
+
+
+def parse_protocols(text: str) -> dict[str, str]:
+    """The protocol of each listener's name, from `NAME:PROTOCOL,...`."""
+    protocols: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or protocol not in _PROTOCOLS or name in protocols:
+            raise ValueError("not NAME:PROTOCOL, or a name occurs twice")
+        protocols[name] = protocol
+    return protocols
+
+
+def parse_address_limits(text: str) -> dict[str, int]:
+    """The number for each host, from `host:number,...`."""
+    limits: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        host, _, number = item.rpartition(":")
+        if not host or not number.isdecimal():
+            raise ValueError("not host:number")
+        limits[host] = int(number)
+    return limits
+
+
+def resolve(listeners: str, advertised: str | None, protocols: str) -> tuple[Listener, ...]:
+    """The listeners that three settings describe together.
+
+    Raises ValueError, with the name of the setting at fault and what is expected of it.
+    """
+    endpoints = parse_endpoints(listeners)
+    told = {endpoint.name: endpoint for endpoint in parse_endpoints(advertised or "")}
+    _check_ports(endpoints)
+    _check_advertised(endpoints, told)
+    spoken = parse_protocols(protocols)
+    return tuple(_listener(endpoint, told.get(endpoint.name), _protocol(endpoint, spoken)) for endpoint in endpoints)
+
+
+def _listener(endpoint: Endpoint, told: Endpoint | None, protocol: str) -> Listener:
+    host = told.host if told else "" if endpoint.host in _ANY_HOSTS else endpoint.host
+    return Listener(
+        name=endpoint.name,
+        host=endpoint.host,
+        port=endpoint.port,
+        protocol=protocol,
+        advertised_host=host,
+        advertised_port=told.port if told else 0,
+    )
+
+
+def _check_ports(endpoints: tuple[Endpoint, ...]) -> None:
+    addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
+    if len(set(addresses)) < len(addresses):
+        raise ValueError("listeners: expected each host and port once")
+
+
+def _check_advertised(endpoints: tuple[Endpoint, ...], told: dict[str, Endpoint]) -> None:
+    strangers = set(told) - {endpoint.name for endpoint in endpoints}
+    if strangers:
+        raise ValueError(
+            f"advertised.listeners: expected names of `listeners` only, not {', '.join(sorted(strangers))}"
+        )
+    if any(endpoint.host in _ANY_HOSTS for endpoint in told.values()):
+        raise ValueError("advertised.listeners: expected an address that clients can connect to")
+
+
+def _protocol(endpoint: Endpoint, spoken: dict[str, str]) -> str:
+    protocol = spoken.get(endpoint.name)
+    if protocol is None:
+        raise ValueError(f"listener.security.protocol.map: expected a protocol for the listener {endpoint.name}")
+    if protocol != PLAINTEXT:
+        raise ValueError(f"listeners: expected PLAINTEXT for {endpoint.name}, because {protocol} is not offered yet")
+    return protocol

@@ -1,0 +1,31 @@
+"""The file of settings: Java's properties format, in UTF-8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import javaproperties
+
+from pylogbroker.errors import ConfigError
+
+
+def read(path: str) -> dict[str, str]:
+    """The settings in a file; ConfigError when it cannot be read or is not a properties file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(javaproperties.load(file))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, javaproperties.InvalidUEscapeError) as error:
+        raise ConfigError(f"{path}: not a properties file in UTF-8: {error}") from error
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """The settings in `name=value` texts, the last one counting; ConfigError when a text has no `=`."""
+    settings: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"override {assignment!r} is not accepted; expected name=value")
+        settings[name.strip()] = value.strip()
+    return settings

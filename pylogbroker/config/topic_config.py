@@ -1,0 +1,97 @@
+"""The settings in force for one topic: its own, and the broker's for what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from pylogbroker.config import table
+from pylogbroker.config.formats import magic_of
+from pylogbroker.config.kinds import LONG_MAX, Value
+from pylogbroker.config.values import Values
+from pylogbroker.errors import ConfigError
+
+
+class TopicConfig(Values):
+    """What holds for a topic; immutable. `overrides` are the topic's own settings, as text."""
+
+    __slots__ = ("overrides",)
+
+    def __init__(self, values: Mapping[str, Value], overrides: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.overrides = overrides
+
+    @property
+    def magic(self) -> int:
+        """The message format's magic: 0, 1 or 2."""
+        return magic_of(self.text("message.format.version"))
+
+    @property
+    def compacts(self) -> bool:
+        """Whether only the newest record of each key is to be kept: then every record needs a key."""
+        return "compact" in self.texts("cleanup.policy")
+
+    @property
+    def deletes(self) -> bool:
+        """Whether old segments are removed by age and size."""
+        return "delete" in self.texts("cleanup.policy")
+
+    @property
+    def timestamp_before_max_ms(self) -> int:
+        """How far a timestamp may lie behind the clock; the older common bound counts if this one is not set."""
+        return self._timestamp_bound("message.timestamp.before.max.ms")
+
+    @property
+    def timestamp_after_max_ms(self) -> int:
+        """How far a timestamp may lie ahead of the clock; the older common bound counts if this one is not set."""
+        return self._timestamp_bound("message.timestamp.after.max.ms")
+
+    def _timestamp_bound(self, name: str) -> int:
+        bound = self.integer(name)
+        return bound if bound != LONG_MAX else self.integer("message.timestamp.difference.max.ms")
+
+
+def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
+    """The values of a topic's own settings; ConfigError if one is unknown, empty or not accepted."""
+    return {name: _parse(name, text) for name, text in overrides.items()}
+
+
+def _parse(name: str, text: str | None) -> Value:
+    setting = table.TOPIC.get(name)
+    if setting is None:
+        near = table.closest(name, table.TOPIC)
+        raise ConfigError(f"{name}: there is no such topic setting" + (f"; did you mean {near}?" if near else ""))
+    if text is None:
+        raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
+    return table.parse(setting, text)
+
+
+def check_together(values: Values) -> None:
+    """Refuse a topic's settings that contradict each other."""
+    least, most = values.integer("min.compaction.lag.ms"), values.integer("max.compaction.lag.ms")
+    if least > most:
+        raise ConfigError(
+            f"min.compaction.lag.ms: {least} is not accepted; expected at most max.compaction.lag.ms, {most}"
+        )
+
+
+@attrs.define
+class TopicDefaults:
+    """The values that the broker gives to every topic, and topics' settings made of them.
+
+    Topics with the same overrides share one TopicConfig, so that ten thousand plain topics cost one.
+    """
+
+    _values: dict[str, Value]
+    _made: dict[tuple[tuple[str, str], ...], TopicConfig] = attrs.field(init=False, factory=dict)
+
+    def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The settings in force for a topic with these overrides; ConfigError if they are not acceptable."""
+        key = tuple(sorted(overrides.items()))
+        made = self._made.get(key)
+        if made is None:
+            made = TopicConfig(self._values | parse_overrides(overrides), dict(overrides))
+            check_together(made)
+            self._made[key] = made
+        return made

@@ -1,0 +1,200 @@
+"""A broker's settings: layers, synonyms, warnings, refusals, changes at run time."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylogbroker.config import BrokerConfig, Source
+from pylogbroker.errors import ConfigError
+
+BROKER, CLUSTER = Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+
+
+def test_an_empty_file_gives_kafkas_defaults() -> None:
+    config = BrokerConfig({})
+    assert config.warnings == ()
+    assert config.integer("num.partitions") == 1
+    assert config.integer("log.retention.ms") == 7 * 24 * 3600 * 1000
+    assert config.boolean("auto.create.topics.enable") is True
+    assert config.text("compression.type") == "producer"
+    assert config.texts("log.cleanup.policy") == ("delete",)
+    assert config.number("log.cleaner.min.cleanable.ratio") == 0.5
+    assert config.optional_text("broker.rack") is None
+
+
+@pytest.mark.parametrize(
+    ("static", "name", "value"),
+    [
+        ({"log.retention.hours": "2"}, "log.retention.ms", 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "log.retention.ms", 180_000),
+        ({"log.retention.hours": "2", "log.retention.ms": "5"}, "log.retention.ms", 5),
+        ({"log.retention.hours": "-1"}, "log.retention.ms", -1),
+        ({"log.roll.hours": "1"}, "log.roll.ms", 3_600_000),
+        ({"log.roll.jitter.hours": "1"}, "log.roll.jitter.ms", 3_600_000),
+        ({"log.flush.scheduler.interval.ms": "9"}, "log.flush.interval.ms", 9),
+        ({"node.id": "4"}, "broker.id", 4),
+        ({"node.id": "4", "broker.id": "5"}, "broker.id", 5),
+        ({"log.dir": "/a"}, "log.dirs", "/a"),
+    ],
+)
+def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str, value: object) -> None:
+    assert BrokerConfig(static)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("num.partitions", "0", "a whole number from 1 to 2147483647"),
+        ("log.retention.ms", "0", "a whole number from 1, or -1 for ever"),
+        ("log.message.timestamp.type", "Created", "one of CreateTime, LogAppendTime"),
+        ("log.cleanup.policy", "", "any of compact, delete"),
+        ("listeners", "127.0.0.1:9092", "NAME://host:port"),
+        ("listeners", "A://:1,A://:2", "each name and port once"),
+        ("listeners", "PLAINTEXT://:1,SSL://:2", "PLAINTEXT for SSL"),
+        ("listeners", "OTHER://:1", "a protocol for the listener OTHER"),
+        ("listeners", "", "NAME://host:port"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "an address that clients can connect to"),
+        ("advertised.listeners", "OTHER://a:9092", "not OTHER"),
+        ("max.connections.per.ip.overrides", "a", "host:number"),
+        ("log.message.format.version", "4.7-beta", "a Kafka release"),
+        ("log.dirs", ",", "at least one directory"),
+        ("log.dirs", "a,b,a", "each directory once"),
+        ("group.min.session.timeout.ms", "2000000", "at most group.max.session.timeout.ms, 1800000"),
+        ("log.cleaner.max.compaction.lag.ms", "0", "a whole number from 1"),
+        ("broker.id", "1001", "at most reserved.broker.max.id, 1000"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name_value_and_expectation(name: str, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig({name: text})
+    message = str(caught.value)
+    assert expected in message
+    assert "\n" not in message
+    assert name in message or "listener.security.protocol.map" in message
+    assert text in message or "listener.security.protocol.map" in message
+
+
+def test_settings_of_topics_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms: 6 .* at most max\.compaction\.lag\.ms, 5"):
+        BrokerConfig({"log.cleaner.max.compaction.lag.ms": "5", "log.cleaner.min.compaction.lag.ms": "6"})
+
+
+def test_a_broker_without_a_number_needs_to_make_one() -> None:
+    with pytest.raises(ConfigError, match="none is generated"):
+        BrokerConfig({"broker.id.generation.enable": "false"})
+
+
+@pytest.mark.parametrize(
+    ("name", "warning"),
+    [
+        ("num.partition", "num.partition is not a setting; did you mean num.partitions?"),
+        ("log.retention.hour", "log.retention.hour is not a setting; did you mean log.retention.hours?"),
+        ("xyzzy", "xyzzy is not a setting"),
+        ("num.io.threads", "num.io.threads has no effect: a broker is one thread that does all network work"),
+        ("zookeeper.connect", "zookeeper.connect has no effect: coordination is embedded in the broker"),
+    ],
+)
+def test_what_is_not_in_the_table_is_a_warning(name: str, warning: str) -> None:
+    assert BrokerConfig({name: "1"}).warnings == (warning,)
+
+
+def test_protection_that_would_not_be_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: must not be set"):
+        BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+
+
+def test_asking_for_another_type_is_a_mistake() -> None:
+    config = BrokerConfig({})
+    for ask in (config.boolean, config.text, config.texts):
+        with pytest.raises(TypeError, match=r"num\.partitions"):
+            ask("num.partitions")
+    for number in (config.integer, config.number):
+        with pytest.raises(TypeError, match=r"delete\.topic\.enable"):
+            number("delete.topic.enable")
+    with pytest.raises(KeyError):
+        config.integer("num.partition")
+
+
+def test_a_listener_says_where_it_is_and_what_to_tell() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "IN://:9092,OUT://[::1]:0",
+            "advertised.listeners": "in://broker1:29092",
+            "listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT",
+        }
+    )
+    inside, outside = config.listeners
+    assert (inside.name, inside.host, inside.port) == ("IN", "", 9092)
+    assert (inside.advertised_host, inside.advertised_port) == ("broker1", 29092)
+    assert (outside.name, outside.host, outside.port) == ("OUT", "::1", 0)
+    assert (outside.advertised_host, outside.advertised_port) == ("::1", 0)
+
+
+def test_a_broker_on_every_interface_leaves_its_address_open() -> None:
+    (listener,) = BrokerConfig({"listeners": "PLAINTEXT://0.0.0.0:9092"}).listeners
+    assert listener.advertised_host == ""
+
+
+def test_directories() -> None:
+    config = BrokerConfig({"log.dirs": "/a, /b"})
+    assert (config.log_dirs, config.metadata_dir) == (("/a", "/b"), "/a")
+    assert BrokerConfig({"log.dirs": "/a", "metadata.log.dir": "/m"}).metadata_dir == "/m"
+
+
+def test_limits_for_addresses() -> None:
+    config = BrokerConfig({"max.connections.per.ip.overrides": "10.0.0.1:5,::1:7"})
+    assert config.address_limits == {"10.0.0.1": 5, "::1": 7}
+
+
+class TestDynamic:
+    """Changes while the broker runs."""
+
+    def test_the_layers_hide_one_another(self) -> None:
+        config = BrokerConfig({"log.segment.bytes": "100"})
+        config.set_dynamic(CLUSTER, {"log.segment.bytes": "200"})
+        assert config.integer("log.segment.bytes") == 200
+        config.set_dynamic(BROKER, {"log.segment.bytes": "300"})
+        assert config.integer("log.segment.bytes") == 300
+        config.set_dynamic(BROKER, {})
+        assert config.integer("log.segment.bytes") == 200
+        config.set_dynamic(CLUSTER, {})
+        assert config.integer("log.segment.bytes") == 100
+
+    def test_topics_see_the_change(self) -> None:
+        config = BrokerConfig({})
+        config.set_dynamic(CLUSTER, {"log.retention.ms": "77"})
+        assert config.topic({}).integer("retention.ms") == 77
+
+    def test_observers_hear_what_changed(self) -> None:
+        config = BrokerConfig({"log.retention.hours": "1"})
+        heard: list[frozenset[str]] = []
+        config.observe(heard.append)
+        config.set_dynamic(CLUSTER, {"log.retention.ms": "5"})
+        config.set_dynamic(BROKER, {"log.retention.ms": "5"})
+        assert heard == [{"log.retention.ms"}]
+
+    @pytest.mark.parametrize(
+        ("source", "name", "text", "why"),
+        [
+            (BROKER, "num.partitions", "3", "cannot be changed while the broker runs"),
+            (BROKER, "nonsense", "3", "there is no such broker setting"),
+            (CLUSTER, "log.segment.byte", "3", "did you mean log.segment.bytes"),
+            (CLUSTER, "log.segment.bytes", "3", "a whole number from 14"),
+            (CLUSTER, "log.segment.bytes", None, "no value"),
+            (CLUSTER, "log.cleaner.min.compaction.lag.ms", str(2**63 - 1), None),
+        ],
+    )
+    def test_a_change_is_checked(self, source: Source, name: str, text: str | None, why: str | None) -> None:
+        config = BrokerConfig({"log.cleaner.max.compaction.lag.ms": "9"})
+        with pytest.raises(ConfigError, match=why or "min.compaction.lag.ms"):
+            config.check_dynamic(source, {name: text})
+
+    def test_a_good_change_passes_and_is_not_yet_in_force(self) -> None:
+        config = BrokerConfig({})
+        assert config.check_dynamic(CLUSTER, {"log.segment.bytes": "50"}) == {"log.segment.bytes": "50"}
+        assert config.integer("log.segment.bytes") == 2**30
+
+    def test_what_an_older_release_left_does_not_keep_the_broker_from_starting(self) -> None:
+        config = BrokerConfig({})
+        config.set_dynamic(CLUSTER, {"gone.setting": "1", "log.segment.bytes": "no", "log.preallocate": "true"})
+        assert config.explicit(CLUSTER) == {"log.preallocate": "true"}

@@ -1,0 +1,46 @@
+"""The file of settings, and assignments on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pylogbroker.config import BrokerConfig, properties
+from pylogbroker.errors import ConfigError
+
+SHIPPED = Path(__file__).parents[2] / "etc" / "server.properties"
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# a comment\nlog.dirs=/a,\\\n  /b\nbroker.rack : östlich\nnum.partitions = 1\nnum.partitions=2\n")
+    assert properties.read(str(file)) == {"log.dirs": "/a,/b", "broker.rack": "östlich", "num.partitions": "2"}
+
+
+@pytest.mark.parametrize("content", [b"a=\xff\xfe", b"a=\\u12"])
+def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match="not a properties file"):
+        properties.read(str(file))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing-here: No such file"):
+        properties.read(str(tmp_path / "nothing-here"))
+
+
+def test_assignments() -> None:
+    assert properties.parse_assignments(["a=1", " b = x=y ", "a=2", "c="]) == {"a": "2", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("text", ["num.partitions", "=3", ""])
+def test_what_is_no_assignment_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected name=value"):
+        properties.parse_assignments([text])
+
+
+def test_the_file_that_comes_with_the_project_is_accepted_without_a_warning() -> None:
+    config = BrokerConfig(properties.read(str(SHIPPED)))
+    assert config.warnings == ()
