@@ -1,0 +1,214 @@
+"""The coordination tree of a cluster of one broker, in a SQLite file.
+
+One table holds a row for each node:
+
+    path                the key; the root is `/`
+    parent, name        indexed, so that a node's children are found at once
+    data                bytes
+    version             how often the data was set
+    created, modified   transaction numbers
+    ephemeral           1 for a node that does not outlive the session
+    sequence            the number that the node's next sequence child gets
+
+The file is in WAL mode: transactions are written, and forced to disk, by one connection on a worker thread, while the
+reactor thread reads through another one that never waits. The broker is the only session there is (a lock file sees to
+that), so what is ephemeral goes when the tree is closed, and what an unclean end left behind goes when it is opened.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+from twisted.internet.defer import DeferredLock
+from zope.interface import implementer
+
+from pylogbroker.coordination.transactions import Effect, Transaction
+from pylogbroker.coordination.watches import Watches
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import ITree, Node, NoNode, Operation, Stat, Unavailable, Watch
+
+FILE_NAME = "coordination.sqlite"
+LOCK_NAME = "coordination.lock"
+_SCHEMA_VERSION = 1  # in the file's user_version
+_SCHEMA = f"""
+BEGIN;
+CREATE TABLE node (
+    path TEXT PRIMARY KEY,
+    parent TEXT,
+    name TEXT NOT NULL,
+    data BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    modified INTEGER NOT NULL,
+    ephemeral INTEGER NOT NULL,
+    sequence INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX child ON node (parent, name);
+CREATE TABLE counter (transactions INTEGER NOT NULL);
+INSERT INTO node VALUES ('/', NULL, '', x'', 0, 0, 0, 0, 0);
+INSERT INTO counter VALUES (0);
+PRAGMA user_version = {_SCHEMA_VERSION};
+COMMIT;
+"""
+_COLUMNS = "data, version, created, modified, ephemeral"
+_PATHS_AT_ONCE = 500
+
+Work = Callable[[], list[Effect]]
+Offload = Callable[[Work], Awaitable[list[Effect]]]
+
+
+async def at_once(work: Work) -> list[Effect]:
+    """Do the work here and now: for a start before the reactor runs, and for tests."""
+    return work()
+
+
+@implementer(ITree)
+@attrs.define(eq=False)
+class EmbeddedTree:
+    """A tree in one directory's file. `offload` runs blocking work elsewhere and awaits its result."""
+
+    _offload: Offload
+    _writer: sqlite3.Connection
+    _reader: sqlite3.Connection
+    _lock_file: int
+    _turns: DeferredLock = attrs.field(init=False, factory=DeferredLock)
+    _watches: Watches = attrs.field(init=False, factory=Watches)
+
+    @classmethod
+    def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
+        """Open the directory's tree, or begin one; StartupError if it is in use, unreadable or cannot be written."""
+        lock_file = _lock(directory)
+        path = os.path.join(directory, FILE_NAME)
+        try:
+            writer = _connect(path)
+            _prepare(writer)
+            return cls(offload, writer, _connect(path), lock_file)
+        except (sqlite3.Error, StartupError) as error:
+            os.close(lock_file)
+            raise StartupError(f"{path}: {error}") from error
+
+    async def get(self, path: str, watch: Watch | None = None) -> Node:
+        """See ITree."""
+        (node,) = await self.get_many([path])
+        if node is None:
+            raise NoNode(path)
+        self._watches.on_node(path, watch)
+        return node
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """See ITree."""
+        (node,) = await self.get_many([path])
+        self._watches.on_node(path, watch)
+        return node.stat if node else None
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """See ITree."""
+        names = [name for (name,) in self._select("name", path)]
+        await self._require(path, names)
+        self._watches.on_children(path, watch)
+        return names
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """See ITree."""
+        found: dict[str, Node] = {}
+        for start in range(0, len(paths), _PATHS_AT_ONCE):
+            some = paths[start : start + _PATHS_AT_ONCE]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT path, {_COLUMNS} FROM node WHERE path IN ({marks})"
+            found.update((path, _node(*columns)) for path, *columns in self._read(query, some, some[0]))
+        return [found.get(path) for path in paths]
+
+    async def children_with_data(self, path: str) -> dict[str, Node]:
+        """See ITree."""
+        nodes = {name: _node(*columns) for name, *columns in self._select(f"name, {_COLUMNS}", path)}
+        await self._require(path, nodes)
+        return nodes
+
+    async def commit(self, operations: Sequence[Operation]) -> list[str]:
+        """See ITree."""
+        await self._turns.acquire()
+        try:
+            effects = await self._offload(lambda: self._write(operations))
+        finally:
+            self._turns.release()
+        for effect in effects:
+            self._watches.fire(effect)
+        return [effect.path for effect in effects]
+
+    async def close(self) -> None:
+        """See ITree."""
+        await self._turns.acquire()
+        self._watches.forget()
+        with suppress(sqlite3.Error):  # where this fails, the next start does it
+            _forget_ephemerals(self._writer)
+        self._reader.close()
+        self._writer.close()
+        os.close(self._lock_file)
+
+    def _write(self, operations: Sequence[Operation]) -> list[Effect]:
+        try:
+            return Transaction(self._writer).run(operations)
+        except sqlite3.Error as error:
+            raise Unavailable(f"{operations[0].path} ({error})") from error
+
+    def _select(self, columns: str, parent: str) -> list[Any]:
+        return self._read(f"SELECT {columns} FROM node WHERE parent = ? ORDER BY name", [parent], parent)
+
+    def _read(self, query: str, parameters: Sequence[str], path: str) -> list[Any]:
+        try:
+            return self._reader.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"{path} ({error})") from error
+
+    async def _require(self, path: str, children: Collection[str]) -> None:
+        if not children and await self.exists(path) is None:
+            raise NoNode(path)
+
+
+def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int) -> Node:
+    return Node(data, Stat(version, created, modified, bool(ephemeral)))
+
+
+def _lock(directory: str) -> int:
+    """Make the directory this process's own, until the file that is returned is closed."""
+    path = os.path.join(directory, LOCK_NAME)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StartupError(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock_file)
+        raise StartupError(f"{directory} is in use by another broker") from error
+    return lock_file
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """A connection that commits only when told to and may be used by one thread after another."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _prepare(writer: sqlite3.Connection) -> None:
+    """Lay out a new file; rid an old one of what its last session left."""
+    writer.execute("PRAGMA journal_mode = WAL")
+    ((version,),) = writer.execute("PRAGMA user_version").fetchall()
+    if version == 0:
+        writer.executescript(_SCHEMA)
+    elif version != _SCHEMA_VERSION:
+        raise StartupError(f"written by a newer release (layout {version}, not {_SCHEMA_VERSION})")
+    _forget_ephemerals(writer)
+
+
+def _forget_ephemerals(writer: sqlite3.Connection) -> None:
+    if writer.execute("SELECT 1 FROM node WHERE ephemeral = 1 LIMIT 1").fetchall():
+        writer.execute("DELETE FROM node WHERE ephemeral = 1")

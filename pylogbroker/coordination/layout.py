@@ -1,0 +1,243 @@
+"""How things are written into the coordination tree: the JSON values of Kafka's nodes.
+
+| node                   | value                                                                             |
+|------------------------|-----------------------------------------------------------------------------------|
+| cluster id             | {"version": "1", "id": "<22 characters>"}                                         |
+| broker, version 5      | host, port, endpoints, rack, listener_security_protocol_map, features, timestamp  |
+| topic, version 3       | topic_id, partitions {"0": [1, 2]}, adding_replicas, removing_replicas            |
+| partition state, 1     | leader, leader_epoch, isr, controller_epoch                                       |
+| settings, version 1    | config {"retention.ms": "60000"}                                                  |
+| controller, version 1  | brokerid, timestamp                                                               |
+| controller epoch       | the number alone                                                                  |
+| producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
+
+Older topic nodes (versions 1 and 2) lack the id, or the reassignment's fields. What cannot be read raises BadNode.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pylogbroker.errors import PylogbrokerError
+
+
+class BadNode(PylogbrokerError):
+    """A node of the coordination tree holds what nobody of this layout wrote."""
+
+
+@attrs.frozen
+class TopicNode:
+    """A topic: its id (nil where the node is older than ids), and each partition's replicas, the preferred first."""
+
+    topic_id: uuid.UUID
+    replicas: Mapping[int, tuple[int, ...]]
+
+
+@attrs.frozen
+class PartitionNode:
+    """A partition's leader (-1: none), how often that changed, and the replicas in sync."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int = 0
+
+
+@attrs.frozen
+class BrokerNode:
+    """A living broker; `endpoints` are `NAME://host:port`, `protocols` says what each name speaks."""
+
+    endpoints: Sequence[str]
+    protocols: Mapping[str, str]
+    rack: str | None = None
+    host: str | None = None  # the PLAINTEXT endpoint's, for the oldest readers
+    port: int = -1
+
+
+@attrs.frozen
+class ProducerIdBlock:
+    """A run of producer ids that a broker may give out, both ends included."""
+
+    broker: int
+    first: int
+    last: int
+
+
+def id_text(value: uuid.UUID) -> str:
+    """A topic's or cluster's id as Kafka writes it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def parse_id(text: str) -> uuid.UUID:
+    """The id that 22 characters of URL-safe base64 stand for."""
+    try:
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    except ValueError as error:
+        raise BadNode(f"not an id: {text!r}") from error
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The value of the cluster's id."""
+    return _dump({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """The cluster's id."""
+    return str(_field(_load(data), "id", str))
+
+
+def encode_topic(topic: TopicNode) -> bytes:
+    """The value of a topic's node."""
+    replicas = {str(number): list(brokers) for number, brokers in sorted(topic.replicas.items())}
+    return _dump(
+        {
+            "removing_replicas": {},
+            "partitions": replicas,
+            "topic_id": id_text(topic.topic_id),
+            "adding_replicas": {},
+            "version": 3,
+        }
+    )
+
+
+def decode_topic(data: bytes) -> TopicNode:
+    """A topic's node of any version."""
+    value = _load(data)
+    partitions = _field(value, "partitions", dict)
+    topic_id = value.get("topic_id")
+    return TopicNode(
+        topic_id=parse_id(topic_id) if isinstance(topic_id, str) else uuid.UUID(int=0),
+        replicas={_number(number): _numbers(brokers) for number, brokers in partitions.items()},
+    )
+
+
+def encode_partition(state: PartitionNode) -> bytes:
+    """The value of a partition's state."""
+    return _dump(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+        }
+    )
+
+
+def decode_partition(data: bytes) -> PartitionNode:
+    """A partition's state."""
+    value = _load(data)
+    return PartitionNode(
+        leader=_field(value, "leader", int),
+        leader_epoch=_field(value, "leader_epoch", int),
+        isr=_numbers(value.get("isr")),
+        controller_epoch=_field(value, "controller_epoch", int),
+    )
+
+
+def encode_config(settings: Mapping[str, str]) -> bytes:
+    """The value of a topic's or broker's settings."""
+    return _dump({"version": 1, "config": dict(settings)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    """A topic's or broker's settings; none if the node is empty."""
+    if not data:
+        return {}
+    return {str(name): str(text) for name, text in _field(_load(data), "config", dict).items()}
+
+
+def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
+    """The value of a living broker's node."""
+    return _dump(
+        {
+            "features": {},
+            "listener_security_protocol_map": dict(broker.protocols),
+            "endpoints": list(broker.endpoints),
+            "jmx_port": -1,
+            "port": broker.port,
+            "host": broker.host,
+            "version": 5,
+            "timestamp": str(now_ms),
+        }
+        | ({} if broker.rack is None else {"rack": broker.rack})
+    )
+
+
+def decode_broker(data: bytes) -> BrokerNode:
+    """A living broker."""
+    value = _load(data)
+    return BrokerNode(
+        endpoints=tuple(_field(value, "endpoints", list)),
+        protocols=_field(value, "listener_security_protocol_map", dict),
+        rack=value.get("rack"),
+        host=value.get("host"),
+        port=_field(value, "port", int),
+    )
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    """The value of the controller's node."""
+    return _dump({"version": 1, "brokerid": broker_id, "timestamp": str(now_ms)})
+
+
+def decode_controller(data: bytes) -> int:
+    """The controller's broker number."""
+    return int(_field(_load(data), "brokerid", int))
+
+
+def encode_producer_ids(block: ProducerIdBlock) -> bytes:
+    """The value of the latest block of producer ids."""
+    return _dump({"version": 1, "broker": block.broker, "block_start": str(block.first), "block_end": str(block.last)})
+
+
+def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
+    """The latest block of producer ids; None if none was given out."""
+    if not data:
+        return None
+    value = _load(data)
+    return ProducerIdBlock(
+        broker=_field(value, "broker", int),
+        first=_number(value.get("block_start")),
+        last=_number(value.get("block_end")),
+    )
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise BadNode(f"not JSON: {data[:80]!r}") from error
+    if not isinstance(value, dict):
+        raise BadNode(f"not an object: {data[:80]!r}")
+    return value
+
+
+def _field(value: dict[str, Any], name: str, kind: type) -> Any:
+    found = value.get(name)
+    if not isinstance(found, kind):
+        raise BadNode(f"no {name} in {json.dumps(value)[:80]}")
+    return found
+
+
+def _number(value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise BadNode(f"not a number: {value!r}") from error
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise BadNode(f"not a list of numbers: {value!r}")
+    return tuple(_number(item) for item in value)

@@ -1,0 +1,130 @@
+"""Changes of the embedded tree: all the operations of a transaction, or none of them.
+
+Blocking, and run on a worker thread: a commit waits for the disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import attrs
+
+from pylogbroker.interfaces import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SetData,
+)
+
+
+@attrs.frozen
+class Effect:
+    """What an operation did: the node it was about, and whose watches it fires."""
+
+    path: str
+    changed_nodes: tuple[str, ...] = ()
+    changed_children: tuple[str, ...] = ()
+
+
+@attrs.define
+class Transaction:
+    """One transaction on a connection."""
+
+    _connection: sqlite3.Connection
+    _number: int = attrs.field(init=False, default=0)
+
+    def run(self, operations: Sequence[Operation]) -> list[Effect]:
+        """Do the operations and force them to disk; on any error nothing has changed."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            self._number = self._next_number()
+            effects = [self._do(operation) for operation in operations]
+            self._execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._execute("ROLLBACK")
+            raise
+        return effects
+
+    def _next_number(self) -> int:
+        ((number,),) = self._execute("UPDATE counter SET transactions = transactions + 1 RETURNING transactions")
+        return int(number)
+
+    def _do(self, operation: Operation) -> Effect:
+        match operation:
+            case Create():
+                return self._create(operation)
+            case SetData():
+                return self._set(operation)
+            case Delete():
+                return self._delete(operation)
+            case Check():
+                self._check(operation.path, operation.version)
+                return Effect(operation.path)
+
+    def _create(self, create: Create) -> Effect:
+        parent, name = _split(create.path)
+        ephemeral_parent, sequence = self._parent(parent)
+        if ephemeral_parent:
+            raise NoChildrenForEphemerals(parent)
+        if create.sequence:
+            name += f"{sequence:010d}"
+            self._execute("UPDATE node SET sequence = sequence + 1 WHERE path = ?", parent)
+        path = _join(parent, name)
+        try:
+            self._execute(
+                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, ?, 0)",
+                path, parent, name, create.data, self._number, self._number, create.ephemeral,
+            )  # fmt: skip
+        except sqlite3.IntegrityError:
+            raise NodeExists(path) from None
+        return Effect(path, (path,), (parent,))
+
+    def _parent(self, parent: str) -> tuple[bool, int]:
+        rows = self._execute("SELECT ephemeral, sequence FROM node WHERE path = ?", parent)
+        if not rows:
+            raise NoNode(parent)
+        ((ephemeral, sequence),) = rows
+        return bool(ephemeral), int(sequence)
+
+    def _set(self, change: SetData) -> Effect:
+        self._check(change.path, change.version)
+        self._execute(
+            "UPDATE node SET data = ?, version = version + 1, modified = ? WHERE path = ?",
+            change.data, self._number, change.path,
+        )  # fmt: skip
+        return Effect(change.path, (change.path,))
+
+    def _delete(self, delete: Delete) -> Effect:
+        self._check(delete.path, delete.version)
+        if self._execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", delete.path) or delete.path == "/":
+            raise NotEmpty(delete.path)
+        self._execute("DELETE FROM node WHERE path = ?", delete.path)
+        return Effect(delete.path, (delete.path,), (delete.path, _split(delete.path)[0]))
+
+    def _check(self, path: str, version: int) -> None:
+        rows = self._execute("SELECT version FROM node WHERE path = ?", path)
+        if not rows:
+            raise NoNode(path)
+        if version not in (-1, rows[0][0]):
+            raise BadVersion(path)
+
+    def _execute(self, statement: str, *parameters: object) -> list[tuple[int, ...]]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+
+def _split(path: str) -> tuple[str, str]:
+    """A path's parent and its last part."""
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+def _join(parent: str, name: str) -> str:
+    return f"/{name}" if parent == "/" else f"{parent}/{name}"

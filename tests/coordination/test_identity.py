@@ -1,0 +1,51 @@
+"""The cluster's id and brokers' numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylogbroker.coordination import identity, layout, paths
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.layout import BrokerNode
+from pylogbroker.interfaces import NodeExists
+from tests.coordination.conftest import now
+
+BROKER = BrokerNode(("PLAINTEXT://a:1",), {"PLAINTEXT": "PLAINTEXT"})
+
+
+@pytest.fixture
+def laid_out(tree: EmbeddedTree) -> EmbeddedTree:
+    now(identity.lay_out(tree))
+    return tree
+
+
+def test_laying_out_twice_changes_nothing(laid_out: EmbeddedTree) -> None:
+    before = now(laid_out.get_many(paths.PERSISTENT))
+    now(identity.lay_out(laid_out))
+    assert now(laid_out.get_many(paths.PERSISTENT)) == before
+    assert None not in before
+
+
+def test_a_cluster_keeps_its_id(laid_out: EmbeddedTree) -> None:
+    made = now(identity.cluster_id(laid_out))
+    assert layout.id_text(layout.parse_id(made)) == made
+    assert now(identity.cluster_id(laid_out)) == made
+    assert now(identity.cluster_id(laid_out, "another")) == made
+
+
+def test_a_new_cluster_takes_the_id_that_its_logs_remember(laid_out: EmbeddedTree) -> None:
+    assert now(identity.cluster_id(laid_out, "remembered")) == "remembered"
+
+
+def test_broker_numbers_lie_above_the_reserved_and_never_come_again(laid_out: EmbeddedTree) -> None:
+    assert [now(identity.new_broker_id(laid_out, 1000)) for _ in range(3)] == [1001, 1002, 1003]
+
+
+def test_a_broker_is_announced_once(laid_out: EmbeddedTree) -> None:
+    epoch = now(identity.register(laid_out, 5, BROKER, now_ms=1))
+    node = now(laid_out.get(paths.broker(5)))
+    assert node.stat.ephemeral
+    assert node.stat.created == epoch > 0
+    assert layout.decode_broker(node.data) == BROKER
+    with pytest.raises(NodeExists):
+        now(identity.register(laid_out, 5, BROKER, now_ms=2))

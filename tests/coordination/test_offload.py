@@ -1,0 +1,78 @@
+"""Commits on another thread: in turn, and before the tree is closed."""
+
+from __future__ import annotations
+
+from tempfile import TemporaryDirectory
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.coordination.embedded import EmbeddedTree, Work
+from pylogbroker.coordination.transactions import Effect
+from pylogbroker.interfaces import BadVersion, Create, NoNode, SetData
+from tests.coordination.conftest import now
+
+
+class OffloadTests(SynchronousTestCase):
+    """The work is done when the test says so."""
+
+    def setUp(self) -> None:
+        self.waiting: list[tuple[Work, Deferred[list[Effect]]]] = []
+        directory = TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.tree = EmbeddedTree.open(directory.name, self.offload)
+
+    def offload(self, work: Work) -> Deferred[list[Effect]]:
+        done: Deferred[list[Effect]] = Deferred()
+        self.waiting.append((work, done))
+        return done
+
+    def work(self) -> None:
+        work, done = self.waiting.pop(0)
+        try:
+            done.callback(work())
+        except Exception:
+            done.errback()
+
+    def test_nothing_is_seen_before_the_work_is_done(self) -> None:
+        committed = ensureDeferred(self.tree.commit([Create("/a")]))
+        self.assertNoResult(committed)
+        self.assertIsNone(now(self.tree.exists("/a")))
+        self.work()
+        self.assertEqual(self.successResultOf(committed), ["/a"])
+        self.assertIsNotNone(now(self.tree.exists("/a")))
+
+    def test_commits_take_turns(self) -> None:
+        first = ensureDeferred(self.tree.commit([Create("/a", b"first")]))
+        second = ensureDeferred(self.tree.commit([SetData("/a", b"second", version=0)]))
+        self.assertEqual(len(self.waiting), 1)
+        self.work()
+        self.successResultOf(first)
+        self.work()
+        self.successResultOf(second)
+        self.assertEqual(now(self.tree.get("/a")).data, b"second")
+
+    def test_a_failure_gives_the_turn_on(self) -> None:
+        bad = ensureDeferred(self.tree.commit([SetData("/none", b"")]))
+        good = ensureDeferred(self.tree.commit([Create("/a")]))
+        self.work()
+        self.failureResultOf(bad, NoNode)
+        self.work()
+        self.successResultOf(good)
+
+    def test_a_version_may_be_used_up_while_waiting(self) -> None:
+        for operation in (Create("/a"), SetData("/a", b"x", version=0)):
+            done = ensureDeferred(self.tree.commit([operation]))
+            self.work()
+            self.successResultOf(done)
+        late = ensureDeferred(self.tree.commit([SetData("/a", b"y", version=0)]))
+        self.work()
+        self.failureResultOf(late, BadVersion)
+
+    def test_the_end_waits_for_what_is_under_way(self) -> None:
+        committed = ensureDeferred(self.tree.commit([Create("/a")]))
+        closed = ensureDeferred(self.tree.close())
+        self.assertNoResult(closed)
+        self.work()
+        self.successResultOf(committed)
+        self.successResultOf(closed)

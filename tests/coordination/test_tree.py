@@ -1,0 +1,206 @@
+"""The tree's promises: versions, sequence and ephemeral nodes, transactions, durability."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import (
+    BadVersion,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    ITree,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SetData,
+    Unavailable,
+)
+from tests.coordination.conftest import now
+
+
+def test_it_is_a_tree(tree: EmbeddedTree) -> None:
+    assert verifyObject(ITree, tree)
+
+
+def test_a_new_tree_has_the_root_alone(tree: EmbeddedTree) -> None:
+    assert now(tree.children("/")) == []
+    assert now(tree.get("/")).data == b""
+
+
+def test_nodes_hold_data(tree: EmbeddedTree) -> None:
+    assert now(tree.commit([Create("/a", b"\x00\xff"), Create("/a/b", b"")])) == ["/a", "/a/b"]
+    assert now(tree.get("/a")).data == b"\x00\xff"
+    assert now(tree.get("/a/b")).data == b""
+    assert now(tree.exists("/a/b/c")) is None
+
+
+def test_versions_count_the_changes_of_a_nodes_data(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/a")]))
+    assert now(tree.get("/a")).stat.version == 0
+    now(tree.commit([SetData("/a", b"1", version=0), SetData("/a", b"2")]))
+    node = now(tree.get("/a"))
+    assert (node.data, node.stat.version) == (b"2", 2)
+
+
+def test_transaction_numbers_grow_over_the_whole_tree(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/a")]))
+    now(tree.commit([Create("/b")]))
+    now(tree.commit([SetData("/a", b"x")]))
+    a, b = now(tree.get("/a")).stat, now(tree.get("/b")).stat
+    assert a.created < b.created < a.modified
+    now(tree.commit([Delete("/a")]))
+    now(tree.commit([Create("/a")]))
+    assert now(tree.get("/a")).stat.created > a.modified
+
+
+def test_children_are_sorted_by_name_and_only_of_one_level(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/p"), Create("/p/b", b"B"), Create("/p/a", b"A"), Create("/p/a/deep"), Create("/pa")]))
+    assert now(tree.children("/p")) == ["a", "b"]
+    assert now(tree.children("/")) == ["p", "pa"]
+    assert now(tree.children("/pa")) == []
+    assert now(tree.children_with_data("/pa")) == {}
+
+
+def test_many_are_read_at_once_in_the_order_asked(tree: EmbeddedTree) -> None:
+    paths = [f"/n{number}" for number in range(1300)]
+    now(tree.commit([Create(path, path.encode()) for path in paths[::2]]))
+    nodes = now(tree.get_many([*reversed(paths), "/n0"]))
+    found = [node.data.decode() if node else None for node in nodes]
+    assert found == [path if path in paths[::2] else None for path in reversed(paths)] + ["/n0"]
+    assert now(tree.get_many([])) == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "path"),
+    [
+        (Create("/a"), NodeExists, "/a"),
+        (Create("/x/y"), NoNode, "/x"),
+        (Create("/e/y"), NoChildrenForEphemerals, "/e"),
+        (SetData("/x", b""), NoNode, "/x"),
+        (SetData("/a", b"", version=1), BadVersion, "/a"),
+        (Delete("/x"), NoNode, "/x"),
+        (Delete("/a/b", version=7), BadVersion, "/a/b"),
+        (Delete("/a"), NotEmpty, "/a"),
+        (Delete("/"), NotEmpty, "/"),
+        (Check("/x"), NoNode, "/x"),
+        (Check("/a", version=3), BadVersion, "/a"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    tree: EmbeddedTree, operation: Operation, error: type[CoordinationError], path: str
+) -> None:
+    now(tree.commit([Create("/a"), Create("/a/b"), Create("/e", ephemeral=True)]))
+    with pytest.raises(error) as caught:
+        now(tree.commit([Create("/new"), SetData("/", b"changed"), operation]))
+    assert caught.value.path == path
+    assert path in str(caught.value)
+    assert now(tree.exists("/new")) is None
+    assert now(tree.get("/")).stat.version == 0
+
+
+def test_operations_see_those_before_them(tree: EmbeddedTree) -> None:
+    life: list[Operation] = [
+        Create("/a"),
+        SetData("/a", b"1"),
+        Check("/a", version=1),
+        Create("/a/b"),
+        Delete("/a/b"),
+        Delete("/a"),
+    ]
+    now(tree.commit(life))
+    assert now(tree.children("/")) == []
+
+
+@pytest.mark.parametrize("read", ["get", "children", "children_with_data"])
+def test_reading_what_is_not_there(tree: EmbeddedTree, read: str) -> None:
+    with pytest.raises(NoNode):
+        now(getattr(tree, read)("/x"))
+
+
+def test_sequence_numbers_never_come_again(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/q"), Create("/r")]))
+    first = now(tree.commit([Create("/q/n-", sequence=True), Create("/q/n-", sequence=True)]))
+    assert first == ["/q/n-0000000000", "/q/n-0000000001"]
+    now(tree.commit([Delete(first[1])]))
+    assert now(tree.commit([Create("/q/", sequence=True), Create("/r/n-", sequence=True)])) == [
+        "/q/0000000002",
+        "/r/n-0000000000",
+    ]
+
+
+class TestReopened:
+    """What a later session finds."""
+
+    def test_changes_are_kept_and_ephemerals_are_not(self, tmp_path: Path) -> None:
+        tree = EmbeddedTree.open(str(tmp_path))
+        now(tree.commit([Create("/a", b"1"), SetData("/a", b"2"), Create("/a/e", ephemeral=True)]))
+        before = now(tree.get("/a"))
+        assert now(tree.get("/a/e")).stat.ephemeral
+        now(tree.close())
+        tree = EmbeddedTree.open(str(tmp_path))
+        assert now(tree.get("/a")) == before
+        assert now(tree.children("/a")) == []
+        now(tree.commit([Create("/b")]))
+        assert now(tree.get("/b")).stat.created > before.stat.modified
+        now(tree.close())
+
+    def test_what_an_unclean_end_left_is_tidied(self, tmp_path: Path) -> None:
+        crashed = EmbeddedTree.open(str(tmp_path / "one"))
+        now(crashed.commit([Create("/a", b"1"), Create("/a/e", ephemeral=True)]))
+        (tmp_path / "two").mkdir()
+        for file in (tmp_path / "one").iterdir():  # as the disk is without a close
+            (tmp_path / "two" / file.name).write_bytes(file.read_bytes())
+        now(crashed.close())
+        tree = EmbeddedTree.open(str(tmp_path / "two"))
+        assert now(tree.get("/a")).data == b"1"
+        assert now(tree.children("/a")) == []
+        now(tree.close())
+
+    def test_one_session_at_a_time(self, tmp_path: Path) -> None:
+        tree = EmbeddedTree.open(str(tmp_path))
+        now(tree.commit([Create("/e", ephemeral=True)]))
+        with pytest.raises(StartupError, match=f"{tmp_path} is in use by another broker"):
+            EmbeddedTree.open(str(tmp_path))
+        assert now(tree.exists("/e")) is not None
+        now(tree.close())
+        now(EmbeddedTree.open(str(tmp_path)).close())
+
+    def test_a_directory_that_cannot_be_made(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StartupError, match="Not a directory"):
+            EmbeddedTree.open(str(tmp_path / "file" / "tree"))
+
+    def test_a_file_that_is_no_tree_is_left_alone(self, tmp_path: Path) -> None:
+        (tmp_path / FILE_NAME).write_bytes(b"these are not the bytes of a database, by no means" * 50)
+        with pytest.raises(StartupError, match=f"{FILE_NAME}: file is not a database"):
+            EmbeddedTree.open(str(tmp_path))
+        assert (tmp_path / FILE_NAME).read_bytes().startswith(b"these are not")
+
+    def test_a_newer_layout_is_left_alone(self, tmp_path: Path) -> None:
+        now(EmbeddedTree.open(str(tmp_path)).close())
+        connection = sqlite3.connect(tmp_path / FILE_NAME)
+        connection.execute("PRAGMA user_version = 2")
+        connection.close()
+        for _ in range(2):  # the first failure must not keep the lock
+            with pytest.raises(StartupError, match="written by a newer release"):
+                EmbeddedTree.open(str(tmp_path))
+
+
+def test_a_tree_whose_file_fails_says_so(tree: EmbeddedTree, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "tree" / FILE_NAME)
+    connection.execute("DROP TABLE node")
+    connection.close()
+    with pytest.raises(Unavailable, match=r"/a .*no such table"):
+        now(tree.commit([Create("/a")]))
+    with pytest.raises(Unavailable, match=r"/a .*no such table"):
+        now(tree.get("/a"))

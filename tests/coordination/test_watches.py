@@ -1,0 +1,101 @@
+"""Watches: who is told of what, and that it is once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.interfaces import BadVersion, Changed, Create, Delete, NoNode, Operation, SetData
+from tests.coordination.conftest import now
+
+
+@pytest.mark.parametrize(
+    ("operation", "told"),
+    [
+        (Create("/a/new"), {"children /a"}),
+        (SetData("/a", b"x"), {"get /a", "exists /a"}),
+        (SetData("/a/b", b"x"), {"get /a/b"}),
+        (Delete("/a/b"), {"get /a/b", "children /a", "children /a/b"}),
+        (Create("/z"), {"exists /z", "children /"}),
+    ],
+)
+def test_who_is_told(tree: EmbeddedTree, operation: Operation, told: set[str]) -> None:
+    now(tree.commit([Create("/a"), Create("/a/b")]))
+    heard: list[str] = []
+    for method, path in [
+        ("get", "/a"), ("exists", "/a"), ("children", "/a"), ("get", "/a/b"), ("children", "/a/b"),
+        ("exists", "/z"), ("children", "/"),
+    ]:  # fmt: skip
+        now(getattr(tree, method)(path, lambda change, method=method: heard.append(f"{method} {change.path}")))
+    now(tree.commit([operation]))
+    assert set(heard) == told
+    assert len(heard) == len(told)
+
+
+def test_a_watch_fires_once(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/a")]))
+    heard: list[Changed] = []
+    now(tree.get("/a", heard.append))
+    now(tree.commit([SetData("/a", b"1"), SetData("/a", b"2")]))
+    now(tree.commit([SetData("/a", b"3")]))
+    assert heard == [Changed("/a")]
+
+
+def test_a_watch_sees_the_change_and_may_watch_on(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/a")]))
+    seen: list[bytes] = []
+
+    def look(change: Changed) -> None:
+        seen.append(now(tree.get(change.path, look)).data)
+
+    now(tree.get("/a", look))
+    now(tree.commit([SetData("/a", b"1")]))
+    now(tree.commit([SetData("/a", b"2")]))
+    assert seen == [b"1", b"2"]
+
+
+def test_what_changed_nothing_tells_nobody(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/a")]))
+    heard: list[Changed] = []
+    now(tree.get("/a", heard.append))
+    with pytest.raises(BadVersion):
+        now(tree.commit([SetData("/a", b"x"), SetData("/a", b"y", version=0)]))
+    assert heard == []
+
+
+def test_no_watch_is_left_where_there_is_no_node(tree: EmbeddedTree) -> None:
+    heard: list[Changed] = []
+    for read in (tree.get, tree.children):
+        with pytest.raises(NoNode):
+            now(read("/a", heard.append))
+    now(tree.commit([Create("/a"), Create("/a/b")]))
+    assert heard == []
+
+
+def test_the_end_of_the_session_tells_nobody(tmp_path: Path) -> None:
+    tree = EmbeddedTree.open(str(tmp_path))
+    now(tree.commit([Create("/e", ephemeral=True)]))
+    heard: list[Changed] = []
+    now(tree.exists("/e", heard.append))
+    now(tree.close())
+    assert heard == []
+
+
+class FailingWatchTests(SynchronousTestCase):
+    """One watch that fails does not keep the others from being told."""
+
+    def test_the_others_are_told(self) -> None:
+        directory = TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        tree = EmbeddedTree.open(directory.name)
+        self.addCleanup(lambda: now(tree.close()))
+        heard: list[Changed] = []
+        now(tree.exists("/a", lambda change: 1 / 0))
+        now(tree.exists("/a", heard.append))
+        now(tree.commit([Create("/a")]))
+        self.assertEqual(heard, [Changed("/a")])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
