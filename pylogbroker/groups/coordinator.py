@@ -1,0 +1,345 @@
+"""The group coordinator: finds the group that a request is for, and lets the right part of this room handle it.
+
+    partition of __consumer_offsets    requests for its groups are answered
+    ---------------------------------  -----------------------------------------------------------------------
+    not owned                          NOT_COORDINATOR
+    loading (`begin_load`)             COORDINATOR_LOAD_IN_PROGRESS; a heartbeat NONE, a sync REBALANCE_IN_PROGRESS
+    owned   (`finish_load`)            as the group's state has it
+    given up (`unload`)                NOT_COORDINATOR, and so is everything that was waiting
+
+Nothing here reads a clock, a file or a socket. Every call takes the time; whoever drives the coordinator calls `tick`
+when `next_deadline` has come, and is told through `on_earlier_deadline` when that is now earlier than before.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.commits import Commits
+from pylogbroker.groups.group import Group, cancel
+from pylogbroker.groups.journal import Journal
+from pylogbroker.groups.loading import Loading
+from pylogbroker.groups.membership import Membership
+from pylogbroker.groups.partitioning import partition_for
+from pylogbroker.groups.rebalance import Rebalancer
+from pylogbroker.groups.requests import (
+    NO_MEMBER_ID,
+    Commit,
+    CommitResult,
+    DeleteOffsetsResult,
+    FetchResult,
+    GroupDescription,
+    GroupOverview,
+    Heartbeat,
+    Join,
+    JoinResult,
+    LeaveResult,
+    Leaving,
+    Reply,
+    Sync,
+    SyncResult,
+    TopicPartition,
+)
+from pylogbroker.groups.settings import GroupSettings
+from pylogbroker.groups.states import GroupState
+from pylogbroker.groups.store import GroupStore
+from pylogbroker.groups.timers import Timer, Timers
+from pylogbroker.groups.turns import Turns
+from pylogbroker.records import Entry
+
+GROUP_TYPE = "classic"
+_MAX_GROUP_ID_BYTES = 32_767
+
+
+def _random_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _nobody_to_wake(due: int) -> None:
+    """The default of `on_earlier_deadline`: the driver asks by itself."""
+
+
+@attrs.define(eq=False)
+class _Owned:
+    """A partition whose groups are coordinated here."""
+
+    groups: dict[str, Group] = attrs.field(factory=dict)
+    sweep: Timer | None = None
+
+
+@attrs.define(eq=False)
+class GroupCoordinator:
+    """All groups of the partitions that are owned, and every request about them."""
+
+    settings: GroupSettings
+    _store: GroupStore
+    _on_earlier_deadline: Callable[[int], None] = _nobody_to_wake
+    _new_id: Callable[[], str] = _random_id
+    partitions: int = attrs.field(init=False)  # how many `__consumer_offsets` really has; set before they are loaded
+    _turns: Turns = attrs.field(factory=Turns, init=False)
+    _timers: Timers = attrs.field(init=False)
+    _journal: Journal = attrs.field(init=False)
+    _membership: Membership = attrs.field(init=False)
+    _rebalancer: Rebalancer = attrs.field(init=False)
+    _commits: Commits = attrs.field(init=False)
+    _owned: dict[int, _Owned] = attrs.field(factory=dict, init=False)
+    _loading: dict[int, Loading] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.partitions = self.settings.partitions
+        self._timers = Timers(self._on_earlier_deadline)
+        self._journal = Journal(self._store, self._turns)
+        self._rebalancer = Rebalancer(self.settings, self._timers, self._journal)
+        self._membership = Membership(self.settings, self._turns, self._rebalancer, self._journal, self._new_id)
+        self._commits = Commits(self.settings, self._turns, self._rebalancer, self._journal)
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group belongs to."""
+        return partition_for(group_id, self.partitions)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some partition is being loaded."""
+        return bool(self._loading)
+
+    def begin_load(self, partition: int) -> Loading:
+        """This broker becomes the coordinator of a partition. Replay its log into what is returned, then finish."""
+        loading = self._loading[partition] = Loading(partition)
+        return loading
+
+    def finish_load(self, loading: Loading, now_ms: int) -> None:
+        """Everything has been replayed. Nothing happens if the partition was given up in the meantime."""
+        if self._loading.get(loading.partition) is not loading:
+            return
+        del self._loading[loading.partition]
+        owned = self._owned[loading.partition] = _Owned()
+        with self._turns:
+            for group in loading.groups(self._turns, now_ms):
+                owned.groups[group.group_id] = group
+                self._welcome(group, now_ms)
+        position = (loading.partition + 1) / self.partitions  # not all partitions are swept at once
+        due = now_ms + max(int(self.settings.check_interval_ms * position), 1)
+        owned.sweep = self._timers.start(due, partial(self._sweep, owned))
+
+    def load(self, partition: int, entries: Iterable[Entry], now_ms: int) -> Loading:
+        """Load a partition at once."""
+        loading = self.begin_load(partition)
+        loading.replay(entries)
+        self.finish_load(loading, now_ms)
+        return loading
+
+    def unload(self, partition: int, now_ms: int) -> None:
+        """This broker is no longer the coordinator of a partition."""
+        self._loading.pop(partition, None)
+        owned = self._owned.pop(partition, None)
+        if owned is None:
+            return
+        cancel(owned.sweep)
+        with self._turns:
+            for group in owned.groups.values():
+                self._give_up(group, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Give up all partitions."""
+        for partition in [*self._loading, *self._owned]:
+            self.unload(partition, now_ms)
+
+    def _welcome(self, group: Group, now_ms: int) -> None:
+        for member in group.members.values():
+            self._rebalancer.keep_alive(group, member, now_ms)
+        if len(group.members) > self.settings.max_size:
+            self._rebalancer.prepare(group, now_ms)
+
+    def _give_up(self, group: Group, now_ms: int) -> None:
+        group.stop_timers()
+        group.move(GroupState.DEAD, now_ms)
+        for member in group.members.values():
+            group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
+            group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> int | None:
+        """When `tick` is next wanted, in ms."""
+        return self._timers.next_due()
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        with self._turns:
+            self._timers.fire(now_ms)
+
+    def _sweep(self, owned: _Owned, now_ms: int) -> None:
+        for group in list(owned.groups.values()):
+            if self._commits.expire(group, now_ms):
+                del owned.groups[group.group_id]
+        owned.sweep = self._timers.start(now_ms + max(self.settings.check_interval_ms, 1), partial(self._sweep, owned))
+
+    # -- membership ------------------------------------------------------------------------------------------------
+
+    def join(self, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
+        """JoinGroup."""
+        with self._turns:
+            error = self._check(join.group_id) or self._check_session_timeout(join.session_timeout_ms)
+            group = None if error else self._find(join.group_id)
+            if group is None and not error:
+                if join.member_id == NO_MEMBER_ID:
+                    group = self._create(join.group_id, now_ms)
+                else:
+                    error = ErrorCode.UNKNOWN_MEMBER_ID
+            if group is None:
+                self._turns.soon(reply, JoinResult(error, join.member_id))
+            else:
+                self._membership.join(group, join, reply, now_ms)
+
+    def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
+        """SyncGroup. What was being agreed on is lost with the coordinator, so while loading the group rebalances."""
+        with self._turns:
+            error = self._check(sync.group_id)
+            if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+            group = None if error else self._find(sync.group_id)
+            if group is None:
+                self._turns.soon(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
+            else:
+                self._membership.sync(group, sync, reply, now_ms)
+
+    def heartbeat(self, beat: Heartbeat, now_ms: int) -> ErrorCode:
+        """Heartbeat. While loading every member is believed to be one."""
+        error = self._check(beat.group_id)
+        if error:
+            return ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
+        group = self._find(beat.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._membership.heartbeat(group, beat, now_ms)
+
+    def leave(self, group_id: str, leaving: Sequence[Leaving], now_ms: int) -> LeaveResult:
+        """LeaveGroup, of one member or several."""
+        error = self._check(group_id)
+        if error:
+            return LeaveResult(error)
+        group = self._find(group_id)
+        if group is None:
+            return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving))
+        with self._turns:
+            return LeaveResult(ErrorCode.NONE, self._membership.leave(group, leaving, now_ms))
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+
+    def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
+        """OffsetCommit. A consumer that does without membership makes its group by committing."""
+        with self._turns:
+            error = self._check(commit.group_id, may_be_empty=True)
+            group = None if error else self._find(commit.group_id)
+            if group is None and not error:
+                if commit.generation < 0:
+                    group = self._create(commit.group_id, now_ms)
+                else:
+                    error = ErrorCode.ILLEGAL_GENERATION
+            if group is None:
+                self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
+            else:
+                self._commits.commit(group, commit, reply, now_ms)
+
+    def fetch(
+        self, group_id: str, partitions: Sequence[TopicPartition] | None = None, require_stable: bool = False
+    ) -> FetchResult:
+        """OffsetFetch, of these partitions or of all that there are offsets for."""
+        error = self._check(group_id, may_be_empty=True)
+        if error:
+            return FetchResult(error)
+        return self._commits.fetch(self._find(group_id), partitions, require_stable)
+
+    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
+        """OffsetDelete."""
+        error = self._check(group_id)
+        group = None if error else self._find(group_id)
+        if group is None:
+            return DeleteOffsetsResult(error or ErrorCode.GROUP_ID_NOT_FOUND)
+        with self._turns:
+            result = self._commits.delete(group, partitions, now_ms)
+            self._bury_if_dead(group)
+        return result
+
+    def remove_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
+        """These partitions are no more: forget every group's offsets of them."""
+        gone = set(partitions)
+        with self._turns:
+            for group in [group for owned in self._owned.values() for group in owned.groups.values()]:
+                concerned = gone.intersection(group.offsets.committed) | gone.intersection(group.offsets.pending)
+                if concerned:
+                    self._commits.forget(group, concerned, now_ms)
+                    self._bury_if_dead(group)
+
+    # -- administration --------------------------------------------------------------------------------------------
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """DescribeGroups, of one group. One that does not exist is Dead."""
+        error = self._check(group_id, may_be_empty=True)
+        if error:
+            return GroupDescription(error, group_id)
+        group = self._find(group_id)
+        return GroupDescription(ErrorCode.NONE, group_id, GroupState.DEAD.value) if group is None else group.describe()
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> tuple[ErrorCode, list[GroupOverview]]:
+        """ListGroups, of all groups or of those in one of these states and of one of these types."""
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
+        wanted = {state.lower() for state in states}
+        if types and GROUP_TYPE not in {name.lower() for name in types}:
+            return error, []
+        groups = (group for owned in self._owned.values() for group in owned.groups.values())
+        return error, [group.overview() for group in groups if not wanted or group.state.value.lower() in wanted]
+
+    def delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
+        """DeleteGroups, of one group. It must not have members."""
+        error = self._check(group_id, may_be_empty=True)
+        if error:
+            return error
+        group = self._find(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        with self._turns:
+            for member_id in list(group.pending):
+                group.remove(member_id)
+            self._commits.forget(group, [*group.offsets.committed, *group.offsets.pending], now_ms)
+            self._bury_if_dead(group)
+        return ErrorCode.NONE
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _check(self, group_id: str, may_be_empty: bool = False) -> ErrorCode:
+        if not (group_id or may_be_empty) or len(group_id.encode()) > _MAX_GROUP_ID_BYTES:
+            return ErrorCode.INVALID_GROUP_ID
+        partition = self.partition_for(group_id)
+        if partition in self._owned:
+            return ErrorCode.NONE
+        loading = partition in self._loading
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
+
+    def _check_session_timeout(self, session_timeout_ms: int) -> ErrorCode:
+        settings = self.settings
+        fits = settings.min_session_timeout_ms <= session_timeout_ms <= settings.max_session_timeout_ms
+        return ErrorCode.NONE if fits else ErrorCode.INVALID_SESSION_TIMEOUT
+
+    def _find(self, group_id: str) -> Group | None:
+        return self._owned[self.partition_for(group_id)].groups.get(group_id)
+
+    def _create(self, group_id: str, now_ms: int) -> Group:
+        number = self.partition_for(group_id)
+        group = self._owned[number].groups[group_id] = Group(group_id, number, self._turns, since=now_ms)
+        return group
+
+    def _bury_if_dead(self, group: Group) -> None:
+        if group.state is GroupState.DEAD:
+            del self._owned[group.partition].groups[group.group_id]

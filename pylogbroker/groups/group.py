@@ -1,0 +1,286 @@
+"""One group: its members, its generation and protocol, and its offsets.
+
+The group keeps its own books consistent and answers those who wait in it. It knows no policy: when to rebalance, whom
+to let in and what to write is decided by `rebalance`, `membership` and `commits`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.member import Member
+from pylogbroker.groups.offsets import GroupOffsets
+from pylogbroker.groups.requests import (
+    GroupDescription,
+    GroupOverview,
+    JoinedMember,
+    JoinResult,
+    Protocols,
+    Reply,
+    SyncResult,
+)
+from pylogbroker.groups.states import GroupState, check_transition
+from pylogbroker.groups.subscription import PROTOCOL_TYPE, subscribed_topics
+from pylogbroker.groups.timers import Timer
+from pylogbroker.groups.turns import Turns
+
+
+@attrs.define
+class InitialDelay:
+    """The first rebalance of a group waits for more members: what is left of the longest wait, and if some came."""
+
+    remaining_ms: int
+    joined: bool = False
+
+
+@attrs.define(eq=False)
+class Group:
+    """A group and all that belongs to it."""
+
+    group_id: str
+    partition: int
+    _turns: Turns
+    since: int | None  # when the present state began, in ms; unknown in records of the oldest version
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = attrs.field(factory=dict)
+    static: dict[str, str] = attrs.field(factory=dict)  # instance id: member id
+    pending: dict[str, Timer] = attrs.field(factory=dict)  # ids given out, not yet used: their expiry
+    unsynced: set[str] = attrs.field(factory=set)  # members of this generation that have not synced
+    subscribed: frozenset[str] | None = None  # by the members of this generation, if that is known
+    offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
+    initial_delay: InitialDelay | None = None
+    join_timer: Timer | None = None
+    sync_timer: Timer | None = None
+    storing: int | None = None  # the generation whose assignment is on its way to the store
+    _support: Counter[str] = attrs.field(factory=Counter)  # protocol: how many members know it
+    _joining: set[str] = attrs.field(factory=set)  # members with a waiting join
+
+    # -- members ---------------------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Let a member in; the first one leads."""
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self._count(member.protocols, 1)
+        self._note_joining(member)
+        self._forget_pending(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Drop a member or a member id that was given out. Nobody is answered."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count(member.protocols, -1)
+            if member.instance_id is not None:
+                del self.static[member.instance_id]
+            cancel(member.session)
+        self._joining.discard(member_id)
+        self.unsynced.discard(member_id)
+        self._forget_pending(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+
+    def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+        """A member that joins again tells anew what it is."""
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def replace_static(self, member: Member, new_id: str) -> None:
+        """Give a static member another id. Who waits under the old one is fenced."""
+        old_id = member.member_id
+        self.answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self.answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
+        del self.members[old_id]
+        member.member_id = new_id
+        self.members[new_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        if old_id in self.unsynced:
+            self.unsynced.remove(old_id)
+            self.unsynced.add(new_id)
+
+    def await_join(self, member: Member, reply: Reply[JoinResult]) -> None:
+        """The member waits for the rebalance to complete."""
+        member.joins.append(reply)
+        self._note_joining(member)
+
+    def answer_join(self, member: Member, result: JoinResult) -> None:
+        """Answer the member's waiting join, if there is one."""
+        self._joining.discard(member.member_id)
+        replies, member.joins = member.joins, []
+        for reply in replies:
+            self._turns.soon(reply, result)
+
+    def answer_sync(self, member: Member, result: SyncResult) -> bool:
+        """Answer the member's waiting sync; whether there was one."""
+        replies, member.syncs = member.syncs, []
+        for reply in replies:
+            self._turns.soon(reply, result)
+        return bool(replies)
+
+    @property
+    def joining(self) -> int:
+        """How many members wait for the rebalance to complete."""
+        return len(self._joining)
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits, and no member id that was given out is still unused."""
+        return len(self._joining) == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the slowest member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_leader(self) -> bool:
+        """Make sure that the leader is one of those who wait; False if nobody does."""
+        if self.leader not in self._joining:
+            joined = next((member_id for member_id in self.members if member_id in self._joining), None)
+            if joined is None:
+                return False
+            self.leader = joined
+        return True
+
+    # -- protocols -------------------------------------------------------------------------------------------------
+
+    def accepts(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols can be a member."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type and protocols)
+        return protocol_type == self.protocol_type and any(
+            self._support[name] == len(self.members) for name, _ in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Of the protocols that all members know, the one most members like best."""
+        candidates = {name for name, count in self._support.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def learn_subscriptions(self) -> None:
+        """Find out which topics the members of this generation subscribe to."""
+        self.subscribed = self._subscriptions() if self.protocol_type == PROTOCOL_TYPE else None
+
+    def _subscriptions(self) -> frozenset[str] | None:
+        topics: set[str] = set()
+        for member in self.members.values():
+            told = subscribed_topics(member.metadata(self.protocol_name))
+            if told is None:
+                return None
+            topics |= told
+        return frozenset(topics)
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def move(self, state: GroupState, now_ms: int) -> None:
+        """Enter a state."""
+        check_transition(self.state, state)
+        self.state = state
+        self.since = now_ms
+
+    def next_generation(self, now_ms: int) -> None:
+        """The rebalance is complete: a new generation of those who are members now, or none."""
+        self.generation += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.learn_subscriptions()
+        self.unsynced.clear()
+        self.storing = None
+        self.move(GroupState.COMPLETING if self.members else GroupState.EMPTY, now_ms)
+
+    def stop_timers(self) -> None:
+        """Nothing more will happen in this group by itself."""
+        for timer in (self.join_timer, self.sync_timer, *self.pending.values()):
+            cancel(timer)
+        for member in self.members.values():
+            cancel(member.session)
+
+    # -- what others see -------------------------------------------------------------------------------------------
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        """The members, for the leader."""
+        return tuple(
+            JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
+            for member in self.members.values()
+        )
+
+    def join_result(self, member: Member, members: bool) -> JoinResult:
+        """A member's answer for this generation, with the list of members if `members`."""
+        return JoinResult(
+            ErrorCode.NONE,
+            member.member_id,
+            self.generation,
+            self.protocol_type,
+            self.protocol_name,
+            self.leader or "",
+            members=self.joined_members() if members else (),
+        )
+
+    def sync_result(self, member: Member) -> SyncResult:
+        """A member's assignment in this generation."""
+        return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
+
+    def assignments(self, given: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+        """Every member's assignment: the present one, or the one given by the leader (nothing if it forgot one)."""
+        if given is None:
+            return {member.member_id: member.assignment for member in self.members.values()}
+        return {member_id: given.get(member_id, b"") for member_id in self.members}
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether members consume the topic; when that is not known, they do."""
+        return self.subscribed is None or topic in self.subscribed
+
+    def describe(self) -> GroupDescription:
+        """The group as DescribeGroups shows it: protocol and assignments only while it is stable."""
+        protocol = self.protocol_name if self.state is GroupState.STABLE else None
+        return GroupDescription(
+            ErrorCode.NONE,
+            self.group_id,
+            self.state.value,
+            self.protocol_type or "",
+            protocol or "",
+            tuple(member.describe(protocol) for member in self.members.values()),
+        )
+
+    def overview(self) -> GroupOverview:
+        """The group as ListGroups shows it."""
+        return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _count(self, protocols: Protocols, change: int) -> None:
+        for name in names(protocols):
+            self._support[name] += change
+
+    def _note_joining(self, member: Member) -> None:
+        if member.joins:
+            self._joining.add(member.member_id)
+
+    def _forget_pending(self, member_id: str) -> None:
+        cancel(self.pending.pop(member_id, None))
+
+
+def names(protocols: Protocols) -> Collection[str]:
+    """The protocols' names, each once."""
+    return dict(protocols).keys()
+
+
+def cancel(timer: Timer | None) -> None:
+    """Cancel a timer if there is one."""
+    if timer is not None:
+        timer.cancel()

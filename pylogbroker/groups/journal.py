@@ -1,0 +1,133 @@
+"""What the coordinator writes down: groups, offsets, and that either is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import layout
+from pylogbroker.groups.group import Group
+from pylogbroker.groups.member import Member
+from pylogbroker.groups.requests import CommittedOffset, TopicPartition
+from pylogbroker.groups.store import GroupStore, Stored
+from pylogbroker.groups.turns import Turns
+from pylogbroker.records import Record
+from pylogbroker.wire import EncodingError
+
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
+
+_COMMON = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+GROUP_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    **_COMMON,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+}
+"""What a member is told when the assignment could not be stored for that reason."""
+
+OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    **_COMMON,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+}
+"""What a client is told when its offsets could not be stored for that reason."""
+
+
+def _nobody_asks(error: ErrorCode, now_ms: int) -> None:
+    """Tombstones that could not be stored are written again after the next start."""
+
+
+@attrs.define(eq=False)
+class Journal:
+    """Turns groups and offsets into records and hands them to the store."""
+
+    _store: GroupStore
+    _turns: Turns
+
+    def store_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: Stored) -> None:
+        """Write a group's generation with these assignments."""
+
+        def records() -> list[Record]:
+            key = layout.encode_group_key(group.group_id)
+            return [_record(now_ms, key, layout.encode_group_value(_group_value(group, assignments)))]
+
+        self._append(group, records, now_ms, done, GROUP_ERRORS)
+
+    def store_offsets(
+        self, group: Group, offsets: Mapping[TopicPartition, CommittedOffset], now_ms: int, done: Stored
+    ) -> None:
+        """Write a group's offsets, all of them or none."""
+
+        def records() -> list[Record]:
+            return [
+                _record(now_ms, _offset_key(group, partition), layout.encode_offset_value(offset))
+                for partition, offset in offsets.items()
+            ]
+
+        self._append(group, records, now_ms, done, OFFSET_ERRORS)
+
+    def forget(self, group: Group, partitions: Iterable[TopicPartition], whole: bool, now_ms: int) -> None:
+        """Write that these offsets are gone, and with `whole` the group too."""
+        keys = [_offset_key(group, partition) for partition in partitions]
+        if whole:
+            keys.append(layout.encode_group_key(group.group_id))
+        if keys:
+            self._append(group, lambda: [_record(now_ms, key, None) for key in keys], now_ms, _nobody_asks, {})
+
+    def _append(
+        self,
+        group: Group,
+        records: Callable[[], list[Record]],
+        now_ms: int,
+        done: Stored,
+        errors: Mapping[ErrorCode, ErrorCode],
+    ) -> None:
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            done(errors.get(error, error), later_ms)
+
+        report = self._turns.later(stored)
+        try:
+            encoded = records()
+        except EncodingError:  # a string is longer than the layout can say
+            report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+        else:
+            self._store.append(group.partition, encoded, report)
+
+
+def _record(now_ms: int, key: bytes, value: bytes | None) -> Record:
+    return Record(offset=0, timestamp=now_ms, key=key, value=value)
+
+
+def _offset_key(group: Group, partition: TopicPartition) -> bytes:
+    return layout.encode_offset_key(group.group_id, *partition)
+
+
+def _group_value(group: Group, assignments: Mapping[str, bytes]) -> layout.GroupMetadataValue:
+    return layout.GroupMetadataValue(
+        group.protocol_type or "",
+        group.generation,
+        group.protocol_name,
+        group.leader,
+        layout.UNKNOWN_TIME if group.since is None else group.since,
+        [_member_value(group, member, assignments) for member in group.members.values()],
+    )
+
+
+def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes]) -> layout.MemberMetadata:
+    return layout.MemberMetadata(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        member.metadata(group.protocol_name),
+        assignments.get(member.member_id, b""),
+    )

@@ -1,0 +1,171 @@
+"""The keys and values of the records in `__consumer_offsets`, in Kafka's own layouts.
+
+A key or a value is an int16 version and then the fields of one of the structs below, encoded as on the wire.
+
+    key of     version   struct                value of   version   struct
+    an offset  0, 1      `OffsetCommitKey`     an offset  0 to 4    `OffsetCommitValue`
+    a group    2         `GroupMetadataKey`    a group    0 to 4    `GroupMetadataValue`
+
+For instance the offset 7 of group `g` for partition 1 of topic `t`, committed at 1500:
+
+    key      0001  0001 67  0001 74  00000001
+             |     group    topic    partition
+             version
+    value    0003  0000000000000007  ffffffff  0000  00000000000005dc
+             |     offset            leader    |     commit timestamp
+             version                 epoch     metadata, empty
+
+Written are key versions 1 and 2 and value version 3; version 1 of an offset, which alone has an expiry but no leader
+epoch, if the client gave one. Every version is read. A null value, the tombstone, says that what the key names is gone.
+"""
+
+import struct as bytes_struct
+from typing import Annotated, TypeVar
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.groups.requests import CommittedOffset
+from pylogbroker.records import Buffer
+from pylogbroker.wire import Message, Versions, WireError, codec
+from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Int64, Since, String, Until, fresh, struct
+
+OFFSET_KEY_VERSION = 1
+GROUP_KEY_VERSION = 2
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+
+UNKNOWN_TIME = -1
+
+_VERSION = bytes_struct.Struct(">h")
+_M = TypeVar("_M", bound=Message)
+
+
+@struct
+class OffsetCommitKey(Message):
+    """Names a group's offset for a partition."""
+
+    versions = Versions(0, 1)
+
+    group: String = ""
+    topic: String = ""
+    partition: Int32 = 0
+
+
+@struct
+class GroupMetadataKey(Message):
+    """Names a group."""
+
+    versions = Versions(2, 2)
+
+    group: String = ""
+
+
+@struct
+class OffsetCommitValue(Message):
+    """An offset; a timestamp of -1 stands for none."""
+
+    versions = Versions(0, 4, flexible=4)
+
+    offset: Int64 = 0
+    leader_epoch: Annotated[Int32, Since(3), IGNORABLE] = -1
+    metadata: String = ""
+    commit_timestamp: Int64 = 0
+    expire_timestamp: Annotated[Int64, Since(1), Until(1), IGNORABLE] = UNKNOWN_TIME
+
+
+@struct
+class MemberMetadata:
+    """A member in a group's generation. Without a rebalance timeout the session timeout is meant."""
+
+    member_id: String = ""
+    group_instance_id: Annotated[String | None, Since(3), IGNORABLE] = None
+    client_id: String = ""
+    client_host: String = ""
+    rebalance_timeout: Annotated[Int32, Since(1), IGNORABLE] = -1
+    session_timeout: Int32 = 0
+    subscription: Bytes = b""
+    assignment: Bytes = b""
+
+
+@struct
+class GroupMetadataValue(Message):
+    """A generation of a group; one without members is that of an Empty group."""
+
+    versions = Versions(0, 4, flexible=4)
+
+    protocol_type: String = ""
+    generation: Int32 = 0
+    protocol: String | None = None
+    leader: String | None = None
+    current_state_timestamp: Annotated[Int64, Since(2), IGNORABLE] = UNKNOWN_TIME
+    members: list[MemberMetadata] = fresh(list)
+
+
+def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of a group's offset."""
+    return _encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
+
+
+def encode_group_key(group_id: str) -> bytes:
+    """The key of a group."""
+    return _encode(GroupMetadataKey(group_id), GROUP_KEY_VERSION)
+
+
+def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
+    """What a key names; None if its version is not known, and its record to be passed over."""
+    version = _version(key)
+    if version in OffsetCommitKey.versions:
+        return _decode(OffsetCommitKey, key)
+    if version in GroupMetadataKey.versions:
+        return _decode(GroupMetadataKey, key)
+    return None
+
+
+def encode_offset_value(offset: CommittedOffset) -> bytes:
+    """The value of an offset."""
+    expires = UNKNOWN_TIME if offset.expires is None else offset.expires
+    version = OFFSET_VALUE_VERSION if offset.expires is None else OFFSET_VALUE_VERSION_WITH_EXPIRY
+    value = OffsetCommitValue(offset.offset, offset.leader_epoch, offset.metadata, offset.committed, expires)
+    return _encode(value, version)
+
+
+def decode_offset_value(buffer: Buffer) -> CommittedOffset:
+    """The offset in a value of any version."""
+    value = _decode(OffsetCommitValue, buffer)
+    expires = None if value.expire_timestamp == UNKNOWN_TIME else value.expire_timestamp
+    return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires)
+
+
+def encode_group_value(group: GroupMetadataValue) -> bytes:
+    """The value of a group."""
+    return _encode(group, GROUP_VALUE_VERSION)
+
+
+def decode_group_value(buffer: Buffer) -> GroupMetadataValue:
+    """The group in a value of any version."""
+    value = _decode(GroupMetadataValue, buffer)
+    if _version(buffer) == 0:
+        for member in value.members:
+            member.rebalance_timeout = member.session_timeout
+    return value
+
+
+def _encode(message: Message, version: int) -> bytes:
+    return _VERSION.pack(version) + codec(type(message), version).encode(message)
+
+
+def _decode(kind: type[_M], buffer: Buffer) -> _M:
+    version = _version(buffer)
+    if version not in kind.versions:
+        raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
+    try:
+        return codec(kind, version).decode(buffer, _VERSION.size)
+    except WireError as problem:
+        raise CorruptRecords(str(problem)) from None
+
+
+def _version(buffer: Buffer) -> int:
+    if len(buffer) < _VERSION.size:
+        raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(buffer)[0]
+    return version

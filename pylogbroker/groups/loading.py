@@ -1,0 +1,122 @@
+"""Reading a partition of `__consumer_offsets` back: later records replace earlier ones, tombstones remove them.
+
+A `Loading` touches nothing but itself while it replays, so that may be done in another thread. What results are values;
+the coordinator makes groups of them, in its own thread, when everything has been replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.groups import layout
+from pylogbroker.groups.group import Group
+from pylogbroker.groups.layout import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
+from pylogbroker.groups.member import Member
+from pylogbroker.groups.requests import CommittedOffset, TopicPartition
+from pylogbroker.groups.states import GroupState
+from pylogbroker.groups.turns import Turns
+from pylogbroker.records import Entry, Record
+
+
+@attrs.define(eq=False)
+class Loading:
+    """What has been replayed of one partition so far. `problems` tells of records that were passed over."""
+
+    partition: int
+    problems: list[str] = attrs.field(factory=list, init=False)
+    _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
+    _offsets: dict[str, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict, init=False)
+
+    def replay(self, entries: Iterable[Entry]) -> None:
+        """Take in the entries of the log that follow those taken in before."""
+        for entry in entries:
+            try:
+                self._replay_entry(entry)
+            except CorruptRecords as problem:
+                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
+
+    def _replay_entry(self, entry: Entry) -> None:
+        entry.check()
+        if not entry.is_control:
+            for record in entry.records():
+                self._replay(record)
+
+    def _replay(self, record: Record) -> None:
+        try:
+            key = None if record.key is None else layout.decode_key(record.key)
+            if isinstance(key, OffsetCommitKey):
+                self._replay_offset(key, record.value)
+            elif isinstance(key, GroupMetadataKey):
+                self._replay_group(key, record.value)
+            else:
+                self.problems.append(f"offset {record.offset}: the key is not of a known version")
+        except CorruptRecords as problem:
+            self.problems.append(f"offset {record.offset}: {problem.detail}")
+
+    def _replay_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
+        offsets = self._offsets.setdefault(key.group, {})
+        if value is None:
+            offsets.pop((key.topic, key.partition), None)
+        else:
+            offsets[key.topic, key.partition] = layout.decode_offset_value(value)
+
+    def _replay_group(self, key: GroupMetadataKey, value: bytes | None) -> None:
+        if value is None:
+            self._groups.pop(key.group, None)
+        else:
+            self._groups[key.group] = _checked(layout.decode_group_value(value))
+
+    def groups(self, turns: Turns, now_ms: int) -> Iterator[Group]:
+        """The groups that there were. One that only offsets tell of was never more than a place for them."""
+        for group_id, value in self._groups.items():
+            group = _group(group_id, self.partition, value, turns)
+            group.offsets.committed.update(self._offsets.get(group_id, {}))
+            yield group
+        for group_id, offsets in self._offsets.items():
+            if offsets and group_id not in self._groups:
+                group = Group(group_id, self.partition, turns, since=now_ms)
+                group.offsets.committed.update(offsets)
+                yield group
+
+
+def _checked(value: GroupMetadataValue) -> GroupMetadataValue:
+    if value.members and value.protocol is None:
+        raise CorruptRecords("a stored group has members but no protocol")
+    return value
+
+
+def _group(group_id: str, partition: int, value: GroupMetadataValue, turns: Turns) -> Group:
+    timestamp = value.current_state_timestamp
+    group = Group(
+        group_id,
+        partition,
+        turns,
+        since=None if timestamp == layout.UNKNOWN_TIME else timestamp,
+        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader=value.leader,
+    )
+    for stored in value.members:
+        group.add(_member(stored, value.protocol or ""))
+    if group.leader not in group.members:
+        group.leader = next(iter(group.members), None)
+    group.learn_subscriptions()
+    return group
+
+
+def _member(stored: MemberMetadata, protocol: str) -> Member:
+    return Member(
+        stored.member_id,
+        stored.group_instance_id,
+        stored.client_id,
+        stored.client_host,
+        stored.session_timeout,
+        stored.rebalance_timeout,
+        ((protocol, stored.subscription),),
+        assignment=stored.assignment,
+    )

@@ -1,0 +1,283 @@
+"""Who is a member of a group: joining, syncing, staying alive and leaving.
+
+A member is dynamic or static. A dynamic member joins without an id and is given one; from version 4 of JoinGroup on it
+has to join again with that id before it is let in, so that a client whose answer got lost does not leave a ghost
+behind. A static member names itself by its instance id; when it comes again without a member id, it is given a new one
+and takes the old one's place and assignment, and whoever still uses the old id is fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.group import Group
+from pylogbroker.groups.journal import Journal
+from pylogbroker.groups.member import Member
+from pylogbroker.groups.rebalance import Rebalancer
+from pylogbroker.groups.requests import (
+    NO_MEMBER_ID,
+    Heartbeat,
+    Join,
+    JoinResult,
+    Leaving,
+    Protocols,
+    Reply,
+    Sync,
+    SyncResult,
+)
+from pylogbroker.groups.settings import GroupSettings
+from pylogbroker.groups.states import GroupState
+from pylogbroker.groups.turns import Turns
+
+
+@attrs.define(eq=False)
+class Membership:
+    """Handles the requests of members and of those who want to be."""
+
+    _settings: GroupSettings
+    _turns: Turns
+    _rebalancer: Rebalancer
+    _journal: Journal
+    _new_id: Callable[[], str]
+
+    # -- JoinGroup -------------------------------------------------------------------------------------------------
+
+    def join(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
+        """Let somebody in, or back in."""
+        if not self._has_room(group, join.member_id):
+            group.remove(join.member_id)
+            self._refuse(reply, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        elif not group.accepts(join.protocol_type, join.protocols):
+            self._refuse(reply, join.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif join.member_id == NO_MEMBER_ID:
+            self._join_unknown(group, join, reply, now_ms)
+        else:
+            self._join_known(group, join, reply, now_ms)
+        self._rebalancer.try_complete(group, now_ms)
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        if group.state is GroupState.EMPTY:
+            return True
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING:  # members above the limit lose their place by joining last
+            return bool(member and member.joins) or group.joining < self._settings.max_size
+        return member is not None or len(group.members) < self._settings.max_size
+
+    def _join_unknown(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
+        new_id = f"{join.client_id if join.instance_id is None else join.instance_id}-{self._new_id()}"
+        if join.instance_id is not None and join.instance_id in group.static:
+            self._replace(group, join, new_id, reply, now_ms)
+        elif join.instance_id is None and join.needs_known_id:
+            self._rebalancer.expect(group, new_id, join.session_timeout_ms, now_ms)
+            self._refuse(reply, new_id, ErrorCode.MEMBER_ID_REQUIRED)
+        else:
+            self._add(group, join, new_id, reply, now_ms)
+
+    def _join_known(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
+        if join.member_id in group.pending and join.instance_id is None:
+            self._add(group, join, join.member_id, reply, now_ms)
+        elif error := check_member(group, join.member_id, join.instance_id):
+            self._refuse(reply, join.member_id, error)
+        elif group.state is GroupState.PREPARING or _wants_rebalance(group, join):
+            member = group.members[join.member_id]
+            group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+            self._await_rebalance(group, member, reply, now_ms)
+        else:
+            member = group.members[join.member_id]
+            leads = group.state is GroupState.COMPLETING and group.leader == member.member_id
+            self._turns.soon(reply, group.join_result(member, members=leads))
+
+    def _add(self, group: Group, join: Join, member_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
+        member = Member(
+            member_id,
+            join.instance_id,
+            join.client_id,
+            join.client_host,
+            join.session_timeout_ms,
+            join.rebalance_timeout_ms,
+            join.protocols,
+            is_new=True,
+        )
+        if group.initial_delay is not None and group.generation == 0:
+            group.initial_delay.joined = True
+        if not group.members:
+            group.protocol_type = join.protocol_type
+        group.add(member)
+        self._rebalancer.keep_alive(group, member, now_ms)
+        self._await_rebalance(group, member, reply, now_ms)
+
+    def _await_rebalance(self, group: Group, member: Member, reply: Reply[JoinResult], now_ms: int) -> None:
+        group.await_join(member, reply)
+        self._rebalancer.maybe_prepare(group, now_ms)
+
+    def _refuse(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
+        self._turns.soon(reply, JoinResult(error, member_id))
+
+    # -- a static member that comes again --------------------------------------------------------------------------
+
+    def _replace(self, group: Group, join: Join, new_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
+        replacement = _Replacement(group, group.members[group.static[join.instance_id or ""]], join, new_id, reply)
+        member = replacement.member
+        group.replace_static(member, new_id)
+        group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
+        self._rebalancer.keep_alive(group, member, now_ms)
+        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+            stored = partial(self._replaced, replacement)
+            self._journal.store_group(group, group.assignments(), now_ms, stored)
+        else:
+            self._await_rebalance(group, member, reply, now_ms)
+
+    def _replaced(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
+        """Its new id is stored, so the group stays as it is; or it is not, and the member stays as it was."""
+        group = done.group
+        if group.state is GroupState.DEAD:
+            self._refuse(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
+        elif not done.holds():
+            self.join(group, attrs.evolve(done.join, member_id=done.new_id), done.reply, now_ms)
+        elif error:
+            done.revert()
+            self._rebalancer.keep_alive(group, done.member, now_ms)
+            self._refuse(done.reply, NO_MEMBER_ID, error)
+        else:
+            self._turns.soon(done.reply, done.result())
+
+    # -- SyncGroup -------------------------------------------------------------------------------------------------
+
+    def sync(self, group: Group, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
+        """Give a member its assignment, now or when the leader has sent it."""
+        error = _check_sync(group, sync)
+        if error is ErrorCode.NONE and group.state is GroupState.PREPARING:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error:
+            self._turns.soon(reply, SyncResult(error))
+            return
+        member = group.members[sync.member_id]
+        self._rebalancer.has_synced(group, member.member_id)
+        if group.state is GroupState.STABLE:
+            self._turns.soon(reply, group.sync_result(member))
+            self._rebalancer.keep_alive(group, member, now_ms)
+            return
+        member.syncs.append(reply)
+        if group.leader == member.member_id and group.storing != group.generation:
+            self._store_assignment(group, sync, now_ms)
+
+    def _store_assignment(self, group: Group, sync: Sync, now_ms: int) -> None:
+        generation = group.storing = group.generation
+        assignments = group.assignments(sync.assignments)
+
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            if group.state is not GroupState.COMPLETING or group.generation != generation:
+                return
+            if error:
+                self._rebalancer.assign_error(group, error, later_ms)
+                self._rebalancer.maybe_prepare(group, later_ms)
+            else:
+                self._rebalancer.assign(group, assignments, later_ms)
+
+        self._journal.store_group(group, assignments, now_ms, stored)
+
+    # -- Heartbeat, LeaveGroup -------------------------------------------------------------------------------------
+
+    def heartbeat(self, group: Group, beat: Heartbeat, now_ms: int) -> ErrorCode:
+        """Note that a member lives, and tell it whether to join again."""
+        error = check_generation(group, beat.generation, beat.member_id, beat.instance_id)
+        if error:
+            return error
+        self._rebalancer.keep_alive(group, group.members[beat.member_id], now_ms)
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
+
+    def leave(self, group: Group, leaving: Sequence[Leaving], now_ms: int) -> tuple[ErrorCode, ...]:
+        """Remove members, each as if it were alone."""
+        return tuple(self._leave(group, who, now_ms) for who in leaving)
+
+    def _leave(self, group: Group, who: Leaving, now_ms: int) -> ErrorCode:
+        member_id = who.member_id
+        if member_id == NO_MEMBER_ID:
+            member_id = group.static.get(who.instance_id or "", NO_MEMBER_ID)
+        elif member_id in group.pending:
+            self._rebalancer.drop_pending(group, member_id, now_ms)
+            return ErrorCode.NONE
+        error = check_member(group, member_id, who.instance_id)
+        if error is ErrorCode.NONE:
+            self._rebalancer.drop(group, group.members[member_id], now_ms)
+        return error
+
+
+@attrs.define(eq=False)
+class _Replacement:
+    """A static member's new id on its way to the store, and what the member was before."""
+
+    group: Group
+    member: Member
+    join: Join
+    new_id: str
+    reply: Reply[JoinResult]
+    generation: int = attrs.field(init=False)
+    old_leader: str | None = attrs.field(init=False)
+    old_id: str = attrs.field(init=False)
+    old_terms: tuple[Protocols, int, int] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        member = self.member
+        self.generation = self.group.generation
+        self.old_leader = self.group.leader
+        self.old_id = member.member_id
+        self.old_terms = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+
+    def holds(self) -> bool:
+        """Whether the group is still as it was when the new id went to the store."""
+        group = self.group
+        same_group = group.state is GroupState.STABLE and group.generation == self.generation
+        return same_group and group.members.get(self.new_id) is self.member
+
+    def revert(self) -> None:
+        """Make the member what it was."""
+        self.group.replace_static(self.member, self.old_id)
+        self.group.update(self.member, *self.old_terms)
+
+    def result(self) -> JoinResult:
+        """The member's answer. A leader must not assign anew, as nobody would listen. Old clients are made to believe
+        that they do not lead, by naming a leader that is not them; new ones are told to skip the assignment."""
+        group = self.group
+        if not self.join.can_skip_assignment:
+            return attrs.evolve(group.join_result(self.member, members=False), leader=self.old_leader or "")
+        leads = group.leader == self.new_id
+        return attrs.evolve(group.join_result(self.member, members=leads), skip_assignment=leads)
+
+
+def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether this is a member, and if it is a static one, the one that has the instance id now."""
+    if instance_id is not None:
+        current = group.static.get(instance_id)
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if current != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def check_generation(group: Group, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether this is a member that knows of the present generation."""
+    error = check_member(group, member_id, instance_id)
+    if error is ErrorCode.NONE and generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def _check_sync(group: Group, sync: Sync) -> ErrorCode:
+    error = check_generation(group, sync.generation, sync.member_id, sync.instance_id)
+    if error:
+        return error
+    same_type = sync.protocol_type is None or sync.protocol_type == group.protocol_type
+    same_name = sync.protocol_name is None or sync.protocol_name == group.protocol_name
+    return ErrorCode.NONE if same_type and same_name else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def _wants_rebalance(group: Group, join: Join) -> bool:
+    """Whether a member's join tells something new. A leader of a stable group has a reason that only it knows."""
+    leads = group.state is GroupState.STABLE and group.leader == join.member_id
+    return leads or group.members[join.member_id].protocols != join.protocols

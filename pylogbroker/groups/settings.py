@@ -1,0 +1,42 @@
+"""The settings of the group coordinator, under the field names of this room."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import attrs
+
+_MS_PER_MINUTE = 60_000
+
+
+class _Settings(Protocol):
+    def __getitem__(self, name: str, /) -> Any:
+        """The value of the setting with Kafka's name."""
+
+
+@attrs.frozen
+class GroupSettings:
+    """Each field's comment names the setting it comes from."""
+
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    max_size: int = 2**31 - 1  # group.max.size
+    partitions: int = 50  # offsets.topic.num.partitions
+    retention_ms: int = 10_080 * _MS_PER_MINUTE  # offsets.retention.minutes
+    check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
+    max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
+
+    @classmethod
+    def of(cls, config: _Settings) -> GroupSettings:
+        """Pick them out of a broker's settings."""
+        return cls(
+            min_session_timeout_ms=config["group.min.session.timeout.ms"],
+            max_session_timeout_ms=config["group.max.session.timeout.ms"],
+            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+            max_size=config["group.max.size"],
+            partitions=config["offsets.topic.num.partitions"],
+            retention_ms=config["offsets.retention.minutes"] * _MS_PER_MINUTE,
+            check_interval_ms=config["offsets.retention.check.interval.ms"],
+            max_metadata_bytes=config["offset.metadata.max.bytes"],
+        )

@@ -1,0 +1,83 @@
+"""Deadlines without a clock: whoever holds the clock asks `next_due` and calls `fire`.
+
+Moving a deadline to later, which every heartbeat does, costs one assignment: the heap keeps the earlier time, and when
+that comes, the timer goes back in with its real one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+import attrs
+
+Action = Callable[[int], None]  # called with the time in ms
+
+
+@attrs.define(eq=False)
+class Timer:
+    """Something to be done at `due`, unless it is cancelled or moved before."""
+
+    action: Action
+    due: int
+    queued: int  # the time of its one valid entry in the heap
+    live: bool = True
+
+    def cancel(self) -> None:
+        """Never fire."""
+        self.live = False
+
+
+def _nobody_to_wake(due: int) -> None:
+    """The default of `Timers.on_earlier`."""
+
+
+@attrs.define(eq=False)
+class Timers:
+    """Timers by their time. `on_earlier(due)` is called when something is now due before everything else."""
+
+    on_earlier: Callable[[int], None] = _nobody_to_wake
+    _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
+    _order: count[int] = attrs.field(factory=count, init=False)
+
+    def start(self, due: int, action: Action) -> Timer:
+        """Call `action` at `due`."""
+        timer = Timer(action, due, due)
+        self._push(timer)
+        return timer
+
+    def move(self, timer: Timer, due: int) -> None:
+        """Let `timer`, which may have fired, be due at another time."""
+        timer.due = due
+        if not timer.live or due < timer.queued:
+            timer.live = True
+            timer.queued = due
+            self._push(timer)
+
+    def next_due(self) -> int | None:
+        """When `fire` is next wanted: never after the earliest deadline, at times before it."""
+        while self._heap and not self._is_valid(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def fire(self, now_ms: int) -> None:
+        """Do all that is due, in the order of the deadlines."""
+        while (due := self.next_due()) is not None and due <= now_ms:
+            timer = heapq.heappop(self._heap)[2]
+            if timer.due > now_ms:
+                timer.queued = timer.due
+                self._push(timer)
+            else:
+                timer.live = False
+                timer.action(now_ms)
+
+    def _push(self, timer: Timer) -> None:
+        earliest = self.next_due()
+        heapq.heappush(self._heap, (timer.queued, next(self._order), timer))
+        if earliest is None or timer.queued < earliest:
+            self.on_earlier(timer.queued)
+
+    @staticmethod
+    def _is_valid(entry: tuple[int, int, Timer]) -> bool:
+        return entry[2].live and entry[2].queued == entry[0]

@@ -1,0 +1,205 @@
+"""A coordinator on a table: a clock of its own, a store that can be held back, and short ways to ask things."""
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Generic, TypeVar
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import (
+    Commit,
+    CommitResult,
+    CommittedOffset,
+    GroupCoordinator,
+    GroupSettings,
+    Heartbeat,
+    Join,
+    JoinResult,
+    Leaving,
+    Stored,
+    Sync,
+    SyncResult,
+)
+from pylogbroker.records import Record, build, entries
+
+T = TypeVar("T")
+
+SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
+SESSION = 10_000
+REBALANCE = 60_000
+
+
+class Store:
+    """Keeps records in lists. `hold` delays the reports until `release`; `error` makes appends fail."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.logs: dict[int, list[Record]] = defaultdict(list)
+        self.batches: dict[int, list[bytes]] = defaultdict(list)
+        self.error = ErrorCode.NONE
+        self.held: list[Callable[[], None]] | None = None
+        self._clock = clock
+
+    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+        def report() -> None:
+            if not self.error:
+                base = len(self.logs[partition])
+                stored = [
+                    Record(base + index, record.timestamp, record.key, record.value)
+                    for index, record in enumerate(records)
+                ]
+                self.logs[partition] += stored
+                self.batches[partition].append(build(stored, base_offset=base))
+            done(self.error, self._clock())
+
+        if self.held is None:
+            report()
+        else:
+            self.held.append(report)
+
+    def hold(self) -> None:
+        self.held = []
+
+    def release(self) -> None:
+        held, self.held = self.held or [], None
+        for report in held:
+            report()
+
+
+class Answer(Generic[T]):
+    """A reply that remembers all answers it got."""
+
+    def __init__(self) -> None:
+        self.all: list[T] = []
+
+    def __call__(self, value: T) -> None:
+        self.all.append(value)
+
+    @property
+    def value(self) -> T:
+        assert len(self.all) == 1, f"{len(self.all)} answers"
+        return self.all[0]
+
+    @property
+    def waits(self) -> bool:
+        return not self.all
+
+
+class Table:
+    """One coordinator that owns all partitions, and the time."""
+
+    def __init__(self, settings: GroupSettings = SETTINGS, loaded: bool = True) -> None:
+        self.now = 1_000_000
+        self.store = Store(lambda: self.now)
+        ids = count(1)
+        self.woken: list[int] = []
+        self.coordinator = GroupCoordinator(settings, self.store, self.woken.append, lambda: f"id{next(ids)}")
+        if loaded:
+            for partition in range(settings.partitions):
+                self.coordinator.load(partition, [], self.now)
+
+    def restarted(self, settings: GroupSettings | None = None) -> "Table":
+        """Another coordinator that has loaded what this one has written."""
+        other = Table(settings or self.coordinator.settings, loaded=False)
+        other.now = self.now
+        for partition in range(self.coordinator.settings.partitions):
+            log = b"".join(self.store.batches[partition])
+            other.coordinator.load(partition, entries(log), other.now)
+        return other
+
+    def records(self, group_id: str = "g") -> list[Record]:
+        return self.store.logs[self.coordinator.partition_for(group_id)]
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, doing what is due when it is due."""
+        end = self.now + milliseconds
+        while (due := self.coordinator.next_deadline()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.coordinator.tick(self.now)
+        self.now = end
+
+    def join(
+        self,
+        member_id: str = "",
+        group_id: str = "g",
+        protocols: Mapping[str, bytes] | None = None,
+        instance_id: str | None = None,
+        session: int = SESSION,
+        rebalance: int = REBALANCE,
+        version: int = 3,
+        protocol_type: str = "consumer",
+    ) -> Answer[JoinResult]:
+        answer: Answer[JoinResult] = Answer()
+        join = Join(
+            group_id,
+            member_id,
+            "client",
+            "/127.0.0.1",
+            session,
+            rebalance,
+            protocol_type,
+            tuple(({"range": subscription("t")} if protocols is None else protocols).items()),
+            instance_id,
+            needs_known_id=version >= 4,
+            can_skip_assignment=version >= 9,
+        )
+        self.coordinator.join(join, answer, self.now)
+        return answer
+
+    def sync(
+        self, joined: JoinResult, assignments: Mapping[str, bytes] | None = None, **fields: object
+    ) -> Answer[SyncResult]:
+        answer: Answer[SyncResult] = Answer()
+        sync = Sync("g", joined.generation, joined.member_id, assignments=assignments or {})
+        for name, value in fields.items():
+            object.__setattr__(sync, name, value)
+        self.coordinator.sync(sync, answer, self.now)
+        return answer
+
+    def heartbeat(self, joined: JoinResult, instance_id: str | None = None, group_id: str = "g") -> ErrorCode:
+        beat = Heartbeat(group_id, joined.generation, joined.member_id, instance_id)
+        return self.coordinator.heartbeat(beat, self.now)
+
+    def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
+        (error,) = self.coordinator.leave("g", [Leaving(member_id, instance_id)], self.now).members
+        return error
+
+    def commit(
+        self,
+        offsets: Mapping[tuple[str, int], CommittedOffset | int],
+        joined: JoinResult | None = None,
+        group_id: str = "g",
+    ) -> Answer[CommitResult]:
+        answer: Answer[CommitResult] = Answer()
+        full = {
+            partition: CommittedOffset(offset, committed=self.now) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        generation, member_id = (joined.generation, joined.member_id) if joined else (-1, "")
+        self.coordinator.commit(Commit(group_id, generation, member_id, full), answer, self.now)
+        return answer
+
+    def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | None:
+        found = self.coordinator.fetch(group_id, [(topic, partition)]).offsets[topic, partition]
+        assert found is None or isinstance(found, CommittedOffset)
+        return None if found is None else found.offset
+
+    def state(self, group_id: str = "g") -> str:
+        return self.coordinator.describe(group_id).state
+
+    def stable(self, members: int = 1, **terms: object) -> list[JoinResult]:
+        """A stable group of so many dynamic members, the leader first; each one's assignment is its own id."""
+        waiting = [self.join(**terms) for _ in range(members)]  # type: ignore[arg-type]
+        self.advance(self.coordinator.settings.initial_rebalance_delay_ms)
+        results = sorted((answer.value for answer in waiting), key=lambda result: result.member_id != result.leader)
+        assignments = {result.member_id: result.member_id.encode() for result in results}
+        syncs = [self.sync(result, assignments if result.member_id == result.leader else None) for result in results]
+        assert [answer.value.error for answer in syncs] == [ErrorCode.NONE] * members
+        assert self.state() == "Stable"
+        return results
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's subscription, version 0: the topics and no user data."""
+    listed = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + listed + struct.pack(">i", -1)

@@ -1,0 +1,233 @@
+"""Starting again: what is stored comes back, in Kafka's layouts, whoever wrote it."""
+
+import pytest
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import CommittedOffset, FetchResult, Heartbeat, LeaveResult, SyncResult
+from pylogbroker.groups import layout
+from pylogbroker.records import Codec, Record, build, entries
+from tests.groups.rooms import SESSION, SETTINGS, Table
+
+T0 = ("t", 0)
+
+
+def log(*pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE) -> bytes:
+    return build([Record(index, 5, key, value) for index, (key, value) in enumerate(pairs)], codec=codec)
+
+
+def loaded(*pairs: tuple[bytes | None, bytes | None]) -> Table:
+    table = Table(loaded=False)
+    table.coordinator.load(table.coordinator.partition_for("g"), entries(log(*pairs)), table.now)
+    return table
+
+
+class TestAGroupComesBack:
+    def test_with_members_and_assignments(self) -> None:
+        table = Table()
+        leader, follower = table.stable(2)
+        other = table.restarted()
+        assert other.coordinator.describe("g") == table.coordinator.describe("g")
+        assert other.heartbeat(leader) is ErrorCode.NONE
+        assert other.sync(follower).value.assignment == follower.member_id.encode()
+        assert other.join(leader.member_id).waits
+        assert other.join(follower.member_id).value.leader == leader.member_id
+
+    def test_members_have_a_whole_session_to_be_heard_of(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        table.advance(SESSION - 1)
+        other = table.restarted()
+        other.advance(SESSION - 1)
+        assert other.heartbeat(member) is ErrorCode.NONE
+        other.advance(SESSION)
+        assert other.state() == "Empty"
+
+    def test_empty(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        table.commit({T0: 3}, member)
+        table.leave(member.member_id)
+        other = table.restarted()
+        assert other.state() == "Empty"
+        assert other.offset() == 3
+        answer = other.join()
+        other.advance(0)
+        assert answer.value.generation == 3
+
+    def test_an_empty_group_expires_by_the_time_that_it_became_empty(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        table.commit({T0: 3}, member)
+        table.leave(member.member_id)
+        table.advance(SETTINGS.retention_ms // 2)
+        other = table.restarted()
+        other.advance(SETTINGS.retention_ms // 2 - 1)
+        assert other.offset() == 3
+        other.advance(SETTINGS.check_interval_ms + 1)
+        assert other.offset() is None
+
+    def test_static_members_keep_their_names(self) -> None:
+        table = Table()
+        answer = table.join(instance_id="one", version=9)
+        table.advance(0)
+        table.sync(answer.value, {answer.value.member_id: b"mine"})
+        other = table.restarted()
+        again = other.join(instance_id="one", version=9)
+        assert other.sync(again.value).value.assignment == b"mine"
+
+    def test_the_subscriptions_are_known_again(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        table.commit({T0: 1, ("u", 0): 1}, member)
+        result = table.restarted().coordinator.delete_offsets("g", [T0, ("u", 0)], table.now)
+        assert result.partitions == {T0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): ErrorCode.NONE}
+
+
+class TestWhatOthersWrote:
+    key = layout.encode_offset_key("g", "t", 0)
+
+    def test_the_last_record_of_a_key_counts(self) -> None:
+        first, second = (layout.encode_offset_value(CommittedOffset(offset)) for offset in (1, 2))
+        assert loaded((self.key, first), (self.key, second)).offset() == 2
+
+    def test_a_tombstone_removes(self) -> None:
+        value = layout.encode_offset_value(CommittedOffset(1))
+        assert loaded((self.key, value), (self.key, None)).offset() is None
+
+    def test_a_group_may_be_removed_and_come_again(self) -> None:
+        key = layout.encode_group_key("g")
+        first = layout.encode_group_value(layout.GroupMetadataValue("consumer", 1, None, None, 5))
+        second = layout.encode_group_value(layout.GroupMetadataValue("connect", 9, None, None, 5))
+        assert loaded((key, first), (key, None)).state() == "Dead"
+        table = loaded((key, first), (key, None), (key, second))
+        assert table.coordinator.describe("g").protocol_type == "connect"
+
+    def test_compressed_or_in_several_batches(self) -> None:
+        values = [layout.encode_offset_value(CommittedOffset(offset)) for offset in range(5)]
+        pairs = [(layout.encode_offset_key("g", "t", index), value) for index, value in enumerate(values)]
+        whole = log(*pairs[:3], codec=Codec.GZIP) + build(
+            [Record(0, 5, *pair) for pair in pairs[3:]], base_offset=3, codec=Codec.ZSTD
+        )
+        table = Table(loaded=False)
+        table.coordinator.load(table.coordinator.partition_for("g"), entries(whole), table.now)
+        assert [table.offset("t", index) for index in range(5)] == [0, 1, 2, 3, 4]
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (None, b"value without a key"),
+            (b"", b""),
+            (b"\0", b""),
+            (b"\0\7\0\1x", b"of a version that is not known"),
+            (layout.encode_offset_key("g", "t", 1)[:-1], b""),
+            (layout.encode_offset_key("g", "t", 1), b"\0\3\0"),
+            (layout.encode_offset_key("g", "t", 1), b"\0\x63" + bytes(30)),
+            (layout.encode_group_key("h"), b"\0\3\xff\xff"),
+            (layout.encode_group_key("h"), b"\0\3\0\1x" + bytes.fromhex("00000001 ffff ffff 0000000000000000 7fffffff")),
+        ],
+    )
+    def test_what_cannot_be_understood_is_passed_over(self, key: bytes | None, value: bytes) -> None:
+        table = Table(loaded=False)
+        good = (self.key, layout.encode_offset_value(CommittedOffset(4)))
+        records = entries(log((key, value), good))
+        loading = table.coordinator.load(table.coordinator.partition_for("g"), records, table.now)
+        assert len(loading.problems) == 1
+        assert table.offset() == 4
+
+    def test_a_group_with_members_but_no_protocol_is_passed_over(self) -> None:
+        value = layout.GroupMetadataValue("consumer", 1, None, "m", 5, [layout.MemberMetadata("m")])
+        assert loaded((layout.encode_group_key("g"), layout.encode_group_value(value))).state() == "Dead"
+
+    def test_a_damaged_entry_is_passed_over(self) -> None:
+        value = layout.encode_offset_value(CommittedOffset(4))
+        bad = bytearray(log((self.key, value)))
+        bad[-3] ^= 1
+        table = Table(loaded=False)
+        whole = bytes(bad) + log((layout.encode_offset_key("g", "t", 1), value))
+        loading = table.coordinator.load(table.coordinator.partition_for("g"), entries(whole), table.now)
+        assert len(loading.problems) == 1
+        assert (table.offset(), table.offset("t", 1)) == (None, 4)
+
+
+class TestWhileLoading:
+    def table(self) -> Table:
+        table = Table(loaded=False)
+        table.coordinator.begin_load(table.coordinator.partition_for("g"))
+        return table
+
+    def test_requests_are_put_off(self) -> None:
+        table, loading = self.table(), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        coordinator = table.coordinator
+        assert table.join().value.error is loading
+        assert table.commit({T0: 1}).value == {T0: loading}
+        assert coordinator.fetch("g", [T0]) == FetchResult(loading)
+        assert coordinator.describe("g").error is loading
+        assert coordinator.leave("g", [], 0) == LeaveResult(loading)
+        assert coordinator.delete_group("g", 0) is loading
+        assert coordinator.delete_offsets("g", [], 0).error is loading
+        assert coordinator.list_groups() == (loading, [])
+        assert coordinator.is_loading
+
+    def test_members_are_not_alarmed(self) -> None:
+        table = self.table()
+        assert table.coordinator.heartbeat(Heartbeat("g", 1, "m"), 0) is ErrorCode.NONE
+
+    def test_who_waits_for_an_assignment_must_join_again(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        assert self.table().sync(member).value == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def test_slices_add_up(self) -> None:
+        table = Table(loaded=False)
+        loading = table.coordinator.begin_load(table.coordinator.partition_for("g"))
+        value = layout.encode_offset_value(CommittedOffset(4))
+        for index in range(3):
+            loading.replay(entries(log((layout.encode_offset_key("g", "t", index), value))))
+        table.coordinator.finish_load(loading, table.now)
+        assert table.coordinator.fetch("g").offsets.keys() == {("t", 0), ("t", 1), ("t", 2)}
+        assert not table.coordinator.is_loading
+
+    def test_given_up_in_the_meantime(self) -> None:
+        table = Table(loaded=False)
+        partition = table.coordinator.partition_for("g")
+        loading = table.coordinator.begin_load(partition)
+        table.coordinator.unload(partition, table.now)
+        table.coordinator.finish_load(loading, table.now)
+        assert table.join().value.error is ErrorCode.NOT_COORDINATOR
+
+
+class TestGivingUp:
+    def test_others_partitions_are_not_served(self) -> None:
+        table = Table(loaded=False)
+        assert table.join().value.error is ErrorCode.NOT_COORDINATOR
+        assert table.coordinator.heartbeat(Heartbeat("g", 1, "m"), 0) is ErrorCode.NOT_COORDINATOR
+        assert table.coordinator.fetch("g", [T0]).error is ErrorCode.NOT_COORDINATOR
+
+    def test_who_waits_is_told(self) -> None:
+        table = Table()
+        joining = table.join()
+        table.coordinator.close(table.now)
+        assert joining.value.error is ErrorCode.NOT_COORDINATOR
+        table = Table()
+        leader, follower = table.join(), table.join()
+        table.advance(0)
+        syncing = table.sync(follower.value)
+        table.coordinator.unload(table.coordinator.partition_for("g"), table.now)
+        assert syncing.value.error is ErrorCode.NOT_COORDINATOR
+        assert table.heartbeat(leader.value) is ErrorCode.NOT_COORDINATOR
+
+    def test_nothing_more_happens(self) -> None:
+        table = Table()
+        table.stable(3)
+        table.join()
+        table.join(version=4)
+        table.coordinator.close(table.now)
+        assert table.coordinator.next_deadline() is None
+
+    def test_what_is_still_being_stored_is_answered(self) -> None:
+        table = Table()
+        table.store.hold()
+        answer = table.commit({T0: 1})
+        table.coordinator.close(table.now)
+        table.store.release()
+        assert answer.value == {T0: ErrorCode.NONE}

@@ -1,0 +1,125 @@
+"""Timers and turns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.groups.timers import Timer, Timers
+from pylogbroker.groups.turns import Turns
+
+
+class TestTimers:
+    def test_they_fire_in_the_order_of_their_deadlines(self) -> None:
+        timers, fired = Timers(), []
+        for due in (30, 10, 20, 10):
+            timers.start(due, lambda now_ms, due=due: fired.append(due))  # type: ignore[misc]
+        assert timers.next_due() == 10
+        timers.fire(20)
+        assert fired == [10, 10, 20]
+        assert timers.next_due() == 30
+
+    def test_a_cancelled_one_does_not(self) -> None:
+        timers, fired = Timers(), []
+        timers.start(10, fired.append).cancel()
+        assert timers.next_due() is None
+        timers.fire(10)
+        assert fired == []
+
+    def test_one_that_has_fired_can_be_moved(self) -> None:
+        timers, fired = Timers(), []
+        timer = timers.start(10, fired.append)
+        timers.fire(10)
+        timers.move(timer, 15)
+        timers.fire(20)
+        assert fired == [10, 20]
+
+    def test_what_an_action_starts_is_done_if_it_is_due(self) -> None:
+        timers, fired = Timers(), []
+        timers.start(10, lambda now_ms: timers.start(now_ms, fired.append) and None)
+        timers.fire(12)
+        assert fired == [12]
+
+    def test_the_driver_is_told_of_earlier_deadlines_only(self) -> None:
+        told: list[int] = []
+        timers = Timers(told.append)
+        timer = timers.start(20, lambda now_ms: None)
+        timers.start(30, lambda now_ms: None)
+        timers.start(10, lambda now_ms: None)
+        timers.move(timer, 40)
+        timers.move(timer, 5)
+        assert told == [20, 10, 5]
+
+    @given(st.lists(st.tuples(st.integers(0, 4), st.none() | st.integers(0, 50)), max_size=40))
+    def test_a_timer_fires_once_for_the_last_deadline_it_was_given(
+        self, changes: list[tuple[int, int | None]]
+    ) -> None:
+        """Five timers are started, moved and cancelled (None); a plain dictionary says what must come of it."""
+        timers, fired = Timers(), []
+        made: dict[int, Timer] = {}
+        wanted: dict[int, int] = {}
+        for number, due in changes:
+            if due is None:
+                if number in made:
+                    made[number].cancel()
+                    wanted.pop(number, None)
+                continue
+            wanted[number] = due
+            if number in made:
+                timers.move(made[number], due)
+            else:
+                made[number] = timers.start(due, lambda now_ms, number=number: fired.append((now_ms, number)))  # type: ignore[misc]
+        for now_ms in range(51):
+            timers.fire(now_ms)
+        assert sorted(fired) == sorted((due, number) for number, due in wanted.items())
+
+
+class TestTurns:
+    def test_what_is_caused_runs_after_the_turn_in_order(self) -> None:
+        turns, seen = Turns(), []
+        with turns:
+            turns.soon(seen.append, 1)
+            with turns:
+                turns.soon(seen.append, 2)
+            assert seen == []
+        assert seen == [1, 2]
+
+    def test_what_that_causes_runs_after_it(self) -> None:
+        turns, seen = Turns(), []
+
+        def first() -> None:
+            with turns:
+                turns.soon(seen.append, 3)
+            seen.append(1)
+
+        with turns:
+            turns.soon(first)
+            turns.soon(seen.append, 2)
+        assert seen == [1, 2, 3]
+
+    def test_a_callback_for_later_is_a_turn_of_its_own(self) -> None:
+        turns, seen = Turns(), []
+        call = turns.later(seen.append)
+        call(1)
+        assert seen == [1]
+        with turns:
+            call(2)
+            assert seen == [1]
+        assert seen == [1, 2]
+
+    def test_one_that_fails_does_not_take_the_others_along(self) -> None:
+        turns, seen = Turns(), []
+
+        def fail() -> None:
+            raise RuntimeError("no")
+
+        def run() -> None:
+            with turns:
+                turns.soon(fail)
+                turns.soon(seen.append, 1)
+
+        with pytest.raises(RuntimeError, match="no"):
+            run()
+        assert seen == [1]
+        with turns:
+            turns.soon(seen.append, 2)
+        assert seen == [1, 2]
