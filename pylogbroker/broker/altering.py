@@ -1,0 +1,87 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed, or refused, on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pylogbroker.broker.admin import repeated
+from pylogbroker.broker.config_resources import Resource, find_resource
+from pylogbroker.config import Change, Operation, apply
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+@attrs.frozen
+class Alteration:
+    """What a request wants to become of one resource's own settings: `(setting, number of the operation, value)` each.
+
+    With `keep` the settings that are not named stay, else they go.
+    """
+
+    kind: int
+    name: str
+    changes: Sequence[tuple[str, int, str | None]]
+    keep: bool
+
+
+async def alter(broker: Broker, alterations: Sequence[Alteration], validate_only: bool) -> list[KafkaError | None]:
+    """Do each alteration, or with `validate_only` check that it could be done; tell for each why it was refused."""
+    twice = repeated((alteration.kind, alteration.name) for alteration in alterations)
+    return [
+        await _attempt(broker, alteration, (alteration.kind, alteration.name) in twice, validate_only)
+        for alteration in alterations
+    ]
+
+
+async def _attempt(broker: Broker, wanted: Alteration, twice: bool, validate_only: bool) -> KafkaError | None:
+    try:
+        if twice:
+            raise KafkaError("The resource is named more than once in the request", ErrorCode.INVALID_REQUEST)
+        resource = find_resource(broker, wanted.kind, wanted.name)
+        await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[Change]:
+    """The changes, unless they are such as no resource could make sense of."""
+    twice = repeated(name for name, _, _ in changes)
+    if twice:
+        raise KafkaError(f"Settings {sorted(twice)} are named more than once", ErrorCode.INVALID_REQUEST)
+    checked = [Change(name, _operation(number), value) for name, number, value in changes]
+    valueless = [change.name for change in checked if change.value is None and change.operation is not Operation.DELETE]
+    if valueless:
+        raise KafkaError(f"Settings {valueless} have no value", ErrorCode.INVALID_REQUEST)
+    return checked
+
+
+def _operation(number: int) -> Operation:
+    try:
+        return Operation(number)
+    except ValueError as error:
+        known = ", ".join(f"{operation:d} {operation.name}" for operation in Operation)
+        raise KafkaError(f"There is no operation {number}; there are {known}", ErrorCode.INVALID_REQUEST) from error
+
+
+async def _alter(resource: Resource, changes: list[Change], keep: bool, validate_only: bool) -> None:
+    def change(own: Mapping[str, str]) -> dict[str, str]:
+        return _applied(own if keep else {}, changes, resource)
+
+    if validate_only:
+        resource.check(change)
+    else:
+        await resource.alter(change)
+
+
+def _applied(own: Mapping[str, str], changes: Iterable[Change], resource: Resource) -> dict[str, str]:
+    try:
+        result = apply(own, changes, resource.settings, resource.inherited())
+    except ConfigError as error:
+        raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+    return {name: text for name, text in result.items() if text is not None}

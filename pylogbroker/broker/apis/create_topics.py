@@ -1,0 +1,99 @@
+"""CreateTopics (19), 0 to 7: make topics, each on its own: one that is refused does not hinder the others.
+
+1  validate_only; an error message for each topic
+2  throttle_time_ms in the answer
+4  partitions and replication factor may be -1, the broker's defaults
+5  flexible; the answer tells partitions, replication factor and all settings of the new topic
+7  topic ids in the answer
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.admin import repeated
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.topics import Topic
+from pylogbroker.config import describe_topic
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from pylogbroker.wire.schema import NO_ID
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create the topics one after the other, and answer in the order asked, each name once."""
+    twice = repeated(topic.name for topic in request.topics)
+    results = {}
+    for wanted in request.topics:
+        if wanted.name not in results:
+            results[wanted.name] = await _attempt(broker, wanted, wanted.name in twice, request.validate_only)
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+async def _attempt(broker: Broker, wanted: CreatableTopic, twice: bool, validate_only: bool) -> CreatableTopicResult:
+    try:
+        if twice:
+            raise KafkaError(f"Topic {wanted.name!r} is named more than once in the request", ErrorCode.INVALID_REQUEST)
+        topic = await _create(broker, wanted, validate_only)
+    except KafkaError as error:
+        return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
+    return _created(broker, topic, NO_ID if validate_only else topic.id)
+
+
+async def _create(broker: Broker, wanted: CreatableTopic, validate_only: bool) -> Topic:
+    arguments = (
+        wanted.name,
+        wanted.num_partitions,
+        wanted.replication_factor,
+        _assignment(wanted),
+        _overrides(wanted),
+    )
+    if validate_only:
+        return broker.catalog.plan_topic(*arguments)
+    return await broker.catalog.create(*arguments)
+
+
+def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
+    numbers = repeated(assignment.partition_index for assignment in wanted.assignments)
+    if numbers:
+        raise KafkaError(
+            f"Partitions {sorted(numbers)} are assigned more than once", ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        )
+    return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments} or None
+
+
+def _overrides(wanted: CreatableTopic) -> dict[str, str]:
+    """The settings asked for; one without a value is none, as for Kafka."""
+    twice = repeated(config.name for config in wanted.configs)
+    if twice:
+        raise KafkaError(f"Settings {sorted(twice)} are given more than once", ErrorCode.INVALID_REQUEST)
+    valueless = [config.name for config in wanted.configs if config.value is None]
+    if valueless:
+        raise KafkaError(
+            f"Settings {valueless} have no value; leave them out for their defaults", ErrorCode.INVALID_CONFIG
+        )
+    return {config.name: config.value for config in wanted.configs if config.value is not None}
+
+
+def _created(broker: Broker, topic: Topic, topic_id: uuid.UUID) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
+            for entry in describe_topic(broker.config, broker.config.topic(topic.overrides))
+        ],
+    )

@@ -1,0 +1,64 @@
+"""DeleteRecords (21), 0 to 2: raise a log's start, so that no consumer sees what lies before.
+
+    2  flexible
+
+An offset of -1 stands for the high watermark.  The answer tells the log's start, or -1 beside an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.topics import INTERNAL_TOPICS
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from pylogbroker.storage import Log
+from pylogbroker.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+TO_HIGH_WATERMARK = -1
+NO_LOW_WATERMARK = -1
+
+
+def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Delete from each partition on its own."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(topic.name, [_attempt(broker, topic.name, wanted) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _attempt(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    try:
+        low_watermark = _delete(broker, topic, wanted)
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(wanted.partition_index, NO_LOW_WATERMARK, error.code)
+    return DeleteRecordsPartitionResult(wanted.partition_index, low_watermark)
+
+
+def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> int:
+    log = broker.find(topic, wanted.partition_index).log
+    if topic in INTERNAL_TOPICS:
+        raise KafkaError(f"{topic} is the broker's own", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not log.config.deletes:
+        raise KafkaError("cleanup.policy of the topic does not have 'delete'", ErrorCode.POLICY_VIOLATION)
+    log.delete_records_before(_checked(log, wanted.offset))
+    return log.log_start_offset
+
+
+def _checked(log: Log, offset: int) -> int:
+    if offset == TO_HIGH_WATERMARK:
+        return log.high_watermark
+    if not 0 <= offset <= log.high_watermark:
+        raise OffsetOutOfRange(f"{offset} is not between 0 and the high watermark {log.high_watermark}")
+    return offset

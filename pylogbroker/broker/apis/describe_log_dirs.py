@@ -1,0 +1,81 @@
+"""DescribeLogDirs (35), 0 to 4: which logs lie in which directory, and how large they are.
+
+    2  flexible
+    3  an error code for the whole answer
+    4  total and usable bytes of the directory's file system
+
+A directory that failed is named with KAFKA_STORAGE_ERROR and no logs.  Without topics in the request (null) every log
+is described; topics and partitions that are asked for and are not there are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.storage import Log, LogDirectory
+from pylogbroker.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Describe every directory, also those without logs that were asked for."""
+    found = _by_directory(broker.logs.logs.values(), _asked(request))
+    return DescribeLogDirsResponse(
+        results=[
+            await _describe(broker, directory, found.get(directory.path, {})) for directory in broker.logs.directories
+        ]
+    )
+
+
+def _asked(request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
+    if request.topics is None:
+        return None
+    return {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+
+
+def _by_directory(logs: Iterable[Log], asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
+    """The logs that are asked for, by their directory and topic."""
+    found: dict[str, dict[str, list[Log]]] = {}
+    for log in logs:
+        if asked is None or (log.topic, log.partition) in asked:
+            found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
+    return found
+
+
+async def _describe(broker: Broker, directory: LogDirectory, topics: dict[str, list[Log]]) -> DescribeLogDirsResult:
+    if directory.failure:
+        return _failed(directory)
+    try:
+        total, usable = await broker.in_thread(directory.space)
+    except OSError:
+        return _failed(directory)
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=[DescribeLogDirsTopic(name, [_partition(log) for log in logs]) for name, logs in sorted(topics.items())],
+        total_bytes=total,
+        usable_bytes=usable,
+    )
+
+
+def _failed(directory: LogDirectory) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+
+
+def _partition(log: Log) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(
+        partition_index=log.partition,
+        partition_size=log.size,
+        offset_lag=max(0, log.high_watermark - log.log_end_offset),
+    )

@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions (75), 0: topics' partitions in pages (KIP-966).
+
+Topics come in the order of their names, partitions in that of their numbers.  An answer holds as many partitions as the
+request and `max.request.partition.size.limit` allow; what did not fit begins at `next_cursor`, which the client sends
+with its next request.  Without names in the request every topic is described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.operations import TOPIC_OPERATIONS
+from pylogbroker.broker.topics import Topic, name_problem
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+NO_LEADER = -1
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describe one page."""
+    start = request.cursor or Cursor()
+    if start.partition_index < 0:
+        raise KafkaError(
+            f"The cursor's partition is {start.partition_index}; it must be 0 or more", ErrorCode.INVALID_REQUEST
+        )
+    limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
+    names = _names(broker.catalog.topics, request, start.topic_name)
+    return _page(broker, names, start, max(limit, 1))
+
+
+def _names(topics: Iterable[str], request: DescribeTopicPartitionsRequest, first: str) -> list[str]:
+    asked = {topic.name for topic in request.topics} or topics
+    return sorted(name for name in asked if name >= first)
+
+
+def _page(broker: Broker, names: list[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+    page = DescribeTopicPartitionsResponse()
+    for name in names:
+        if not room:
+            page.next_cursor = Cursor(name, 0)
+            break
+        first = start.partition_index if name == start.topic_name else 0
+        described, more = _describe(broker, name, first, room)
+        page.topics.append(described)
+        if more:
+            page.next_cursor = Cursor(name, described.partitions[-1].partition_index + 1)
+            break
+        room -= len(described.partitions)
+    return page
+
+
+def _describe(broker: Broker, name: str, first: int, room: int) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
+    """A topic with at most `room` partitions, and whether it has more."""
+    described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+    topic = broker.catalog.topics.get(name)
+    if topic is None:
+        illegal = name_problem(name) is not None
+        described.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return described, False
+    described.topic_id, described.is_internal = topic.id, topic.internal
+    numbers = [number for number in topic.partitions if number >= first]
+    described.partitions = [_partition(broker, topic, number) for number in numbers[:room]]
+    return described, len(numbers) > room
+
+
+def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
+    state = topic.partitions[number]
+    online = (topic.name, number) in broker.partitions
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=number,
+        leader_id=state.leader if online else NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[] if online else [broker.node_id],
+    )

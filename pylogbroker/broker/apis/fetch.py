@@ -1,0 +1,34 @@
+"""Fetch (1): records from where the client says, as the log's own bytes.
+
+0-1    message format 0                     7      fetch sessions (KIP-227)
+2      message format 1                     9      current_leader_epoch (KIP-320)
+3      max_bytes for the whole answer       10     zstd
+4      record batches, isolation level      11     rack id
+5      log start offset                     12     flexible; last_fetched_epoch (KIP-595)
+6      KAFKA_STORAGE_ERROR                  13-17  topic ids instead of names (KIP-516), replica state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch_sessions import FIRST_EPOCH, asked_in
+from pylogbroker.broker.fetching import Fetch
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    """Answer from the logs, at once or when `min_bytes` have come or `max_wait_ms` passed."""
+    try:
+        session = broker.fetch_sessions.enter(request, broker.now_ms())
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    incremental = session is not None and request.session_epoch > FIRST_EPOCH
+    asked = list(session.partitions.values()) if session is not None else asked_in(request)
+    return Fetch(broker, context, request, session, asked, incremental).run()

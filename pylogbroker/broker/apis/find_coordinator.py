@@ -1,0 +1,57 @@
+"""FindCoordinator (10): which broker coordinates a group.
+
+0  one group                                      4  several keys at once
+1  key types, an error message, throttle_time_ms  5  as 4
+3  flexible                                       6  share groups
+
+The broker coordinates all groups itself, and makes the topic that it keeps them in when it is first asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_GROUP = 0
+_FIRST_WITH_SEVERAL = 4
+_NOWHERE = -1
+
+
+async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Name this broker, as the listener's clients reach it."""
+    try:
+        found = await _find(broker, context, request.key_type)
+    except KafkaError as error:
+        found = Coordinator("", _NOWHERE, "", _NOWHERE, error.code, error.detail)
+    if context.api_version >= _FIRST_WITH_SEVERAL:
+        return FindCoordinatorResponse(coordinators=[_of(found, key) for key in request.coordinator_keys])
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(broker: Broker, context: RequestContext, key_type: int) -> Coordinator:
+    if key_type != _GROUP:
+        raise KafkaError(
+            f"only groups (key type 0) have a coordinator, not key type {key_type}", ErrorCode.INVALID_REQUEST
+        )
+    try:
+        await broker.group_store.ensure_topic()
+    except KafkaError as error:
+        raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+    host, port = broker.address(context)
+    return Coordinator("", broker.node_id, host, port, ErrorCode.NONE, None)
+
+
+def _of(found: Coordinator, key: str) -> Coordinator:
+    return Coordinator(key, found.node_id, found.host, found.port, found.error_code, found.error_message)

@@ -1,0 +1,47 @@
+"""IncrementalAlterConfigs (44), 0 to 1: change some settings of a topic or broker; those not named stay (KIP-339).
+
+    1  flexible
+
+Operations: 0 sets a value, 1 goes back to the default, 2 appends to a list, 3 takes from a list.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.altering import Alteration, alter
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change the resources one after the other."""
+    alterations = [_alteration(resource) for resource in request.resources]
+    refusals = await alter(broker, alterations, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                refusal.code if refusal else ErrorCode.NONE,
+                refusal.detail if refusal else None,
+                resource.resource_type,
+                resource.resource_name,
+            )
+            for resource, refusal in zip(request.resources, refusals, strict=True)
+        ]
+    )
+
+
+def _alteration(resource: AlterConfigsResource) -> Alteration:
+    changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
+    return Alteration(resource.resource_type, resource.resource_name, changes, keep=True)

@@ -1,0 +1,69 @@
+"""JoinGroup (11): become a member of a group, or take part in its rebalance.
+
+0  the session timeout is the rebalance timeout too   6  flexible
+1  rebalance timeout                                  7  the protocol's type in the answer
+2  throttle_time_ms                                   8  the reason for joining
+4  a member without an id is given one to come with   9  the leader may be told to skip the assignment
+5  static members
+
+The answer may wait for the whole group. Down to version 7 there is no null: no protocol is an empty one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.groups import Join, JoinResult
+from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_REBALANCE_TIMEOUT = 1
+_FIRST_WITH_KNOWN_IDS = 4
+_FIRST_WITH_NULL_PROTOCOL = 7
+_FIRST_WITH_SKIPPING = 9
+
+
+def handle(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
+    """Hand the join to the coordinator."""
+    replied: Deferred[JoinResult] = Deferred()
+    broker.groups.join(_join(context, request), replied.callback, broker.now_ms())
+    return replied.addCallback(_response, context.api_version)
+
+
+def _join(context: RequestContext, request: JoinGroupRequest) -> Join:
+    version = context.api_version
+    has_rebalance_timeout = version >= _FIRST_WITH_REBALANCE_TIMEOUT
+    return Join(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        instance_id=request.group_instance_id,
+        needs_known_id=version >= _FIRST_WITH_KNOWN_IDS,
+        can_skip_assignment=version >= _FIRST_WITH_SKIPPING,
+    )
+
+
+def _response(result: JoinResult, version: int) -> JoinGroupResponse:
+    no_protocol = None if version >= _FIRST_WITH_NULL_PROTOCOL else ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=no_protocol if result.protocol_name is None else result.protocol_name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata) for member in result.members
+        ],
+    )

@@ -1,0 +1,36 @@
+"""LeaveGroup (13): members leave, or are removed.
+
+1  throttle_time_ms                               4  flexible
+3  several members, each with an error of its own 5  the reason for leaving
+
+Before version 3 the error of the one member is that of the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.groups import Leaving
+from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_SEVERAL = 3
+
+
+def handle(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Let them go."""
+    if context.api_version < _FIRST_WITH_SEVERAL:
+        left = broker.groups.leave(request.group_id, [Leaving(request.member_id)], broker.now_ms())
+        return LeaveGroupResponse(error_code=left.error or left.members[0])
+    leaving = [Leaving(member.member_id, member.group_instance_id) for member in request.members]
+    left = broker.groups.leave(request.group_id, leaving, broker.now_ms())
+    return LeaveGroupResponse(
+        error_code=left.error,
+        members=[
+            MemberResponse(member.member_id, member.group_instance_id, error)
+            for member, error in zip(request.members, left.members, strict=False)
+        ],
+    )

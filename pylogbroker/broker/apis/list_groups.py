@@ -1,0 +1,27 @@
+"""ListGroups (16): the groups that this broker coordinates.
+
+1  throttle_time_ms    4  each group's state, and a filter by it
+3  flexible            5  each group's type, and a filter by it
+
+While groups are being loaded the list is not complete, which the error says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.groups import GROUP_TYPE
+from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """List them."""
+    error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(
+        error_code=error,
+        groups=[ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE) for group in groups],
+    )

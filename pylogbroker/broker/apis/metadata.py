@@ -1,0 +1,107 @@
+"""Metadata (3): the brokers, and who leads which partition of which topic.
+
+0    an empty list of topics means all      8      authorised operations
+1    null means all; racks, controller      9      flexible
+2    cluster id                             10     topic ids
+4    whether to create topics               11     the cluster's authorised operations are asked of DescribeCluster
+5    offline replicas                       12     topics by id alone
+7    leader epochs
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from pylogbroker.broker.topics import Topic
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pylogbroker.wire.schema import NO_ID
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_NULL = 1
+_FIRST_WITH_CREATION_ASKED = 4
+_FIRST_WITH_IDS_ALONE = 12
+
+
+async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Describe the cluster and the topics asked for, making those that may be made."""
+    host, port = broker.address(context)
+    wanted = _all_or(request.topics, context.api_version)
+    if wanted is None:
+        topics = [_describe(topic, request) for topic in broker.catalog.topics.values()]
+    else:
+        topics = [await _find(broker, context, request, topic) for topic in wanted]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[MetadataRequestTopic] | None:
+    """The topics named, or None for all: null, and before there was null, an empty list."""
+    return topics if topics or version >= _FIRST_WITH_NULL else None
+
+
+async def _find(
+    broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
+) -> MetadataResponseTopic:
+    try:
+        topic = await _find_or_create(broker, context, request, wanted)
+    except KafkaError as error:
+        return MetadataResponseTopic(
+            error.code,
+            wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
+            wanted.topic_id,
+        )
+    return _describe(topic, request)
+
+
+async def _find_or_create(
+    broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
+) -> Topic:
+    if wanted.topic_id != NO_ID:
+        topic = broker.catalog.by_id(wanted.topic_id)
+        if topic is None:
+            raise KafkaError(f"There is no topic {wanted.topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic
+    if wanted.name is None:
+        raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
+    may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
+    return await broker.find_or_create(wanted.name, may_create)
+
+
+def _describe(topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.id,
+        topic.internal,
+        [
+            MetadataResponsePartition(
+                ErrorCode.NONE,
+                index,
+                state.leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.isr),
+            )
+            for index, state in topic.partitions.items()
+        ],
+        TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+    )

@@ -1,0 +1,55 @@
+"""SyncGroup (14): the leader hands in the assignment, everybody gets theirs.
+
+1  throttle_time_ms    4  flexible
+3  static members      5  the protocol's type and name, which must be the group's
+
+The answer may wait for the leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import Sync, SyncResult
+from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_PROTOCOL = 5
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
+    """Hand the sync to the coordinator."""
+    if context.api_version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    replied: Deferred[SyncResult] = Deferred()
+    broker.groups.sync(_sync(request), replied.callback, broker.now_ms())
+    return replied.addCallback(_response)
+
+
+def _sync(request: SyncGroupRequest) -> Sync:
+    return Sync(
+        group_id=request.group_id,
+        generation=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={each.member_id: each.assignment for each in request.assignments},
+    )
+
+
+def _response(result: SyncResult) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

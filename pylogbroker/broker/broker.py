@@ -1,0 +1,199 @@
+"""The broker: what handlers work with, and the partitions that this node leads.
+
+It stands between the catalog, which says what topics there are, and the logs, which hold them: a topic that the catalog
+shows gets logs here, and one that it drops loses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.broker.apis import APIS, Api
+from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.dynamic_settings import DynamicSettings
+from pylogbroker.broker.fetch_sessions import FetchSessions
+from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.producer_ids import ProducerIds
+from pylogbroker.broker.syncing import GroupCommit
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.interfaces import ITree
+from pylogbroker.storage import Log, LogManager
+
+T = TypeVar("T")
+log = Logger()
+
+
+class Waiting(Protocol):
+    """A request that waits for something to happen."""
+
+    def stop_waiting(self) -> None:
+        """Answer with what there is."""
+
+
+@attrs.define(eq=False)
+class Broker:
+    """One node.  Made by `pylogbroker.tap`; everything here runs on the reactor thread.
+
+    `in_thread` runs a blocking call in a worker thread and gives a Deferred of its result.
+    """
+
+    config: BrokerConfig
+    clock: IReactorTime
+    node_id: int
+    cluster_id: str
+    tree: ITree
+    logs: LogManager
+    in_thread: Callable[..., Deferred[Any]]
+    apis: tuple[Api, ...] = APIS
+    catalog: Catalog = attrs.field(init=False)
+    dynamic_settings: DynamicSettings = attrs.field(init=False)
+    producer_ids: ProducerIds = attrs.field(init=False)
+    fetch_sessions: FetchSessions = attrs.field(init=False)
+    group_commit: GroupCommit = attrs.field(init=False)
+    partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
+    listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
+    waiting: set[Waiting] = attrs.field(factory=set, init=False)
+    fetch_max_bytes: int = attrs.field(init=False)
+    rack: str | None = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        config = self.config
+        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id])
+        self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
+        self.producer_ids = ProducerIds(self.tree, self.node_id)
+        self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
+        self.group_commit = GroupCommit(self.in_thread)
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.rack = config.optional_text("broker.rack")
+
+    def now_ms(self) -> int:
+        """The time of day, in milliseconds since 1970."""
+        return int(self.clock.seconds() * 1000)
+
+    # -- start and stop ------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Put the changed settings in force, lead every partition that the catalog shows; then follow its changes."""
+        await self.dynamic_settings.open()
+        await self.catalog.open()
+        for topic in self.catalog.topics.values():
+            self._lead(topic, topic.partitions, is_new=False)
+        for name, index in self.logs.logs.keys() - self.partitions.keys():
+            log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
+        self.catalog.subscribe(self)
+
+    def release(self) -> None:
+        """The broker stops: answer whoever waits."""
+        for waiting in tuple(self.waiting):
+            waiting.stop_waiting()
+
+    # -- what handlers ask ---------------------------------------------------------------------------------------
+
+    def find(self, topic: str | UUID, index: int) -> Partition:
+        """The partition of a topic, by name or id; KafkaError if it is not here or its log directory failed."""
+        if isinstance(topic, UUID):
+            known = self.catalog.by_id(topic)
+            if known is None:
+                raise KafkaError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_ID)
+            topic = known.name
+        partition = self.partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        found = self.catalog.topics.get(topic)
+        if found is not None and index in found.partitions:
+            raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
+        raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def find_or_create(self, name: str, may_create: bool) -> Topic:
+        """The topic of that name, made now if it may be; KafkaError if there is none."""
+        topic = self.catalog.topics.get(name)
+        if topic is not None:
+            return topic
+        check_name(name)
+        if not may_create or name in INTERNAL_TOPICS or not self.config.boolean("auto.create.topics.enable"):
+            raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            return await self.catalog.create(name)
+        except KafkaError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                return self.catalog.require(name)
+            raise
+
+    def address(self, context: RequestContext) -> tuple[str, int]:
+        """Where a client that came over the listener of `context` finds this broker."""
+        listener = self.listeners[context.listener]
+        return listener.advertised_host or context.local_host, listener.advertised_port
+
+    # -- what the catalog tells ----------------------------------------------------------------------------------
+
+    def on_topic_created(self, topic: Topic) -> None:
+        self._lead(topic, topic.partitions)
+
+    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        self._lead(topic, partitions)
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        for index in topic.partitions:
+            partition = self.partitions.pop((topic.name, index), None)
+            if partition is not None:
+                partition.close()
+                removal = self.logs.delete(topic.name, index)
+                self.in_thread(removal).addErrback(
+                    lambda failure: log.failure("a deleted log stays on the disk", failure)
+                )
+
+    def on_config_changed(self, topic: Topic) -> None:
+        self._configure(topic)
+
+    def storage_failed(self, failed: Log) -> None:
+        """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
+        for key in self.logs.isolate(failed):
+            log.error("{topic}-{partition} is offline", topic=key[0], partition=key[1])
+            partition = self.partitions.pop(key, None)
+            if partition is not None:
+                partition.close()
+
+    def _remove(self, topic: str, index: int) -> None:
+        try:
+            deleted = self.logs.delete(topic, index)
+        except StorageFailure as failure:
+            log.error("{topic}-{partition} stays on the disk: {why}", topic=topic, partition=index, why=failure)
+            return
+        if deleted is not None:
+            self.in_thread(deleted.remove)
+
+    def _lead(self, topic: Topic, indexes: Iterable[int], is_new: bool = True) -> None:
+        config = log_config(self.config.topic(topic.overrides))
+        for index in indexes:
+            try:
+                found = self.logs.create(topic.name, index, config, self.now_ms(), is_new=is_new)
+            except StorageFailure as failure:
+                log.error("{topic}-{partition} is offline: {why}", topic=topic.name, partition=index, why=failure)
+                continue
+            found.high_watermark = found.log_end_offset
+            epoch = topic.partitions[index].leader_epoch
+            self.partitions[topic.name, index] = Partition(
+                topic.name, index, found, epoch, is_internal=topic.internal
+            )
+        self._configure(topic)
+
+    def _configure(self, topic: Topic) -> None:
+        settings = self.config.topic(topic.overrides)
+        config = log_config(settings)
+        for index in topic.partitions:
+            partition = self.partitions.get((topic.name, index))
+            if partition is not None:
+                partition.log.config = config
+                partition.min_insync_replicas = settings.integer("min.insync.replicas")

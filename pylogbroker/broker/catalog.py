@@ -1,0 +1,257 @@
+"""The topics of the cluster: kept in the coordination tree, held in memory for whoever handles a request.
+
+Every change goes one way: it is checked, written to the tree in one transaction, shown in the in-memory view, and told
+to the listeners; only then does the operation's awaitable resolve.  Changes run one after the other.
+
+    create            on_topic_created(topic)
+    add_partitions    on_partitions_added(topic, numbers)
+    alter_configs     on_config_changed(topic)
+    delete            on_topic_deleted(topic)
+
+A deletion is marked in the tree, then told, then the topic's nodes go: one that a crash interrupted is told again, and
+finished, by `finish_deletions` at the next start.  The catalog knows nothing of logs: the broker makes and deletes them
+as a listener.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import attrs
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from pylogbroker.broker import placement
+from pylogbroker.broker import topics as rules
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+
+_T = TypeVar("_T")
+log = Logger()
+
+
+class CatalogListener(Protocol):
+    """Told of every change, in order, on the reactor thread, after the tree has it."""
+
+    def on_topic_created(self, topic: Topic) -> None:
+        """A topic is new."""
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        """A topic is gone; no request finds it any more."""
+
+    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        """A topic, given as it is now, has got these partitions in addition."""
+
+    def on_config_changed(self, topic: Topic) -> None:
+        """A topic, given as it is now, has other settings than before."""
+
+
+@attrs.define
+class Catalog:
+    """The in-memory view, and the operations that change it."""
+
+    _store: TopicStore
+    _config: BrokerConfig
+    _brokers: Callable[[], Sequence[int]]
+    topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
+    _by_id: dict[uuid.UUID, Topic] = attrs.field(factory=dict, init=False)
+    _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
+    _listeners: list[CatalogListener] = attrs.field(factory=list, init=False)
+    _interrupted: list[Topic] = attrs.field(factory=list, init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    async def open(self) -> None:
+        """Read every topic; listeners are not told.  Topics that are being deleted are left out."""
+        deleted = set(await self._store.load_deletions())
+        for topic in await self._store.load():
+            if topic.name in deleted:
+                self._interrupted.append(topic)
+            else:
+                self._show(self._without_bad_settings(topic))
+
+    async def finish_deletions(self) -> None:
+        """Finish the deletions that an end of the broker interrupted; listeners are told."""
+        while self._interrupted:
+            await self._finish_deletion(self._interrupted.pop())
+
+    def subscribe(self, listener: CatalogListener) -> None:
+        """Tell `listener` of every change from now on."""
+        self._listeners.append(listener)
+
+    def by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic of that id."""
+        return self._by_id.get(topic_id)
+
+    def require(self, name: str) -> Topic:
+        """The topic of that name, or UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    # -- what a change would make: checks alone --------------------------------------------------------------------
+
+    def plan_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: Assignment | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """The topic that `create` would make; -1 stands for num.partitions and default.replication.factor."""
+        rules.check_name(name)
+        self._check_is_new(name)
+        checked = dict(overrides or {})
+        self._check_overrides(checked)
+        placed = self._place(partitions, replication_factor, assignment)
+        states = {number: rules.new_partition(replicas) for number, replicas in sorted(placed.items())}
+        return Topic(name, rules.new_topic_id(), states, checked)
+
+    def plan_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Topic:
+        """The topic as it would be with `count` partitions in all, the new ones assigned as given or round robin."""
+        topic = self.require(name)
+        added = placement.of_more_partitions(topic, count, self._brokers(), assignments)
+        states = {number: rules.new_partition(replicas) for number, replicas in added.items()}
+        return attrs.evolve(topic, partitions={**topic.partitions, **states})
+
+    def plan_configs(self, name: str, change: ConfigChange) -> Topic:
+        """The topic as it would be when `change` has made its own settings out of those it has."""
+        topic = self.require(name)
+        overrides = dict(change(topic.overrides))
+        self._check_overrides(overrides)
+        return attrs.evolve(topic, overrides=overrides)
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: Assignment | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> Topic:
+        """Make a topic; the arguments are those of `plan_topic`."""
+
+        async def change() -> Topic:
+            topic = self.plan_topic(name, partitions, replication_factor, assignment, overrides)
+            await self._store.add(topic)
+            self._show(topic)
+            self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+            return topic
+
+        return await self._one_at_a_time(change)
+
+    async def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Topic:
+        """Enlarge a topic to `count` partitions; the arguments are those of `plan_partitions`."""
+
+        async def change() -> Topic:
+            topic = self.plan_partitions(name, count, assignments)
+            added = range(len(self.topics[name].partitions), count)
+            await self._store.add_partitions(topic, added)
+            self._show(topic)
+            self._tell("on_partitions_added", lambda listener: listener.on_partitions_added(topic, added))
+            return topic
+
+        return await self._one_at_a_time(change)
+
+    async def alter_configs(self, name: str, alteration: ConfigChange) -> Topic:
+        """Change a topic's own settings; the arguments are those of `plan_configs`."""
+
+        async def change() -> Topic:
+            topic = self.plan_configs(name, alteration)
+            await self._store.set_overrides(topic)
+            self._show(topic)
+            self._tell("on_config_changed", lambda listener: listener.on_config_changed(topic))
+            return topic
+
+        return await self._one_at_a_time(change)
+
+    async def delete(self, name: str) -> Topic:
+        """Delete a topic and all that belongs to it."""
+
+        async def change() -> Topic:
+            topic = self.require(name)
+            await self._store.mark_deleted(topic)
+            self._hide(topic)
+            await self._finish_deletion(topic)
+            return topic
+
+        return await self._one_at_a_time(change)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    async def _one_at_a_time(self, change: Callable[[], Awaitable[_T]]) -> _T:
+        await self._lock.acquire()
+        try:
+            return await change()
+        finally:
+            self._lock.release()
+
+    async def _finish_deletion(self, topic: Topic) -> None:
+        self._tell("on_topic_deleted", lambda listener: listener.on_topic_deleted(topic))
+        await self._store.remove(topic)
+
+    def _check_is_new(self, name: str) -> None:
+        if name in self.topics:
+            raise KafkaError(f"Topic {name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+        key = rules.collision_key(name)
+        if self._collisions[key]:
+            others = sorted(other for other in self.topics if rules.collision_key(other) == key)
+            raise KafkaError(
+                f"Topic {name!r} would collide with {', '.join(others)}: "
+                "in the names of metrics '.' and '_' are the same; choose another name",
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+            )
+
+    def _check_overrides(self, overrides: Mapping[str, str]) -> None:
+        try:
+            self._config.topic(overrides)
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+
+    def _without_bad_settings(self, topic: Topic) -> Topic:
+        """The topic without stored settings that the table no longer takes: they must not keep the broker down."""
+        good: dict[str, str] = {}
+        for name, text in topic.overrides.items():
+            try:
+                self._config.topic({**good, name: text})
+            except ConfigError as error:
+                log.warn("topic {topic} does without a setting: {error}", topic=topic.name, error=error)
+            else:
+                good[name] = text
+        return attrs.evolve(topic, overrides=good)
+
+    def _place(self, partitions: int, replication_factor: int, assignment: Assignment | None) -> Assignment:
+        if assignment:
+            return placement.by_hand(partitions, replication_factor, self._brokers(), assignment)
+        count = self._config.integer("num.partitions") if partitions == -1 else partitions
+        width = self._config.integer("default.replication.factor") if replication_factor == -1 else replication_factor
+        return placement.of_new_topic(count, width, self._brokers())
+
+    def _show(self, topic: Topic) -> None:
+        if topic.name not in self.topics:
+            self._collisions[rules.collision_key(topic.name)] += 1
+        self.topics[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _hide(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        del self._by_id[topic.id]
+        key = rules.collision_key(topic.name)
+        self._collisions[key] -= 1
+        if not self._collisions[key]:
+            del self._collisions[key]
+
+    def _tell(self, what: str, call: Callable[[CatalogListener], None]) -> None:
+        for listener in self._listeners:
+            try:
+                call(listener)
+            except Exception:
+                log.failure("{listener} failed in {what}", listener=type(listener).__name__, what=what)

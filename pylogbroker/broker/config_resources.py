@@ -1,0 +1,184 @@
+"""What has settings that clients may see and change: topics, this broker, and all brokers together.
+
+resource type   name                its own settings are kept in
+TOPIC           a topic's           /config/topics/<topic>
+BROKER          this broker's id    /config/brokers/<id>
+BROKER          empty               /config/brokers/<default>
+BROKER_LOGGER   this broker's id    nowhere: this broker has no loggers that can be changed while it runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.dynamic_settings import DynamicSettings
+from pylogbroker.broker.topics import ConfigChange, check_name
+from pylogbroker.config import (
+    BROKER,
+    TOPIC,
+    BrokerConfig,
+    Description,
+    Setting,
+    Source,
+    Value,
+    describe_broker,
+    describe_topic,
+)
+from pylogbroker.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    """The kinds of resources, by their numbers in requests."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+class Resource(Protocol):
+    """One thing that has settings."""
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The settings that it may have."""
+
+    def inherited(self) -> Mapping[str, Value]:
+        """What holds where nothing is set for it alone."""
+
+    def describe(self) -> list[Description]:
+        """Its settings, sorted by name."""
+
+    def check(self, change: ConfigChange) -> None:
+        """Raise KafkaError if its own settings could not be changed so."""
+
+    async def alter(self, change: ConfigChange) -> None:
+        """Change its own settings: they are kept, and hold at once."""
+
+
+@attrs.frozen
+class TopicResource:
+    """A topic."""
+
+    _config: BrokerConfig
+    _catalog: Catalog
+    _name: str
+    settings: Mapping[str, Setting] = TOPIC
+
+    def inherited(self) -> Mapping[str, Value]:
+        """The broker's defaults for topics."""
+        defaults = self._config.topic({})
+        return {name: defaults[name] for name in TOPIC}
+
+    def describe(self) -> list[Description]:
+        """All settings of topics."""
+        check_name(self._name)
+        return describe_topic(self._config, self._config.topic(self._catalog.require(self._name).overrides))
+
+    def check(self, change: ConfigChange) -> None:
+        """The topic must exist, and take the settings."""
+        self._catalog.plan_configs(self._name, change)
+
+    async def alter(self, change: ConfigChange) -> None:
+        """Change the topic in the catalog."""
+        await self._catalog.alter_configs(self._name, change)
+
+
+@attrs.frozen
+class BrokerResource:
+    """This broker, or all of them together, by the layer of dynamic settings."""
+
+    _config: BrokerConfig
+    _dynamic: DynamicSettings
+    _layer: Source
+    settings: Mapping[str, Setting] = BROKER
+
+    def inherited(self) -> Mapping[str, Value]:
+        """What is in force for this broker."""
+        return {name: self._config[name] for name in BROKER}
+
+    def describe(self) -> list[Description]:
+        """All settings of this broker; for all brokers together, what is set for them."""
+        entries = describe_broker(self._config)
+        if self._layer is Source.DYNAMIC_BROKER_CONFIG:
+            return entries
+        return [_of_all_brokers(entry) for entry in entries if entry.name in self._config.explicit(self._layer)]
+
+    def check(self, change: ConfigChange) -> None:
+        """The settings must be such as can change while the broker runs."""
+        self._dynamic.plan(self._layer, change)
+
+    async def alter(self, change: ConfigChange) -> None:
+        """Change the layer."""
+        await self._dynamic.alter(self._layer, change)
+
+
+@attrs.frozen
+class LoggerResource:
+    """The loggers of this broker: none that could be changed."""
+
+    settings: Mapping[str, Setting] = attrs.field(factory=dict)
+
+    def inherited(self) -> Mapping[str, Value]:
+        """Nothing."""
+        return {}
+
+    def describe(self) -> list[Description]:
+        """Nothing."""
+        return []
+
+    def check(self, change: ConfigChange) -> None:
+        """Refuse every logger that is named."""
+        for name in change({}):
+            raise KafkaError(
+                f"There is no logger {name!r}: levels of logging are set when the broker starts",
+                ErrorCode.INVALID_CONFIG,
+            )
+
+    async def alter(self, change: ConfigChange) -> None:
+        """Refuse every logger that is named."""
+        self.check(change)
+
+
+def find_resource(broker: Broker, kind: int, name: str) -> Resource:
+    """The resource of that type and name, or INVALID_REQUEST; a topic need not exist."""
+    if kind == ResourceType.TOPIC:
+        return TopicResource(broker.config, broker.catalog, name)
+    if kind == ResourceType.BROKER:
+        layer = _layer(broker.node_id, name)
+        return BrokerResource(broker.config, broker.dynamic_settings, layer)
+    if kind == ResourceType.BROKER_LOGGER:
+        check_broker_id(broker.node_id, name)
+        return LoggerResource()
+    raise KafkaError(
+        f"Resources of type {kind} have no settings here; topics ({ResourceType.TOPIC:d}), "
+        f"brokers ({ResourceType.BROKER:d}) and loggers ({ResourceType.BROKER_LOGGER:d}) have",
+        ErrorCode.INVALID_REQUEST,
+    )
+
+
+def _layer(node_id: int, name: str) -> Source:
+    if not name:
+        return Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+    check_broker_id(node_id, name)
+    return Source.DYNAMIC_BROKER_CONFIG
+
+
+def check_broker_id(node_id: int, name: str) -> None:
+    """Only this broker knows its settings: refuse the name of any other."""
+    if name != str(node_id):
+        raise KafkaError(f"This is broker {node_id}; ask broker {name!r} itself", ErrorCode.INVALID_REQUEST)
+
+
+def _of_all_brokers(entry: Description) -> Description:
+    """A row with what is set for all brokers, whatever is set for this one."""
+    synonyms = tuple(s for s in entry.synonyms if s.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    value = next((s.value for s in synonyms if s.name == entry.name), entry.value)
+    return attrs.evolve(entry, value=value, source=Source.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)

@@ -1,0 +1,59 @@
+"""Brokers' settings that were changed while brokers ran: kept in the coordination tree, in force in `BrokerConfig`.
+
+    /config/brokers/<id>         {"version":1, "config":{"log.cleaner.threads":"2",...}}    this broker's
+    /config/brokers/<default>    the same for all brokers; a broker's own come before
+
+A change is checked, written to the tree and put in force, in this order and one after the other.
+"""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.defer import DeferredLock
+
+from pylogbroker.broker.topics import ConfigChange
+from pylogbroker.config import BrokerConfig, Source
+from pylogbroker.coordination import layout, paths
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import Create, ITree, SetData
+
+
+@attrs.define
+class DynamicSettings:
+    """The two layers of changed settings that matter to this broker."""
+
+    _tree: ITree
+    _config: BrokerConfig
+    _node_id: int
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    async def open(self) -> None:
+        """Put in force what the tree has."""
+        for layer in (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, Source.DYNAMIC_BROKER_CONFIG):
+            [node] = await self._tree.get_many([self._path(layer)])
+            if node is not None:
+                self._config.set_dynamic(layer, layout.decode_config(node.data))
+
+    def plan(self, layer: Source, change: ConfigChange) -> dict[str, str]:
+        """The layer's settings as they would be; INVALID_REQUEST if they cannot be put in force."""
+        try:
+            return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
+
+    async def alter(self, layer: Source, change: ConfigChange) -> None:
+        """Change the layer's settings."""
+        await self._lock.acquire()
+        try:
+            settings = self.plan(layer, change)
+            await self._write(self._path(layer), layout.encode_config(settings))
+            self._config.set_dynamic(layer, settings)
+        finally:
+            self._lock.release()
+
+    async def _write(self, path: str, data: bytes) -> None:
+        known = await self._tree.exists(path)
+        await self._tree.commit([SetData(path, data) if known else Create(path, data)])
+
+    def _path(self, layer: Source) -> str:
+        return paths.broker_config(self._node_id if layer is Source.DYNAMIC_BROKER_CONFIG else None)

@@ -1,0 +1,156 @@
+"""Fetch sessions (KIP-227): a fetcher says once which partitions it reads, and then only what changed.
+
+    session_id  epoch   means                                     answered with
+    0           -1      no session wanted                         all partitions, session 0
+    any         0       a new session (ending the one named)      all partitions, the new session's id, or 0 if full
+    n           -1      end session n                             all partitions, session 0
+    n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
+
+A session that has not been used for `MIN_IDLE_MS` makes room for a new one when all slots are taken.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+MIN_IDLE_MS = 120_000
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+NO_ID = UUID(int=0)
+
+TopicKey = str | UUID
+
+
+@attrs.define(eq=False)
+class Asked:
+    """One partition that a fetcher reads: what it asked last, and what it was told last."""
+
+    topic: TopicKey
+    partition: FetchPartition
+    told_high_watermark: int = -1
+    told_log_start: int = -1
+
+    def changed(self, answer: PartitionData) -> bool:
+        """Whether an incremental answer has to mention the partition; remembers what it is told."""
+        moved = answer.high_watermark != self.told_high_watermark or answer.log_start_offset != self.told_log_start
+        self.told_high_watermark = answer.high_watermark
+        self.told_log_start = answer.log_start_offset
+        if answer.error_code:
+            self.told_high_watermark = -1  # so that its recovery is told
+        return bool(moved or answer.error_code or answer.records)
+
+
+def asked_in(request: FetchRequest) -> list[Asked]:
+    """The partitions that a request names, in its order."""
+    by_id = _by_id(request)
+    return [
+        Asked(topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def _by_id(request: FetchRequest) -> bool:
+    return any(topic.topic_id != NO_ID for topic in (*request.topics, *request.forgotten_topics_data))
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """The partitions of one fetcher.  `epoch` is that of the next request."""
+
+    id: int
+    by_id: bool
+    epoch: int = 1
+    last_used_ms: int = 0
+    partitions: dict[tuple[TopicKey, int], Asked] = attrs.field(factory=dict)
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what an incremental request adds, changes and forgets."""
+        for asked in asked_in(request):
+            known = self.partitions.get((asked.topic, asked.partition.partition))
+            if known is None:
+                self.partitions[asked.topic, asked.partition.partition] = asked
+            else:
+                known.partition = asked.partition
+        for topic in request.forgotten_topics_data:
+            key = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                self.partitions.pop((key, index), None)
+
+    def sent_last(self, keys: Iterable[tuple[TopicKey, int]]) -> None:
+        """Partitions that were sent data go to the end, so that each gets its turn under the request's byte limit."""
+        for key in keys:
+            if (asked := self.partitions.pop(key, None)) is not None:
+                self.partitions[key] = asked
+
+
+@attrs.define
+class FetchSessions:
+    """All sessions of this broker; `slots` bounds their number."""
+
+    slots: int
+    _sessions: dict[int, FetchSession] = attrs.field(factory=dict, init=False)  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def enter(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
+        """The session that the request goes on with or begins; None for a request without one.
+
+        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        if request.session_epoch > FIRST_EPOCH:
+            return self._resume(request, now_ms)
+        if request.session_id:
+            self._sessions.pop(request.session_id, None)
+        return self._begin(request, now_ms) if request.session_epoch == FIRST_EPOCH else None
+
+    def _resume(self, request: FetchRequest, now_ms: int) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(f"There is no fetch session {request.session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(
+                f"Fetch session {session.id} expects epoch {session.epoch}, not {request.session_epoch}",
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            )
+        if (request.topics or request.forgotten_topics_data) and _by_id(request) != session.by_id:
+            raise KafkaError(
+                f"Fetch session {session.id} began {'with' if session.by_id else 'without'} topic ids",
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+            )
+        session.update(request)
+        session.epoch = session.epoch % 0x7FFFFFFF + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return session
+
+    def _begin(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
+        if not request.topics or not self._make_room(now_ms):
+            return None
+        session = FetchSession(self._new_id(), _by_id(request), last_used_ms=now_ms)
+        session.update(request)
+        self._sessions[session.id] = session
+        return session
+
+    def _make_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self.slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < MIN_IDLE_MS:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = random.randint(1, 0x7FFFFFFF)
+            if session_id not in self._sessions:
+                return session_id

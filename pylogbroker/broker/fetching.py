@@ -1,0 +1,240 @@
+r"""A fetch on its way: read, perhaps wait, perhaps bring in from the disk or convert, then answer.
+
+    read --enough, an error, or no wait--> prepared --> answered
+      \--too little--> waiting --grew to min_bytes, time over, a partition gone--> read again --> prepared --> answered
+
+Reading finds regions of files, no bytes.  Bytes that are not in the page cache, and batches that the client is too old
+for, are dealt with in a worker thread first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch_sessions import Asked, FetchSession
+from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.readahead import is_cached, read_ahead
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import down_convert
+from pylogbroker.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+READ_COMMITTED = 1
+CONSUMER = -1
+_NO_LIMIT = 0x7FFFFFFF
+_FIRST_WITH_BYTE_LIMIT = 3
+_FIRST_WITH_V2 = 4
+_FIRST_WITH_ZSTD = 10
+
+
+@attrs.define(eq=False)
+class Fetch:
+    """One fetch request, from the read to the answer."""
+
+    broker: Broker
+    context: RequestContext
+    request: FetchRequest
+    session: FetchSession | None
+    asked: list[Asked]
+    incremental: bool
+    _answers: list[PartitionData] = attrs.field(factory=list, init=False)
+    _size: int = attrs.field(default=0, init=False)
+    _urgent: bool = attrs.field(default=False, init=False)
+    _watched: list[Partition] = attrs.field(factory=list, init=False)
+    _missing: int = attrs.field(default=0, init=False)
+    _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
+    _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
+
+    def run(self) -> FetchResponse | Awaitable[FetchResponse]:
+        """The answer, or what will be it."""
+        self._read()
+        request = self.request
+        if self._urgent or self._size >= request.min_bytes or request.max_wait_ms <= 0 or not self.asked:
+            return self._answer() if self._is_ready() else self._prepare_and_answer()
+        return self._wait_and_answer()
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        self._answers, self._size, self._urgent = [], 0, False
+        request, version = self.request, self.context.api_version
+        left = request.max_bytes if version >= _FIRST_WITH_BYTE_LIMIT else _NO_LIMIT
+        left = min(left, self.broker.fetch_max_bytes)
+        for asked in self.asked:
+            try:
+                answer = self._read_partition(asked, left)
+            except KafkaError as error:
+                self._urgent = True
+                answer = _failed(asked.partition.partition, error.code)
+            self._answers.append(answer)
+            size = len(answer.records or b"")
+            self._size += size
+            left = max(0, left - size)
+
+    def _read_partition(self, asked: Asked, left: int) -> PartitionData:
+        wanted = asked.partition
+        partition = self.broker.find(asked.topic, wanted.partition)
+        partition.check_epoch(wanted.current_leader_epoch)
+        log = partition.log
+        answer = PartitionData(
+            wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self.request.isolation_level == READ_COMMITTED else None,
+            records=b"",
+        )
+        if wanted.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
+            return answer
+        try:
+            region = log.read(
+                wanted.fetch_offset,
+                min(wanted.partition_max_bytes, left),
+                upto=self._upto(partition),
+                min_one=not self._size,
+            )
+        except OSError as error:
+            failure = log.failed(error)
+            self.broker.storage_failed(log)
+            raise failure from error
+        if region is not None:
+            answer.records = region
+        return answer
+
+    def _upto(self, partition: Partition) -> int:
+        log = partition.log
+        if self.request.isolation_level == READ_COMMITTED:
+            return log.last_stable_offset
+        replica = max(self.request.replica_id, self.request.replica_state.replica_id)
+        return log.high_watermark if replica == CONSUMER else log.log_end_offset
+
+    def _diverges(self, partition: Partition, asked: Asked, answer: PartitionData) -> bool:
+        """Whether the fetcher's last epoch is not this log's (KIP-595): then it is told where they part."""
+        wanted = asked.partition
+        epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch < 0:
+            raise KafkaError("the fetcher's epoch is unknown here", ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= wanted.last_fetched_epoch and end >= wanted.fetch_offset:
+            return False
+        answer.diverging_epoch = EpochEndOffset(epoch, end)
+        self._urgent = True
+        return True
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    async def _wait_and_answer(self) -> FetchResponse:
+        self._missing = self.request.min_bytes - self._size
+        self._waiting = Deferred()
+        for asked in self.asked:
+            partition = self.broker.find(asked.topic, asked.partition.partition)
+            partition.watchers.add(self)
+            self._watched.append(partition)
+        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self._wake)
+        self.broker.waiting.add(self)
+        await self._waiting
+        self._read()
+        return self._answer() if self._is_ready() else await self._prepare_and_answer()
+
+    def grew(self, size: int) -> None:
+        """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
+        had, self._missing = self._missing, self._missing - size
+        if had > 0 >= self._missing:
+            self._wake_soon()
+
+    def gone(self) -> None:
+        """A partition went away: the client is to learn it now."""
+        if self._missing > 0:
+            self._missing = 0
+            self._wake_soon()
+
+    def _wake_soon(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = self.broker.clock.callLater(0, self._wake)
+
+    def _wake(self) -> None:
+        self._deadline = None
+        self.stop_waiting()
+
+    def stop_waiting(self) -> None:
+        """Answer with what there is."""
+        for partition in self._watched:
+            partition.watchers.discard(self)
+        self._watched.clear()
+        self.broker.waiting.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        """Whether the answer's bytes can be sent as they lie in the files, at once."""
+        if self.context.api_version < _FIRST_WITH_V2:
+            return not self._size
+        return all(is_cached(answer.records) for answer in self._answers if answer.records)
+
+    async def _prepare_and_answer(self) -> FetchResponse:
+        await self.broker.in_thread(self._prepare)
+        return self._answer()
+
+    def _prepare(self) -> None:
+        """In a worker thread: bring in what is on the disk, convert for old clients."""
+        for answer in self._answers:
+            if answer.records:
+                if self.context.api_version < _FIRST_WITH_V2:
+                    self._convert(answer)
+                else:
+                    read_ahead(answer.records)
+
+    def _convert(self, answer: PartitionData) -> None:
+        """Give an old client the message format that it reads, within the bytes that it has room for."""
+        magic = 1 if self.context.api_version >= 2 else 0
+        records = answer.records.read()
+        try:
+            answer.records = down_convert(records, magic)
+        except KafkaError as error:
+            answer.error_code, answer.records = error.code, b""
+
+    def _answer(self) -> FetchResponse:
+        answers = list(zip(self.asked, self._answers, strict=True))
+        if self.session is not None:
+            answers = self._for_session(self.session, answers)
+        topics: list[FetchableTopicResponse] = []
+        previous = None
+        for asked, answer in answers:
+            if asked.topic != previous:
+                previous = asked.topic
+                by_name = isinstance(previous, str)
+                topics.append(FetchableTopicResponse(**{"topic" if by_name else "topic_id": previous}))
+            topics[-1].partitions.append(answer)
+        return FetchResponse(session_id=self.session.id if self.session else 0, responses=topics)
+
+    def _for_session(
+        self, session: FetchSession, answers: list[tuple[Asked, PartitionData]]
+    ) -> list[tuple[Asked, PartitionData]]:
+        """What an answer within a session has to say: in an incremental one, what is new alone."""
+        changed = [pair for pair in answers if pair[0].changed(pair[1])]
+        session.sent_last((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
+        return changed if self.incremental else answers
+
+
+def _failed(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(index, code, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1, records=b"")

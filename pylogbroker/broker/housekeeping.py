@@ -1,0 +1,136 @@
+"""What the broker does from time to time: retention, syncs that are due, checkpoints, forgetting idle producers.
+
+    every log.retention.check.interval.ms                  segments that may go are taken out, and unlinked later
+    every log.flush.scheduler.interval.ms, or second       logs are synced whose `flush.ms` is over or that have rolled
+    every log.flush.offset.checkpoint.interval.ms          recovery points and log starts are kept
+    every replica.high.watermark.checkpoint.interval.ms    high watermarks are kept
+    every producer.id.expiration.check.interval.ms         producers go that were silent for producer.id.expiration.ms
+
+Deciding is quick and happens on the reactor's thread; what blocks runs in worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.errors import KafkaError
+from pylogbroker.storage import DeletedFiles, Log
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+log = Logger()
+
+_SYNC_CHECK_SECONDS = 1.0
+_LONGEST_SECONDS = 7 * 24 * 3600.0
+
+
+@attrs.define(eq=False)
+class Housekeeping:
+    """The periodic jobs of one broker."""
+
+    _broker: Broker
+    _loops: list[LoopingCall] = attrs.field(factory=list, init=False)
+    _syncing: set[Log] = attrs.field(factory=set, init=False)
+
+    def start(self) -> None:
+        """Begin; the first run of each job comes after its interval."""
+        seconds = self._seconds
+        self._every(seconds("log.retention.check.interval.ms"), self.expire)
+        self._every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_what_is_due)
+        self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_log_offsets)
+        self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_high_watermarks)
+        self._every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
+
+    def stop(self) -> None:
+        """End all jobs."""
+        for loop in self._loops:
+            loop.stop()
+        self._loops.clear()
+
+    def _seconds(self, setting: str) -> float:
+        return min(self._broker.config.integer(setting) / 1000, _LONGEST_SECONDS)
+
+    def _every(self, seconds: float, job: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                job()
+            except Exception:
+                log.failure("{job} failed; it will be tried again", job=job.__name__)
+
+        loop = LoopingCall(run)
+        loop.clock = self._broker.clock
+        loop.start(seconds, now=False)
+        self._loops.append(loop)
+
+    # -- the jobs ------------------------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`."""
+        now_ms = self._broker.now_ms()
+        for partition in tuple(self._broker.partitions.values()):
+            found = partition.log
+            try:
+                gone = found.expire(now_ms)
+            except KafkaError as error:
+                log.error("retention of {path} failed: {why}", path=found.path, why=error)
+                self._broker.storage_failed(found)
+                continue
+            if gone:
+                log.info(
+                    "{count} segments of {path} are over their retention, it begins at {start} now",
+                    count=len(gone),
+                    path=found.path,
+                    start=found.log_start_offset,
+                )
+                self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
+
+    def _unlink(self, gone: list[DeletedFiles]) -> None:
+        def unlink() -> None:
+            for files in gone:
+                files.unlink()
+
+        self._in_thread(unlink, "unlinking segments")
+
+    def sync_what_is_due(self) -> None:
+        """Sync logs whose `flush.ms` is over, and sealed segments; one sync at a time for each log."""
+        now_ms = self._broker.now_ms()
+        for partition in self._broker.partitions.values():
+            found = partition.log
+            target = found.sync_target(now_ms) if found not in self._syncing else None
+            if target is not None:
+                self._syncing.add(found)
+                self._broker.in_thread(found.sync, target).addErrback(self._sync_failed, found).addBoth(
+                    lambda _, done: self._syncing.discard(done), found
+                )
+
+    def _sync_failed(self, failure: Failure, found: Log) -> None:
+        log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
+        self._broker.storage_failed(found)
+
+    def checkpoint_log_offsets(self) -> None:
+        """Keep recovery points and log starts."""
+        logs = self._broker.logs
+        self._in_thread(logs.checkpoint_recovery_points, "keeping recovery points")
+        self._in_thread(logs.checkpoint_log_starts, "keeping log starts")
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Keep high watermarks."""
+        self._in_thread(self._broker.logs.checkpoint_high_watermarks, "keeping high watermarks")
+
+    def expire_producers(self) -> None:
+        """Forget producers that were silent for too long."""
+        now_ms, after_ms = self._broker.now_ms(), self._broker.config.integer("producer.id.expiration.ms")
+        for partition in self._broker.partitions.values():
+            partition.log.producers.expire(now_ms, after_ms)
+
+    def _in_thread(self, job: Callable[[], None], what: str) -> None:
+        self._broker.in_thread(job).addErrback(
+            lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value)
+        )

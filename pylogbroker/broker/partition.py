@@ -1,0 +1,80 @@
+"""A partition as its leader has it: the log, the leader epoch, and the fetches that wait for it to grow.
+
+On one node every replica is this one: the high watermark is the log's end as soon as the records are in, or, where the
+flush policy says so, as soon as they are on the disk.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.storage import Appended, Log
+
+
+class Watcher(Protocol):
+    """Something that waits for a partition."""
+
+    def grew(self, size: int) -> None:
+        """`size` more bytes can be read."""
+
+    def gone(self) -> None:
+        """The partition is no longer here, or its log failed."""
+
+
+@attrs.define(eq=False)
+class Partition:
+    """One partition that this broker leads."""
+
+    topic: str
+    index: int
+    log: Log
+    leader_epoch: int = 0
+    min_insync_replicas: int = 1
+    is_internal: bool = False
+    watchers: set[Watcher] = attrs.field(factory=set, init=False)
+    _syncing: int = attrs.field(default=0, init=False)
+    _hidden: int = attrs.field(default=0, init=False)
+
+    def append(self, records: bytes | memoryview, now_ms: int) -> Appended:
+        """Append a producer's records and let consumers see them.
+
+        Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`.
+        """
+        log = self.log
+        appended = log.append(records, now_ms, self.leader_epoch)
+        if appended.must_sync or self._syncing:
+            self._syncing += appended.must_sync
+            self._hidden += len(records)
+        else:
+            log.high_watermark = log.log_end_offset
+            if self.watchers:
+                self._tell(len(records))
+        return appended
+
+    def synced(self) -> None:
+        """A sync that an append asked for is done."""
+        self._syncing -= 1
+        log = self.log
+        log.high_watermark = max(log.high_watermark, log.recovery_point if self._syncing else log.log_end_offset)
+        if not self._syncing:
+            size, self._hidden = self._hidden, 0
+            self._tell(size)
+
+    def _tell(self, size: int) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.grew(size)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Refuse a client that knows another leader epoch (KIP-320); -1 is a client that knows none."""
+        if epoch in (-1, self.leader_epoch):
+            return
+        code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
+
+    def close(self) -> None:
+        """The partition is deleted or its log failed: whoever waits learns it."""
+        for watcher in tuple(self.watchers):
+            watcher.gone()

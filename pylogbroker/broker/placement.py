@@ -1,0 +1,98 @@
+"""Which brokers get which partitions of a topic: round robin, or as whoever asks has it, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pylogbroker.broker.topics import Assignment, Topic
+from pylogbroker.errors import ErrorCode, KafkaError
+
+
+def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
+    """The assignment given for a new topic, whose numbers of partitions and replicas must then be left open (-1)."""
+    for value, what in ((replication_factor, "replication factor"), (partitions, "number of partitions")):
+        if value != -1:
+            raise KafkaError(
+                f"Replicas are assigned by hand, so the {what} must be -1, not {value}", ErrorCode.INVALID_REQUEST
+            )
+    check_assignment(assignment, brokers, 0)
+    return assignment
+
+
+def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int]) -> Assignment:
+    """An assignment of a new topic's partitions, each to so many brokers."""
+    if partitions <= 0:
+        raise KafkaError(
+            f"A topic cannot have {partitions} partitions; give 1 or more, or -1 for num.partitions",
+            ErrorCode.INVALID_PARTITIONS,
+        )
+    if not 0 < replication_factor <= len(brokers):
+        raise KafkaError(
+            f"The replication factor cannot be {replication_factor}: {len(brokers)} broker(s) are registered; "
+            "give a factor from 1 up to that, or -1 for default.replication.factor",
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+        )
+    return spread(brokers, 0, partitions, replication_factor)
+
+
+def of_more_partitions(
+    topic: Topic, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
+) -> Assignment:
+    """An assignment of what a topic lacks to `count` partitions: as given, or round robin."""
+    present = len(topic.partitions)
+    if count <= present:
+        raise KafkaError(
+            f"Topic {topic.name!r} has {present} partitions already; give a number above that, not {count}",
+            ErrorCode.INVALID_PARTITIONS,
+        )
+    if assignments is None:
+        return spread(brokers, present, count - present, topic.replication_factor)
+    if len(assignments) != count - present:
+        raise KafkaError(
+            f"{len(assignments)} assignments were given for {count - present} new partitions",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        )
+    added = dict(enumerate(assignments, present))
+    check_assignment(added, brokers, present, topic.replication_factor)
+    return added
+
+
+def check_assignment(assignment: Assignment, brokers: Sequence[int], first: int, width: int | None = None) -> None:
+    """Raise INVALID_REPLICA_ASSIGNMENT unless the partitions from `first` on are each given to known brokers once.
+
+    Every partition must have `width` replicas; by default as many as the first of the assignment.
+    """
+    problem = _assignment_problem(assignment, brokers, first, width)
+    if problem:
+        raise KafkaError(problem, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+
+
+def _assignment_problem(assignment: Assignment, brokers: Sequence[int], first: int, width: int | None) -> str | None:
+    if sorted(assignment) != list(range(first, first + len(assignment))):
+        return f"Partitions must be numbered consecutively from {first}, not {sorted(assignment)}"
+    for partition, replicas in sorted(assignment.items()):
+        width = len(replicas) if width is None else width
+        problem = _replicas_problem(replicas, brokers, width)
+        if problem:
+            return f"Partition {partition}: {problem}"
+    return None
+
+
+def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: int) -> str | None:
+    if not replicas:
+        return "the list of brokers is empty"
+    if len(set(replicas)) != len(replicas):
+        return f"a broker is named twice in {list(replicas)}"
+    if len(replicas) != width:
+        return f"{list(replicas)} names {len(replicas)} brokers, the other partitions have {width} replicas"
+    unknown = [broker for broker in replicas if broker not in brokers]
+    if unknown:
+        return f"broker {unknown[0]} is not registered; registered are {list(brokers)}"
+    return None
+
+
+def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
+    """Assign partitions to brokers round robin, so that leaders and replicas are spread evenly."""
+    doubled = (*brokers, *brokers)
+    starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
+    return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}

@@ -1,0 +1,45 @@
+"""Producer ids, unique in the cluster: taken from the coordination tree a block at a time, given out one by one.
+
+What is left of a block at a stop is not used again.
+"""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.defer import DeferredLock
+
+from pylogbroker.coordination.layout import ProducerIdBlock, decode_producer_ids, encode_producer_ids
+from pylogbroker.coordination.paths import PRODUCER_ID_BLOCK
+from pylogbroker.interfaces import ITree, SetData
+
+BLOCK_SIZE = 1000
+
+
+@attrs.define
+class ProducerIds:
+    """Gives out producer ids, from 0 on."""
+
+    _tree: ITree
+    _node_id: int
+    _next: int = attrs.field(default=0, init=False)
+    _end: int = attrs.field(default=0, init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    async def take(self) -> int:
+        """An id that nobody was given before."""
+        await self._lock.acquire()
+        try:
+            if self._next == self._end:
+                await self._take_block()
+            self._next += 1
+            return self._next - 1
+        finally:
+            self._lock.release()
+
+    async def _take_block(self) -> None:
+        node = await self._tree.get(PRODUCER_ID_BLOCK)
+        last = decode_producer_ids(node.data)
+        first = last.last + 1 if last else 0
+        block = ProducerIdBlock(broker=self._node_id, first=first, last=first + BLOCK_SIZE - 1)
+        await self._tree.commit([SetData(PRODUCER_ID_BLOCK, encode_producer_ids(block), node.stat.version)])
+        self._next, self._end = first, first + BLOCK_SIZE

@@ -1,0 +1,53 @@
+"""Group commit: all appends to a log that wait for the disk share one fsync.
+
+idle --wanted--> running --done--> idle
+                  |  ^ wanted meanwhile: one more run, which serves all that came during this one
+                  +--+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from pylogbroker.storage import Log
+
+InThread = Callable[[Callable[[], Any]], Deferred[Any]]
+
+
+@attrs.define
+class GroupCommit:
+    """Runs `Log.sync` in worker threads, one at a time for each log."""
+
+    _in_thread: InThread
+    _next: dict[Log, list[Deferred[None]]] = attrs.field(factory=dict, init=False)
+
+    def sync(self, log: Log) -> Deferred[None]:
+        """A Deferred that fires when all that is in the log now is on the disk; fails with StorageFailure."""
+        done: Deferred[None] = Deferred()
+        waiting = self._next.get(log)
+        if waiting is not None:
+            waiting.append(done)
+        else:
+            self._next[log] = [done]
+            self._run(log)
+        return done
+
+    def _run(self, log: Log) -> None:
+        served, self._next[log] = self._next[log], []
+        self._in_thread(log.sync).addBoth(self._finished, log, served)
+
+    def _finished(self, result: Any, log: Log, served: list[Deferred[None]]) -> None:
+        if self._next[log]:
+            self._run(log)
+        else:
+            del self._next[log]
+        for done in served:
+            if isinstance(result, Failure):
+                done.errback(result)
+            else:
+                done.callback(None)

@@ -1,0 +1,107 @@
+"""Topics in the coordination tree: reading them all at once, and writing changes.
+
+Each change is one transaction of the tree, so that a crash leaves all of its nodes or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from pylogbroker.broker.topics import PartitionState, Topic, new_partition
+from pylogbroker.coordination import layout, paths
+from pylogbroker.coordination.layout import PartitionNode, TopicNode
+from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
+
+
+@attrs.frozen
+class TopicStore:
+    """The part of the tree that holds topics."""
+
+    _tree: ITree
+
+    async def load(self) -> list[Topic]:
+        """Every topic, also those that are being deleted; a few steps, however many topics there are."""
+        nodes = await self._tree.children_with_data(paths.TOPICS)
+        configs = await self._tree.children_with_data(paths.CONFIG_TOPICS)
+        described = {name: layout.decode_topic(node.data) for name, node in nodes.items()}
+        states = await self._load_states(described)
+        return [_topic(name, node, states, configs.get(name)) for name, node in described.items()]
+
+    async def _load_states(self, topics: dict[str, TopicNode]) -> dict[tuple[str, int], Node | None]:
+        keys = [(name, number) for name, topic in topics.items() for number in topic.replicas]
+        nodes = await self._tree.get_many([paths.partition_state(*key) for key in keys])
+        return dict(zip(keys, nodes, strict=True))
+
+    async def load_deletions(self) -> list[str]:
+        """The names of the topics that are being deleted."""
+        return list(await self._tree.children(paths.DELETE_TOPICS))
+
+    async def add(self, topic: Topic) -> None:
+        """Write a new topic."""
+        await self._tree.commit(
+            [
+                Create(paths.topic_config(topic.name), layout.encode_config(topic.overrides)),
+                Create(paths.topic(topic.name), _encode(topic)),
+                Create(paths.partitions(topic.name)),
+                *_new_partitions(topic, topic.partitions),
+            ]
+        )
+
+    async def add_partitions(self, topic: Topic, added: Iterable[int]) -> None:
+        """Write a topic that has got the partitions `added`."""
+        await self._tree.commit([SetData(paths.topic(topic.name), _encode(topic)), *_new_partitions(topic, added)])
+
+    async def set_overrides(self, topic: Topic) -> None:
+        """Write a topic's own settings."""
+        await self._tree.commit([SetData(paths.topic_config(topic.name), layout.encode_config(topic.overrides))])
+
+    async def mark_deleted(self, topic: Topic) -> None:
+        """Write that a topic is being deleted."""
+        await self._tree.commit([Create(paths.deleted_topic(topic.name))])
+
+    async def remove(self, topic: Topic) -> None:
+        """Remove all nodes of a topic, and the mark of its deletion."""
+        await self._tree.commit(
+            [
+                *(operation for number in topic.partitions for operation in _remove_partition(topic.name, number)),
+                Delete(paths.partitions(topic.name)),
+                Delete(paths.topic(topic.name)),
+                Delete(paths.topic_config(topic.name)),
+                Delete(paths.deleted_topic(topic.name)),
+            ]
+        )
+
+
+def _topic(name: str, node: TopicNode, states: dict[tuple[str, int], Node | None], config: Node | None) -> Topic:
+    partitions = {
+        number: _partition(replicas, states[name, number]) for number, replicas in sorted(node.replicas.items())
+    }
+    return Topic(name, node.topic_id, partitions, layout.decode_config(config.data) if config else {})
+
+
+def _partition(replicas: tuple[int, ...], node: Node | None) -> PartitionState:
+    if node is None:
+        return new_partition(replicas)
+    state = layout.decode_partition(node.data)
+    return PartitionState(state.leader, replicas, state.isr, state.leader_epoch)
+
+
+def _encode(topic: Topic) -> bytes:
+    replicas = {number: state.replicas for number, state in topic.partitions.items()}
+    return layout.encode_topic(TopicNode(topic.id, replicas))
+
+
+def _new_partitions(topic: Topic, added: Iterable[int]) -> Iterator[Operation]:
+    for number in added:
+        state = topic.partitions[number]
+        yield Create(paths.partition(topic.name, number))
+        yield Create(
+            paths.partition_state(topic.name, number),
+            layout.encode_partition(PartitionNode(state.leader, state.leader_epoch, state.isr)),
+        )
+
+
+def _remove_partition(name: str, number: int) -> tuple[Operation, Operation]:
+    return Delete(paths.partition_state(name, number)), Delete(paths.partition(name, number))

@@ -1,0 +1,95 @@
+"""A whole node in the test's own process, without sockets: its handlers are asked as the network asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from inspect import isawaitable
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import attrs
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.records import Record, build
+from pylogbroker.storage import LogManager
+from pylogbroker.wire import SUPPORTED, Request, Response, codec
+from tests.broker.trees import now, opened_tree
+
+NODE_ID = 7
+CLUSTER_ID = "cluster-of-one-node-xx"
+PORT = 9092
+START = 1_700_000_000.0
+
+
+@attrs.define
+class Node:
+    """A broker and its clock."""
+
+    broker: Broker
+    clock: Clock
+    directories: tuple[str, ...]
+
+    def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
+        """The answer to a request, both sent through the wire's codecs in the version, by default the newest."""
+        request_type, response_type = SUPPORTED[request.api_key]
+        version = request_type.versions.last if version is None else version
+        sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
+        answer = handle(self.broker, RequestContext(version, local_host="here"), sent)
+        response: Response = now(answer) if isawaitable(answer) else answer
+        return codec(response_type, version).decode(codec(response_type, version).encode(response))
+
+    def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
+        """Make a topic; settings by their names with underscores for dots."""
+        settings = {setting.replace("_", "."): text for setting, text in overrides.items()}
+        now(self.broker.catalog.create(name, partitions, 1, overrides=settings))
+
+    def produce(self, topic: str, partition: int, *timestamps: int, epoch: int | None = None) -> None:
+        """Append a batch with a record for each timestamp."""
+        found = self.broker.find(topic, partition)
+        if epoch is not None:
+            found.leader_epoch = epoch
+        batch = build([Record(n, timestamp, None, b"value") for n, timestamp in enumerate(timestamps)])
+        found.append(batch, self.broker.now_ms())
+
+
+@contextmanager
+def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = None) -> Iterator[Node]:
+    """A node on these directories, the first of which holds the tree; they keep what it wrote."""
+    config = BrokerConfig({"log.dirs": ",".join(directories)} | (settings or {}))
+    clock = Clock()
+    clock.advance(START)
+    with opened_tree(directories[0]) as tree:
+        logs = LogManager(directories)
+        logs.lock()
+        logs.identify(NODE_ID, CLUSTER_ID)
+        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, maybeDeferred)
+        broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
+        now(broker.open())
+        try:
+            yield Node(broker, clock, directories)
+        finally:
+            broker.release()
+            logs.close()
+
+
+class NodeTests(SynchronousTestCase):
+    """Each test has a node of its own, `self.node`, with `settings` in its file."""
+
+    settings: dict[str, str] = {}
+    directory_count = 1
+
+    def setUp(self) -> None:
+        self.directories = tuple(self.enterContext(TemporaryDirectory()) for _ in range(self.directory_count))
+        self._stack = self.enterContext(ExitStack())
+        self.node = self._stack.enter_context(opened_node(self.directories, self.settings))
+
+    def restart(self) -> None:
+        """Stop the node, and start it again on the same directories."""
+        self._stack.close()
+        self.node = self._stack.enter_context(opened_node(self.directories, self.settings))

@@ -1,0 +1,256 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: settings seen, changed, kept and in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.broker.apis import alter_configs, describe_configs, incremental_alter_configs
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages import alter_configs as alter_messages
+from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
+from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.broker.nodes import NODE_ID, NodeTests
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+OWN, THIS_BROKERS, ALL_BROKERS, FILE, DEFAULT = 1, 2, 3, 4, 5
+ME = str(NODE_ID)
+
+
+class ConfigsTests(NodeTests):
+    settings = {"log.retention.hours": "2", "log.segment.bytes": "1048576"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("t", 1, retention_ms="99")
+
+    def describe(self, kind: int, name: str, *keys: str, version: int = 4, **asked: bool) -> Any:
+        """The one result for a resource."""
+        resource = DescribeConfigsResource(kind, name, list(keys) or None)
+        request = DescribeConfigsRequest([resource], **asked)
+        [result] = self.node.ask(describe_configs.handle, request, version).results
+        self.assertEqual((result.resource_type, result.resource_name), (kind, name))
+        return result
+
+    def values(self, kind: int, name: str, *keys: str) -> dict[str, tuple[str | None, int]]:
+        """The value and the source of each setting."""
+        result = self.describe(kind, name, *keys)
+        self.assertEqual((result.error_code, result.error_message), (ErrorCode.NONE, None))
+        return {config.name: (config.value, config.config_source) for config in result.configs}
+
+    def alter(self, kind: int, name: str, version: int = 2, check: bool = False, **settings: str | None) -> ErrorCode:
+        """Replace all settings of a resource."""
+        configs = [alter_messages.AlterableConfig(key.replace("_", "."), value) for key, value in settings.items()]
+        resource = alter_messages.AlterConfigsResource(kind, name, configs)
+        request = alter_messages.AlterConfigsRequest([resource], check)
+        return self.told(self.node.ask(alter_configs.handle, request, version), kind, name)
+
+    def change(
+        self,
+        kind: int,
+        name: str,
+        *changes: tuple[str, int, str | None],
+        version: int = 1,
+        check: bool = False,
+    ) -> ErrorCode:
+        """Change some settings of a resource."""
+        configs = [incremental_messages.AlterableConfig(*change) for change in changes]
+        resource = incremental_messages.AlterConfigsResource(kind, name, configs)
+        request = incremental_messages.IncrementalAlterConfigsRequest([resource], check)
+        return self.told(self.node.ask(incremental_alter_configs.handle, request, version), kind, name)
+
+    def told(self, answer: Any, kind: int, name: str) -> ErrorCode:
+        [result] = answer.responses
+        self.assertEqual((result.resource_type, result.resource_name), (kind, name))
+        self.assertEqual(bool(result.error_message), result.error_code != ErrorCode.NONE)
+        return ErrorCode(result.error_code)
+
+
+class DescribeTests(ConfigsTests):
+    def test_a_topics_settings_and_where_they_come_from(self) -> None:
+        values = self.values(TOPIC, "t")
+        self.assertEqual(values["retention.ms"], ("99", OWN))
+        self.assertEqual(values["segment.bytes"], ("1048576", FILE))
+        self.assertEqual(values["cleanup.policy"], ("delete", DEFAULT))
+        self.assertEqual(list(values), sorted(values))
+        self.assertGreaterEqual(len(values), 24)
+
+    def test_chosen_settings(self) -> None:
+        self.assertEqual(set(self.values(TOPIC, "t", "flush.ms", "no.such", "segment.ms")), {"flush.ms", "segment.ms"})
+        self.assertEqual(set(self.values(BROKER, ME, "num.partitions")), {"num.partitions"})
+
+    def test_every_version(self) -> None:
+        for version in range(5):
+            rows = {row.name: row for row in self.describe(TOPIC, "t", version=version).configs}
+            self.assertEqual(rows["retention.ms"].value, "99")
+            self.assertFalse(rows["retention.ms"].read_only)
+            self.assertEqual(rows["cleanup.policy"].is_default, version == 0)
+            self.assertFalse(rows["retention.ms"].is_default)
+            self.assertEqual(rows["retention.ms"].config_source, -1 if version == 0 else OWN)
+            self.assertEqual(rows["retention.ms"].config_type, 5 if version >= 3 else 0)
+
+    def test_synonyms_and_documentation_when_asked_for(self) -> None:
+        [row] = self.describe(TOPIC, "t", "retention.ms").configs
+        self.assertEqual((row.synonyms, row.documentation), ([], None))
+        asked = {"include_synonyms": True, "include_documentation": True}
+        [row] = self.describe(TOPIC, "t", "retention.ms", **asked).configs
+        self.assertEqual([(s.name, s.value, s.source) for s in row.synonyms[:2]], [
+            ("retention.ms", "99", OWN),
+            ("log.retention.hours", "2", FILE),
+        ])  # fmt: skip
+        self.assertIn(("log.retention.hours", "168", DEFAULT), [(s.name, s.value, s.source) for s in row.synonyms])
+        self.assertTrue(row.documentation)
+
+    def test_a_brokers_settings(self) -> None:
+        values = self.values(BROKER, ME)
+        self.assertEqual(values["log.retention.hours"], ("2", FILE))
+        self.assertEqual(values["num.partitions"], ("1", DEFAULT))
+        rows = {row.name: row for row in self.describe(BROKER, ME).configs}
+        self.assertTrue(rows["broker.id"].read_only)
+        self.assertFalse(rows["background.threads"].read_only)
+        self.assertGreater(len(values), 60)
+
+    def test_all_brokers_have_what_was_set_for_them(self) -> None:
+        self.assertEqual(self.values(BROKER, ""), {})
+        self.change(BROKER, "", ("background.threads", SET, "3"))
+        self.change(BROKER, ME, ("background.threads", SET, "4"))
+        self.assertEqual(self.values(BROKER, ""), {"background.threads": ("3", ALL_BROKERS)})
+
+    def test_no_loggers(self) -> None:
+        self.assertEqual(self.values(LOGGER, ME), {})
+
+    def test_refusals(self) -> None:
+        for kind, name, code in (
+            (TOPIC, "u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (BROKER, "99", ErrorCode.INVALID_REQUEST),
+            (BROKER, "me", ErrorCode.INVALID_REQUEST),
+            (LOGGER, "", ErrorCode.INVALID_REQUEST),
+            (LOGGER, "99", ErrorCode.INVALID_REQUEST),
+            (3, "t", ErrorCode.INVALID_REQUEST),
+        ):
+            result = self.describe(kind, name)
+            self.assertEqual((result.error_code, result.configs), (code, []), (kind, name))
+            self.assertTrue(result.error_message)
+
+
+class AlterTests(ConfigsTests):
+    def test_every_version_replaces_all_of_a_topics_own(self) -> None:
+        for version in range(3):
+            self.alter(TOPIC, "t", retention_ms="1", flush_ms="1")
+            self.assertEqual(self.alter(TOPIC, "t", version, flush_ms=str(version + 5)), ErrorCode.NONE)
+            values = self.values(TOPIC, "t", "flush.ms", "retention.ms")
+            self.assertEqual(values, {"flush.ms": (str(version + 5), OWN), "retention.ms": ("7200000", FILE)})
+
+    def test_in_force_at_once_and_after_a_restart(self) -> None:
+        self.alter(TOPIC, "t", retention_ms="123")
+        self.assertEqual(self.node.broker.find("t", 0).log.config.retention_ms, 123)
+        self.restart()
+        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("123", OWN)})
+        self.assertEqual(self.node.broker.find("t", 0).log.config.retention_ms, 123)
+
+    def test_checking_alone(self) -> None:
+        self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="1"), ErrorCode.NONE)
+        self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="x"), ErrorCode.INVALID_CONFIG)
+        self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
+
+    def test_a_broker(self) -> None:
+        self.alter(BROKER, ME, background_threads="2", num_recovery_threads_per_data_dir="5")
+        self.alter(BROKER, ME, background_threads="3")
+        self.assertEqual(self.values(BROKER, ME, "background.threads")["background.threads"], ("3", THIS_BROKERS))
+        self.assertEqual(
+            self.values(BROKER, ME, "num.recovery.threads.per.data.dir")["num.recovery.threads.per.data.dir"][1],
+            DEFAULT,
+        )
+
+    def test_refusals(self) -> None:
+        for kind, name, settings, code in (
+            (TOPIC, "u", {"flush.ms": "1"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (TOPIC, "t", {"flush.ms": "often"}, ErrorCode.INVALID_CONFIG),
+            (TOPIC, "t", {"no.such": "1"}, ErrorCode.INVALID_CONFIG),
+            (TOPIC, "t", {"flush.ms": None}, ErrorCode.INVALID_REQUEST),
+            (BROKER, "99", {}, ErrorCode.INVALID_REQUEST),
+            (BROKER, ME, {"broker.id": "8"}, ErrorCode.INVALID_REQUEST),
+            (BROKER, ME, {"background.threads": "none"}, ErrorCode.INVALID_REQUEST),
+            (LOGGER, ME, {"root": "DEBUG"}, ErrorCode.INVALID_CONFIG),
+            (1, "t", {}, ErrorCode.INVALID_REQUEST),
+        ):
+            self.assertEqual(self.alter(kind, name, **settings), code, (kind, name, settings))
+        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("99", OWN)})
+
+    def test_named_twice(self) -> None:
+        resource = alter_messages.AlterConfigsResource(TOPIC, "t", [])
+        request = alter_messages.AlterConfigsRequest([resource, resource])
+        answer = self.node.ask(alter_configs.handle, request)
+        self.assertEqual([r.error_code for r in answer.responses], [ErrorCode.INVALID_REQUEST] * 2)
+        twice = [alter_messages.AlterableConfig("flush.ms", "1")] * 2
+        request = alter_messages.AlterConfigsRequest([alter_messages.AlterConfigsResource(TOPIC, "t", twice)])
+        answer = self.node.ask(alter_configs.handle, request)
+        self.assertEqual(self.told(answer, TOPIC, "t"), ErrorCode.INVALID_REQUEST)
+
+
+class IncrementalTests(ConfigsTests):
+    def test_every_version_changes_what_is_named(self) -> None:
+        for version in range(2):
+            changed = self.change(TOPIC, "t", ("flush.ms", SET, str(version + 5)), version=version)
+            self.assertEqual(changed, ErrorCode.NONE)
+            values = self.values(TOPIC, "t", "flush.ms", "retention.ms")
+            self.assertEqual(values, {"flush.ms": (str(version + 5), OWN), "retention.ms": ("99", OWN)})
+
+    def test_deleting_goes_back_to_the_default(self) -> None:
+        self.assertEqual(self.change(TOPIC, "t", ("retention.ms", DELETE, None)), ErrorCode.NONE)
+        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("7200000", FILE)})
+        self.assertEqual(self.change(TOPIC, "t", ("retention.ms", DELETE, None)), ErrorCode.NONE)
+
+    def policy(self) -> str | None:
+        return self.values(TOPIC, "t", "cleanup.policy")["cleanup.policy"][0]
+
+    def test_lists(self) -> None:
+        for operation, text, after in (
+            (APPEND, "compact", "delete,compact"),
+            (APPEND, "compact", "delete,compact"),
+            (SUBTRACT, "delete", "compact"),
+            (SET, "delete", "delete"),
+        ):
+            self.assertEqual(self.change(TOPIC, "t", ("cleanup.policy", operation, text)), ErrorCode.NONE)
+            self.assertEqual(self.policy(), after)
+        self.assertTrue(self.node.broker.find("t", 0).log.config.deletes)
+
+    def test_refusals_leave_everything_as_it_is(self) -> None:
+        for name, change, code in (
+            ("t", ("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+            ("t", ("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
+            ("t", ("no.such", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+            ("t", ("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+            ("t", ("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST),
+            ("t", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+            ("u", ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
+            self.assertEqual(self.change(TOPIC, name, change), code, change)
+            self.assertEqual(self.change(TOPIC, "t", ("flush.ms", SET, "1"), change), code) if name == "t" else None
+        self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
+        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("99", OWN)})
+
+    def test_checking_alone(self) -> None:
+        self.assertEqual(self.change(TOPIC, "t", ("flush.ms", SET, "1"), check=True), ErrorCode.NONE)
+        self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
+        self.assertEqual(self.change(BROKER, ME, ("background.threads", SET, "9"), check=True), ErrorCode.NONE)
+        self.assertEqual(self.values(BROKER, ME, "background.threads")["background.threads"][1], DEFAULT)
+
+    def test_brokers_settings_hold_at_once_and_after_a_restart(self) -> None:
+        self.change(BROKER, "", ("background.threads", SET, "3"), ("log.retention.ms", SET, "60000"))
+        self.assertEqual(self.node.broker.config.integer("background.threads"), 3)
+        self.change(BROKER, ME, ("background.threads", SET, "4"))
+        self.restart()
+        self.assertEqual(self.values(BROKER, ME, "background.threads")["background.threads"], ("4", THIS_BROKERS))
+        self.change(BROKER, ME, ("background.threads", DELETE, None))
+        self.assertEqual(self.values(BROKER, ME, "background.threads")["background.threads"], ("3", ALL_BROKERS))
+        self.change(TOPIC, "t", ("retention.ms", DELETE, None))
+        self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("60000", ALL_BROKERS)})
+
+    def test_loggers_cannot_be_changed(self) -> None:
+        self.assertEqual(self.change(LOGGER, ME, ("root", SET, "DEBUG")), ErrorCode.INVALID_CONFIG)
+
+    def test_named_twice(self) -> None:
+        changes = (("flush.ms", SET, "1"), ("flush.ms", DELETE, None))
+        self.assertEqual(self.change(TOPIC, "t", *changes), ErrorCode.INVALID_REQUEST)

@@ -1,0 +1,114 @@
+"""Fetch sessions, case by case as KIP-227 tells them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from pylogbroker.broker.fetch_sessions import MIN_IDLE_MS, FetchSession, FetchSessions
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+
+ID = UUID(int=7)
+
+
+def request(session: int = 0, epoch: int = 0, **topics: list[int]) -> FetchRequest:
+    asked = [FetchTopic(topic=name, partitions=[FetchPartition(i) for i in parts]) for name, parts in topics.items()]
+    return FetchRequest(session_id=session, session_epoch=epoch, topics=asked)
+
+
+def keys(session: FetchSession) -> list[tuple[object, int]]:
+    return list(session.partitions)
+
+
+def begin(sessions: FetchSessions, now_ms: int = 0) -> FetchSession:
+    session = sessions.enter(request(t=[0, 1]), now_ms)
+    assert session is not None
+    return session
+
+
+def test_a_request_without_a_session_begins_none() -> None:
+    sessions = FetchSessions(10)
+    assert sessions.enter(request(epoch=-1, t=[0]), 0) is None
+    assert len(sessions) == 0
+
+
+def test_an_incremental_request_adds_changes_and_forgets() -> None:
+    sessions = FetchSessions(10)
+    session = begin(sessions)
+    change = request(session.id, 1, t=[1], u=[5])
+    change.topics[0].partitions[0].fetch_offset = 99
+    change.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+    assert sessions.enter(change, 0) is session
+    assert keys(session) == [("t", 1), ("u", 5)]
+    assert session.partitions["t", 1].partition.fetch_offset == 99
+
+
+def test_epochs_go_up_by_one_and_round_to_one() -> None:
+    sessions = FetchSessions(10)
+    session = begin(sessions)
+    for epoch in (1, 2, 3):
+        assert sessions.enter(request(session.id, epoch), 0) is session
+    with pytest.raises(KafkaError) as caught:
+        sessions.enter(request(session.id, 3), 0)
+    assert caught.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    session.epoch = 2**31 - 1
+    sessions.enter(request(session.id, 2**31 - 1), 0)
+    assert session.epoch == 1
+
+
+def test_an_unknown_session_is_not_found() -> None:
+    with pytest.raises(KafkaError) as caught:
+        FetchSessions(10).enter(request(17, 1), 0)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_a_full_request_ends_the_session_that_it_names(epoch: int) -> None:
+    sessions = FetchSessions(10)
+    session = begin(sessions)
+    sessions.enter(request(session.id, epoch, t=[0]), 0)
+    with pytest.raises(KafkaError):
+        sessions.enter(request(session.id, 1), 0)
+
+
+def test_names_and_ids_do_not_mix_in_one_session() -> None:
+    sessions = FetchSessions(10)
+    session = begin(sessions)
+    by_id = FetchRequest(
+        session_id=session.id, session_epoch=1, topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition(0)])]
+    )
+    with pytest.raises(KafkaError) as caught:
+        sessions.enter(by_id, 0)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_full_cache_gives_no_session_until_one_is_idle() -> None:
+    sessions = FetchSessions(2)
+    first, second = begin(sessions, 0), begin(sessions, 10)
+    assert sessions.enter(request(t=[0]), 20) is None
+    sessions.enter(request(first.id, 1), MIN_IDLE_MS)
+    assert sessions.enter(request(t=[0]), MIN_IDLE_MS + 10) is not None  # in the place of the second
+    with pytest.raises(KafkaError):
+        sessions.enter(request(second.id, 1), MIN_IDLE_MS + 10)
+    assert sessions.enter(request(first.id, 2), MIN_IDLE_MS + 10) is first
+
+
+def test_partitions_that_were_sent_data_go_to_the_end() -> None:
+    session = begin(FetchSessions(1))
+    session.sent_last([("t", 0)])
+    assert keys(session) == [("t", 1), ("t", 0)]
+
+
+def test_an_incremental_answer_mentions_what_is_new() -> None:
+    session = begin(FetchSessions(1))
+    asked = session.partitions["t", 0]
+    quiet = PartitionData(0, high_watermark=5, log_start_offset=0, records=b"")
+    assert asked.changed(quiet)
+    assert not asked.changed(quiet)
+    assert asked.changed(PartitionData(0, high_watermark=6, log_start_offset=0, records=b""))
+    assert asked.changed(PartitionData(0, high_watermark=6, log_start_offset=2, records=b""))
+    assert asked.changed(PartitionData(0, high_watermark=6, log_start_offset=2, records=b"data"))
+    assert asked.changed(PartitionData(0, error_code=ErrorCode.KAFKA_STORAGE_ERROR, high_watermark=6, records=b""))
+    assert asked.changed(PartitionData(0, high_watermark=6, log_start_offset=2, records=b""))

@@ -1,0 +1,178 @@
+"""ListOffsets: first, last and time-stamped offsets, old and new ways."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pylogbroker.broker.apis import list_offsets
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.broker.nodes import START, NodeTests
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+CONSUMER, DEBUGGER = -1, -2
+NOTHING = (-1, -1, -1)
+
+
+class ListOffsetsTests(NodeTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("t", 2)
+        self.log = self.node.broker.find("t", 0).log
+
+    def ask(
+        self, *wanted: ListOffsetsPartition, version: int = 9, replica: int = CONSUMER, committed: bool = False
+    ) -> Any:
+        request = ListOffsetsRequest(replica, int(committed), [ListOffsetsTopic("t", list(wanted))])
+        [topic] = self.node.ask(list_offsets.handle, request, version).topics
+        self.assertEqual(topic.name, "t")
+        return topic.partitions
+
+    def found(self, timestamp: int, version: int = 9, **asked: Any) -> tuple[int, int, int]:
+        """Offset, timestamp and leader epoch."""
+        [answer] = self.ask(ListOffsetsPartition(0, -1, timestamp), version=version, **asked)
+        self.assertEqual(answer.error_code, ErrorCode.NONE)
+        return answer.offset, answer.timestamp, answer.leader_epoch
+
+    def code(self, timestamp: int, version: int = 9, partition: int = 0, epoch: int = -1) -> ErrorCode:
+        [answer] = self.ask(ListOffsetsPartition(partition, epoch, timestamp), version=version)
+        self.assertEqual((answer.offset, answer.timestamp), (-1, -1))
+        return ErrorCode(answer.error_code)
+
+
+class NewTests(ListOffsetsTests):
+    def test_ends_in_every_version(self) -> None:
+        self.node.produce("t", 0, 10, 20, 30)
+        self.log.delete_records_before(1)
+        for version in range(1, 10):
+            epoch = 0 if version >= 4 else -1
+            self.assertEqual(self.found(EARLIEST, version), (1, -1, epoch))
+            self.assertEqual(self.found(LATEST, version), (3, -1, epoch))
+
+    def test_by_time(self) -> None:
+        self.node.produce("t", 0, 10, 20, 30, epoch=2)
+        self.node.produce("t", 0, 25, 40, epoch=3)
+        for timestamp, offset, found, epoch in (
+            (0, 0, 10, 2),
+            (10, 0, 10, 2),
+            (11, 1, 20, 2),
+            (21, 2, 30, 2),
+            (31, 4, 40, 3),
+        ):
+            self.assertEqual(self.found(timestamp), (offset, found, epoch), timestamp)
+        self.assertEqual(self.found(41), NOTHING)
+
+    def test_by_time_what_is_deleted_is_not_found(self) -> None:
+        self.node.produce("t", 0, 10, 20, 30)
+        self.log.delete_records_before(2)
+        self.assertEqual(self.found(10)[:2], (2, 30))
+
+    def test_largest_timestamp(self) -> None:
+        self.node.produce("t", 0, 10, 90, 90)
+        self.node.produce("t", 0, 50)
+        self.assertEqual(self.found(MAX_TIMESTAMP), (1, 90, 0))
+
+    def test_nothing_in_an_empty_log(self) -> None:
+        self.assertEqual(self.found(LATEST)[:2], (0, -1))
+        self.assertEqual(self.found(EARLIEST)[:2], (0, -1))
+        self.assertEqual(self.found(0), NOTHING)
+        self.assertEqual(self.found(MAX_TIMESTAMP), NOTHING)
+
+    def test_local_and_tiered(self) -> None:
+        self.node.produce("t", 0, 10, 20)
+        self.log.delete_records_before(1)
+        self.assertEqual(self.found(EARLIEST_LOCAL), (1, -1, 0))
+        self.assertEqual(self.found(LATEST_TIERED), NOTHING)
+
+    def test_what_lies_beyond_the_high_watermark_is_for_replicas(self) -> None:
+        self.node.produce("t", 0, 10, 20)
+        self.node.produce("t", 0, 30)
+        self.log.high_watermark = 2
+        self.assertEqual((self.found(LATEST)[0], self.found(LATEST, replica=DEBUGGER)[0]), (2, 3))
+        self.assertEqual((self.found(25), self.found(25, replica=DEBUGGER)), (NOTHING, (2, 30, 0)))
+        self.assertEqual(self.found(MAX_TIMESTAMP), NOTHING)
+
+    def test_committed_records_end_at_the_last_stable_offset(self) -> None:
+        self.node.produce("t", 0, 10, 20)
+        self.assertEqual(self.found(LATEST, committed=True)[0], self.log.last_stable_offset)
+
+    def test_meaningless_timestamps(self) -> None:
+        for timestamp, first in (
+            (LATEST, 1),
+            (EARLIEST, 1),
+            (MAX_TIMESTAMP, 7),
+            (EARLIEST_LOCAL, 8),
+            (LATEST_TIERED, 9),
+        ):
+            for version in range(1, 10):
+                [answer] = self.ask(ListOffsetsPartition(0, -1, timestamp), version=version)
+                expected = ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION
+                self.assertEqual(answer.error_code, expected, (timestamp, version))
+        self.assertEqual(self.code(-6), ErrorCode.UNSUPPORTED_VERSION)
+
+    def test_refusals(self) -> None:
+        self.node.broker.find("t", 0).leader_epoch = 5
+        self.assertEqual(self.code(LATEST, partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.assertEqual(self.code(LATEST, epoch=4), ErrorCode.FENCED_LEADER_EPOCH)
+        self.assertEqual(self.code(LATEST, epoch=6), ErrorCode.UNKNOWN_LEADER_EPOCH)
+        [answer] = self.ask(ListOffsetsPartition(0, 5, LATEST))
+        self.assertEqual(answer.error_code, ErrorCode.NONE)
+
+    def test_named_twice(self) -> None:
+        one, other = ListOffsetsPartition(0, -1, LATEST), ListOffsetsPartition(1, -1, LATEST)
+        codes = [answer.error_code for answer in self.ask(one, other, one)]
+        self.assertEqual(codes, [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST])
+
+
+class OldTests(ListOffsetsTests):
+    """Version 0, over a log of three segments that were written last at the times 100, 200 and 300."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for number, timestamps in enumerate(((1, 2), (3,), (4, 5))):
+            if number:
+                self.log.roll(self.node.broker.now_ms())
+            self.node.produce("t", 0, *timestamps)
+        for segment, written in zip(self.log.segments, (100, 200, 300), strict=True):
+            os.utime(segment.path, (written, written))
+
+    def offsets(self, timestamp: int, limit: int = 9, **asked: Any) -> list[int]:
+        wanted = ListOffsetsPartition(0, timestamp=timestamp, max_num_offsets=limit)
+        [answer] = self.ask(wanted, version=0, **asked)
+        self.assertEqual(answer.error_code, ErrorCode.NONE)
+        return list(answer.old_style_offsets)
+
+    def test_ends(self) -> None:
+        self.assertEqual(self.offsets(LATEST), [5, 3, 2, 0])
+        self.assertEqual(self.offsets(EARLIEST), [0])
+
+    def test_limits(self) -> None:
+        self.assertEqual([self.offsets(LATEST, limit) for limit in (1, 2, 0, -1)], [[5], [5, 3], [], []])
+
+    def test_before_a_time(self) -> None:
+        for timestamp, expected in (
+            (99_999, []),
+            (100_000, [0]),
+            (299_000, [2, 0]),
+            (300_000, [3, 2, 0]),
+            (int(START * 1000), [5, 3, 2, 0]),
+        ):
+            self.assertEqual(self.offsets(timestamp), expected, timestamp)
+
+    def test_deleted_records(self) -> None:
+        self.log.delete_records_before(1)
+        self.assertEqual(self.offsets(EARLIEST), [1])
+
+    def test_the_high_watermark_stands_for_what_lies_beyond_it(self) -> None:
+        self.log.high_watermark = 2
+        self.assertEqual(self.offsets(LATEST), [2, 2, 0])
+        self.assertEqual(self.offsets(LATEST, replica=DEBUGGER), [5, 3, 2, 0])
+
+    def test_an_empty_active_segment(self) -> None:
+        self.log.roll(self.node.broker.now_ms())
+        self.assertEqual(self.offsets(LATEST), [5, 3, 2, 0])
+
+    def test_unknown_partition(self) -> None:
+        [answer] = self.ask(ListOffsetsPartition(9, timestamp=LATEST), version=0)
+        self.assertEqual((answer.error_code, answer.old_style_offsets), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []))

@@ -1,0 +1,40 @@
+"""What tests of the catalog stand on: a tree in a directory, and running what never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.identity import lay_out
+
+T = TypeVar("T")
+
+
+def now(work: Coroutine[Deferred[T], Any, T] | Awaitable[T]) -> T:
+    """The result of a coroutine that has nothing to wait for."""
+    results: list[T | Failure] = []
+    Deferred.fromCoroutine(_awaited(work)).addBoth(results.append)
+    [result] = results
+    if isinstance(result, Failure):
+        result.raiseException()
+    return result
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
+@contextmanager
+def opened_tree(directory: str) -> Iterator[EmbeddedTree]:
+    """The tree of a directory, laid out."""
+    tree = EmbeddedTree.open(directory)
+    try:
+        now(lay_out(tree))
+        yield tree
+    finally:
+        now(tree.close())
