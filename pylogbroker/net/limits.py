@@ -1,0 +1,84 @@
+"""What connections may hold, each and together.
+
+A connection holds memory while a frame is on its way in and while answers are on their way out.  Together they may hold
+`queued.max.request.bytes`.  Beyond that, the connection that has made no progress for the longest time is closed: one
+that trickles or never reads goes first, and those that do their work don't notice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Protocol
+
+import attrs
+from twisted.logger import Logger
+
+log = Logger()
+
+
+def automatic_memory_bound() -> int:
+    """A quarter of the machine's memory, in bytes: the bound where the setting leaves it open."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+
+
+class Holder(Protocol):
+    """A connection, as its bounds see it."""
+
+    def close_because(self, reason: str) -> None:
+        """Log the reason and drop the connection."""
+
+
+class MemoryBound:
+    """Counts the bytes that connections hold; `limit` is in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self._held: dict[Holder, int] = {}  # least recent progress first
+
+    def holds(self, holder: Holder, size: int) -> None:
+        """`holder` made progress and holds `size` bytes now."""
+        self.total += size - self._held.pop(holder, 0)
+        if size:
+            self._held[holder] = size
+        while self.total > self.limit and self._held:
+            self._evict()
+
+    def _evict(self) -> None:
+        stalest = next(iter(self._held))
+        held = self._held.pop(stalest)
+        self.total -= held
+        stalest.close_because(
+            f"connections hold more than queued.max.request.bytes={self.limit}, and this one, holding {held} bytes, "
+            "has made no progress for the longest time"
+        )
+
+
+@attrs.define
+class ConnectionBound:
+    """Counts connections; refuses those beyond `most` in all, or beyond `most_per_host` (or its override)."""
+
+    most: int
+    most_per_host: int
+    overrides: dict[str, int] = attrs.field(factory=dict)
+    _hosts: Counter[str] = attrs.field(factory=Counter, init=False)
+    _count: int = attrs.field(default=0, init=False)
+
+    def admit(self, host: str) -> str | None:
+        """Count one more connection from `host`, or say why not."""
+        if self._count >= self.most:
+            return f"max.connections={self.most} is reached"
+        most = self.overrides.get(host, self.most_per_host)
+        if self._hosts[host] >= most:
+            return f"{host} has its {most} connections (max.connections.per.ip)"
+        self._count += 1
+        self._hosts[host] += 1
+        return None
+
+    def leave(self, host: str) -> None:
+        """A connection that was admitted is closed."""
+        self._count -= 1
+        self._hosts[host] -= 1
+        if not self._hosts[host]:
+            del self._hosts[host]

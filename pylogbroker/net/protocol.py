@@ -1,0 +1,272 @@
+"""One Kafka connection: frames in, answers out in the order of the requests.
+
+    received --> todo --> handled --+--> answered at once ----------------> out --> transport
+                                    |                                        ^
+                                    +--> awaited, in its Slot of `waiting` --+   when it is the first of them
+
+Requests are handled as they come, also while an earlier one waits; their answers queue behind it.  While the peer does
+not take its answers, or too many requests wait, no further request is handled and nothing more is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
+from pylogbroker.net.frames import FrameSplitter
+from pylogbroker.net.routes import Route, read_header, skip_tags
+from pylogbroker.net.transport import Chunk, ChunkServer
+
+if TYPE_CHECKING:
+    from pylogbroker.net.service import KafkaFactory
+
+log = Logger()
+
+MOST_WAITING = 1000
+"""Requests of one connection that may wait for their answer at once."""
+
+MOST_UNSENT = 512 * 1024
+"""Bytes of answers that may wait for one peer before its next request is looked at."""
+
+_OUT_BYTES = 128 * 1024
+_OUT_CHUNKS = 256
+_MOST_CALLERS = 64
+
+
+@attrs.define(eq=False)
+class Slot:
+    """The place of an answer that is not ready, or may not be sent yet."""
+
+    held: int
+    chunks: list[Chunk] | None = None
+
+
+class KafkaProtocol(Protocol):
+    """The broker's side of one connection; made by `KafkaFactory`."""
+
+    transport: ChunkServer
+    factory: KafkaFactory
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._todo: deque[memoryview] = deque()
+        self._waiting: deque[Slot] = deque()
+        self._out: list[Chunk] = []
+        self._out_bytes = 0
+        self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
+        self._blocked = False
+        self._paused = False
+        self._closing = False
+        self._finishing = False
+        self._working = False
+        self._held = 0
+        self._waiting_bytes = 0
+        self.idle_since = 0
+
+    # -- what the transport calls --------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        self._frames = FrameSplitter(self.factory.max_request_bytes)
+        self.idle_since = self.factory.idle_tick
+        self.factory.connections.add(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._closing = True
+        self._todo.clear()
+        self.factory.memory.holds(self, 0)
+        self.factory.connection_lost(self, self._host)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self.idle_since = self.factory.idle_tick
+        self._todo.extend(self._frames.split(data))
+        self._work()
+        if self._frames.violation is not None:
+            self.close_because(str(self._frames.violation))
+
+    def receive_buffer(self) -> memoryview | None:
+        return self._frames.rest()
+
+    def buffer_filled(self, count: int) -> None:
+        self.idle_since = self.factory.idle_tick
+        frame = self._frames.filled(count)
+        if frame is not None:
+            self._todo.append(frame)
+            self._work()
+        else:
+            self._account()
+
+    def chunks_sent(self) -> None:
+        self.idle_since = self.factory.idle_tick
+        self._work()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Handle what has come, as far as the peer takes its answers; then read on, or don't."""
+        if self._working:
+            return
+        self._working = True
+        try:
+            todo = self._todo
+            self._blocked = False
+            self._flush()
+            while todo and not self._blocked and not self._closing:
+                self._request(todo.popleft())
+                if self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
+                    self._flush()
+            self._flush()
+        finally:
+            self._working = False
+        self._read_on_or_not()
+        self._account()
+
+    def _read_on_or_not(self) -> None:
+        if self._finishing and not self._waiting and not self._closing:
+            self._closing = True
+            self.transport.loseConnection()
+        pause = self._blocked or self._finishing
+        if pause != self._paused and not self._closing:
+            self._paused = pause
+            if pause:
+                self.transport.stopReading()  # type: ignore[no-untyped-call]
+            else:
+                self.transport.startReading()  # type: ignore[no-untyped-call]
+
+    def _request(self, frame: memoryview) -> None:
+        correlation_id = -1
+        try:
+            key, version, correlation_id, id_size, client_id, position = read_header(frame)
+            caller = self._callers.get((key, version, id_size, client_id))
+            if caller is None:
+                caller = self._meet(key, version, id_size, client_id)
+            route, context = caller
+            if route.flexible:
+                position = skip_tags(frame, position)
+            request = route.decode(frame, position)
+        except ProtocolViolation as violation:
+            self.close_because(f"bad request: {violation}")
+            return
+        try:
+            answer = route.handle(self.factory.broker, context, request)
+        except ProtocolViolation as violation:
+            self.close_because(str(violation))
+            return
+        except Exception:
+            self._answer(route, correlation_id, self._failed(route))
+            return
+        if type(answer) is route.response_type:
+            self._answer(route, correlation_id, answer)
+        elif answer is not None:
+            self._await(route, correlation_id, cast(Awaitable[Any], answer), len(frame))
+
+    def _meet(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
+        route = self.factory.routes.find(key, version)
+        try:
+            name = client_id.decode() if id_size >= 0 else None
+        except UnicodeDecodeError:
+            raise ProtocolViolation("the client id is not UTF-8") from None
+        local = self.transport.getHost().host
+        context = RequestContext(version, name, self._host, local, self.factory.listener_name)
+        if len(self._callers) >= _MOST_CALLERS:
+            self._callers.clear()
+        self._callers[key, version, id_size, client_id] = route, context
+        return route, context
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:
+        if answer is None:
+            return
+        chunks = route.encode(correlation_id, answer)
+        if self._waiting:
+            self._waiting.append(Slot(0, chunks))
+        else:
+            self._send(chunks)
+
+    def _send(self, chunks: list[Chunk]) -> None:
+        self._out += chunks
+        for chunk in chunks:
+            if type(chunk) is bytes:
+                self._out_bytes += len(chunk)
+
+    def _await(self, route: Route, correlation_id: int, answer: Awaitable[Any], held: int) -> None:
+        slot = Slot(held)
+        self._waiting.append(slot)
+        self._waiting_bytes += held
+        if len(self._waiting) >= MOST_WAITING:
+            self._blocked = True
+        deferred: Deferred[Any] = ensureDeferred(answer)  # type: ignore[arg-type]
+        deferred.addErrback(lambda failure: self._failed(route, failure))
+        deferred.addCallback(lambda result: self._ready(slot, route, correlation_id, result))
+        deferred.addErrback(lambda failure: self._broken(failure))
+
+    def _ready(self, slot: Slot, route: Route, correlation_id: int, answer: Any) -> None:
+        slot.chunks = [] if answer is None else route.encode(correlation_id, answer)
+        self._waiting_bytes -= slot.held
+        slot.held = 0
+        waiting = self._waiting
+        while waiting and waiting[0].chunks is not None:
+            self._send(waiting.popleft().chunks or [])
+        self._work()
+
+    def _failed(self, route: Route, failure: Failure | None = None) -> Any:
+        """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
+        failure = failure or Failure()
+        error = failure.value
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if not isinstance(error, KafkaError):
+            log.failure("{api} of {host} failed", failure, api=route.name, host=self._host)
+        if not hasattr(route.response_type, "error_code"):
+            self.close_because(f"{route.name} cannot be answered: {error}")
+            return None
+        return route.response_type(error_code=code)
+
+    def _broken(self, failure: Failure) -> None:
+        log.failure("an answer could not be sent to {host}", failure, host=self._host)
+        self.close_because("an answer could not be sent")
+
+    def _flush(self) -> None:
+        if self._out and not self._closing:
+            chunks, self._out, self._out_bytes = self._out, [], 0
+            self.transport.send_chunks(chunks)
+        transport = self.transport
+        if (
+            transport.unsent_bytes > MOST_UNSENT
+            or transport.unsent_chunks > _OUT_CHUNKS
+            or len(self._waiting) >= MOST_WAITING
+        ):
+            self._blocked = True
+
+    # -- bounds and endings --------------------------------------------------------------------------------------
+
+    def _account(self) -> None:
+        held = self._frames.held + self.transport.unsent_bytes + self._waiting_bytes
+        if (held or self._held) and not self._closing:
+            self._held = held
+            self.factory.memory.holds(self, held)
+
+    def close_because(self, reason: str) -> None:
+        """Log the reason and drop the connection, after what is already on its way out."""
+        if self._closing:
+            return
+        self._flush()
+        self._closing = True
+        log.warn("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+        self.factory.reactor.callLater(0, self.transport.abortConnection)
+
+    def finish(self) -> None:
+        """The broker stops: read nothing more, send what is ready and what becomes so, close."""
+        self._finishing = True
+        self._todo.clear()
+        self._work()

@@ -1,0 +1,154 @@
+"""Listeners as services: each binds one address, counts its connections, and closes them in order.
+
+start: bind, tell the broker the port that clients are to be told
+stop:  stop accepting, answer what waits, send it, close; after `CLOSING_SECONDS` close what is left
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from pylogbroker.broker.broker import Broker
+from pylogbroker.config import Listener
+from pylogbroker.net.limits import ConnectionBound, MemoryBound, automatic_memory_bound
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.routes import Routes
+from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+
+log = Logger()
+
+CLOSING_SECONDS = 1.0
+_IDLE_TICKS = 10
+
+
+@attrs.define(eq=False)
+class Bounds:
+    """What all listeners of a broker share."""
+
+    memory: MemoryBound
+    connections: ConnectionBound
+
+    @classmethod
+    def of(cls, broker: Broker) -> Bounds:
+        """Those of the broker's settings."""
+        config = broker.config
+        memory = config.integer("queued.max.request.bytes")
+        return cls(
+            MemoryBound(memory if memory > 0 else automatic_memory_bound()),
+            ConnectionBound(
+                config.integer("max.connections"),
+                config.integer("max.connections.per.ip"),
+                config.address_limits,
+            ),
+        )
+
+
+class KafkaFactory(Factory):
+    """Makes the protocol of each connection that one listener accepts, and keeps what they share."""
+
+    noisy = False
+
+    def __init__(self, reactor: Any, broker: Broker, listener_name: str, bounds: Bounds) -> None:
+        self.reactor = reactor
+        self.broker = broker
+        self.listener_name = listener_name
+        self.memory = bounds.memory
+        self.routes = Routes(broker.apis)
+        self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
+        self.connections: set[KafkaProtocol] = set()
+        self.idle_tick = 0
+        self._bound = bounds.connections
+        self._all_closed: Deferred[None] | None = None
+
+    def buildProtocol(self, addr: IAddress) -> KafkaProtocol | None:
+        host = cast(str, getattr(addr, "host", ""))
+        refusal = self._bound.admit(host)
+        if refusal is not None:
+            log.warn("a connection from {host} is refused: {why}", host=host, why=refusal)
+            return None
+        protocol = KafkaProtocol(host)
+        protocol.factory = self
+        return protocol
+
+    def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
+        """A connection is closed."""
+        self._bound.leave(host)
+        self.connections.discard(protocol)
+        if not self.connections and self._all_closed is not None:
+            done, self._all_closed = self._all_closed, None
+            done.callback(None)
+
+    def close_idle(self) -> None:
+        """Time has passed: close the connections that have not moved for `_IDLE_TICKS` calls."""
+        self.idle_tick += 1
+        for protocol in tuple(self.connections):
+            if self.idle_tick - protocol.idle_since > _IDLE_TICKS:
+                protocol.close_because("idle for connections.max.idle.ms")
+
+    async def close(self) -> None:
+        """Close every connection, those that don't take their answers after `CLOSING_SECONDS`."""
+        if not self.connections:
+            return
+        self._all_closed = done = Deferred()
+        for protocol in tuple(self.connections):
+            protocol.finish()
+        overdue = self.reactor.callLater(CLOSING_SECONDS, self._abort)
+        await done
+        if overdue.active():
+            overdue.cancel()
+
+    def _abort(self) -> None:
+        for protocol in tuple(self.connections):
+            protocol.transport.abortConnection()
+
+
+@attrs.define(eq=False)
+class KafkaListener:
+    """One listener of a broker."""
+
+    _reactor: Any
+    _broker: Broker
+    _listener: Listener
+    _bounds: Bounds
+    _factory: KafkaFactory = attrs.field(init=False)
+    _port: ChunkPort | None = attrs.field(default=None, init=False)
+    _idle_check: LoopingCall = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._factory = KafkaFactory(self._reactor, self._broker, self._listener.name, self._bounds)
+        self._idle_check = LoopingCall(self._factory.close_idle)
+        self._idle_check.clock = self._reactor
+
+    async def start(self) -> int:
+        """Bind; return the port.  Raises CannotListenError."""
+        listener, config = self._listener, self._broker.config
+        backlog = config.integer("socket.listen.backlog.size")
+        endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
+        self._port = await endpoint.listen(self._factory)
+        number = cast(int, self._port.getHost().port)
+        self._broker.listeners[listener.name] = attrs.evolve(
+            listener, port=number, advertised_port=listener.advertised_port or number
+        )
+        idle = config.integer("connections.max.idle.ms")
+        if idle > 0:
+            self._idle_check.start(idle / 1000 / _IDLE_TICKS, now=False)
+        return number
+
+    async def stop_accepting(self) -> None:
+        """Close the listening socket."""
+        if self._port is not None:
+            port, self._port = self._port, None
+            await port.stopListening()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._idle_check.running:
+            self._idle_check.stop()
+        await self._factory.close()

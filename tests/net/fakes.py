@@ -1,0 +1,95 @@
+"""A transport in memory with a bound on what it takes, and a factory around a table of APIs of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from pylogbroker.net.limits import MemoryBound
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.routes import Routes
+from pylogbroker.wire import request_codec
+
+
+class FakeTransport:
+    """Takes chunks; with `full` set it keeps them back, as a socket does whose peer doesn't read."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.kept: list[Any] = []
+        self.full = False
+        self.reading = True
+        self.closed = ""
+
+    @property
+    def unsent_bytes(self) -> int:
+        return sum(map(len, self.kept))
+
+    @property
+    def unsent_chunks(self) -> int:
+        return len(self.kept)
+
+    def send_chunks(self, chunks: Iterable[Any]) -> None:
+        (self.kept if self.full else self.sent).extend(chunks)
+
+    def drain(self, protocol: KafkaProtocol) -> None:
+        self.full = False
+        self.sent += self.kept
+        self.kept = []
+        protocol.chunks_sent()
+
+    def stopReading(self) -> None:
+        self.reading = False
+
+    def startReading(self) -> None:
+        self.reading = True
+
+    def loseConnection(self) -> None:
+        self.closed = "after sending"
+
+    def abortConnection(self) -> None:
+        self.closed = "at once"
+
+    def getHost(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 9092)
+
+
+@attrs.define(eq=False)
+class FakeFactory:
+    """What a `KafkaFactory` is to its protocols."""
+
+    apis: tuple[Any, ...]
+    reactor: Clock = attrs.field(factory=Clock)
+    broker: Any = None
+    listener_name: str = "PLAINTEXT"
+    max_request_bytes: int = 1_000_000
+    idle_tick: int = 0
+    memory: MemoryBound = attrs.field(factory=lambda: MemoryBound(10_000_000))
+    connections: set[Any] = attrs.field(factory=set)
+    lost: list[str] = attrs.field(factory=list)
+
+    @property
+    def routes(self) -> Routes:
+        return Routes(self.apis)
+
+    def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
+        self.lost.append(host)
+
+
+def connect(factory: FakeFactory) -> tuple[KafkaProtocol, FakeTransport]:
+    """A connected protocol and its transport."""
+    protocol = KafkaProtocol("10.0.0.1")
+    protocol.factory = factory  # type: ignore[assignment]
+    transport = FakeTransport()
+    protocol.makeConnection(transport)  # type: ignore[arg-type]
+    return protocol, transport
+
+
+def frame(request: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
+    """A request as it stands on the wire."""
+    chunks = request_codec(request.api_key, version).frame(correlation_id, client_id, request)
+    return b"".join(map(bytes, chunks))

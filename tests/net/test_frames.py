@@ -1,0 +1,61 @@
+"""Frames cut out of a stream, however it is cut into pieces."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.net.frames import FrameSplitter
+
+FRAMES = st.lists(st.binary(max_size=40), max_size=12)
+
+
+def _stream(frames: list[bytes]) -> bytes:
+    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+
+
+def _receive(splitter: FrameSplitter, stream: bytes, sizes: list[int]) -> list[bytes]:
+    """Play the transport: into the frame's own buffer where there is one, in pieces of the given sizes."""
+    got: list[bytes] = []
+    position = 0
+    turn = 0
+    while position < len(stream):
+        size = sizes[turn % len(sizes)]
+        turn += 1
+        rest = splitter.rest()
+        if rest is None:
+            piece = stream[position : position + size]
+            got += map(bytes, splitter.split(piece))
+        else:
+            piece = stream[position : position + min(size, len(rest))]
+            rest[: len(piece)] = piece
+            frame = splitter.filled(len(piece))
+            if frame is not None:
+                got.append(bytes(frame))
+        position += len(piece)
+    return got
+
+
+@given(FRAMES, st.lists(st.integers(1, 64), min_size=1, max_size=5))
+def test_every_way_of_cutting_gives_the_same_frames(frames: list[bytes], sizes: list[int]) -> None:
+    splitter = FrameSplitter(1000)
+    assert _receive(splitter, _stream(frames), sizes) == frames
+    assert splitter.held == 0
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
+def test_a_length_that_cannot_be_ends_the_stream_after_the_frames_before_it(length: int) -> None:
+    splitter = FrameSplitter(100)
+    frames = splitter.split(_stream([b"good"]) + struct.pack(">i", length) + b"rest")
+    assert [bytes(frame) for frame in frames] == [b"good"]
+    assert re.search("negative|socket.request.max.bytes=100", str(splitter.violation))
+
+
+def test_a_large_frame_that_is_claimed_and_never_sent_holds_only_what_came() -> None:
+    splitter = FrameSplitter(2**31 - 1)
+    assert splitter.split(struct.pack(">i", 2**30) + b"abc") == []
+    assert splitter.held == 3

@@ -1,0 +1,185 @@
+"""A connection: answers in order, bounds, and what happens to those who don't keep to the protocol."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.broker.apis import Api
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.net.limits import MemoryBound
+from pylogbroker.net.protocol import MOST_WAITING
+from pylogbroker.wire import decode_response_header, response_codec
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
+
+
+class Handlers:
+    """Heartbeat answers at once with the generation as throttle time, Metadata when it is told to."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Any] = []
+        self.waiting: list[Deferred[Any]] = []
+        self.heartbeats = 0
+
+    def heartbeat(self, broker: Any, context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
+        self.contexts.append(context)
+        self.heartbeats += 1
+        if request.group_id == "fail":
+            raise ValueError("a defect")
+        if request.group_id == "refuse":
+            raise KafkaError("no", ErrorCode.UNKNOWN_MEMBER_ID)
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    def metadata(self, broker: Any, context: Any, request: MetadataRequest) -> Deferred[MetadataResponse]:
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    def table(self) -> tuple[Api, ...]:
+        return (
+            Api(HeartbeatRequest, self.heartbeat),
+            Api(MetadataRequest, self.metadata),
+            Api(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),
+        )
+
+
+def heartbeat(correlation_id: int, group: str = "g", version: int = 4) -> bytes:
+    return frame(HeartbeatRequest(group_id=group, generation_id=correlation_id), version, correlation_id)
+
+
+def metadata(correlation_id: int) -> bytes:
+    return frame(MetadataRequest(topics=[]), 9, correlation_id)
+
+
+def correlation_ids(transport: FakeTransport) -> list[int]:
+    data = b"".join(map(bytes, transport.sent))
+    ids = []
+    while data:
+        size, correlation_id = struct.unpack_from(">ii", data)
+        ids.append(correlation_id)
+        data = data[4 + size :]
+    return ids
+
+
+class ProtocolTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.handlers = Handlers()
+        self.factory = FakeFactory(self.handlers.table())
+        self.protocol, self.transport = connect(self.factory)
+
+    def settle(self) -> None:
+        self.factory.reactor.advance(0)
+
+    def test_pipelined_requests_are_answered_in_order(self) -> None:
+        self.protocol.dataReceived(b"".join(map(heartbeat, range(100))))
+        self.assertEqual(correlation_ids(self.transport), list(range(100)))
+
+    def test_answers_wait_for_an_earlier_one_but_are_handled_at_once(self) -> None:
+        self.protocol.dataReceived(heartbeat(1) + metadata(2) + heartbeat(3) + metadata(4) + heartbeat(5))
+        self.assertEqual(self.handlers.heartbeats, 3)
+        self.assertEqual(correlation_ids(self.transport), [1])
+        self.handlers.waiting[1].callback(MetadataResponse())
+        self.assertEqual(correlation_ids(self.transport), [1])
+        self.handlers.waiting[0].callback(MetadataResponse())
+        self.assertEqual(correlation_ids(self.transport), [1, 2, 3, 4, 5])
+
+    def test_one_context_serves_all_requests_of_a_caller(self) -> None:
+        self.protocol.dataReceived(heartbeat(1) + heartbeat(2) + heartbeat(3, version=2))
+        first, second, third = self.handlers.contexts
+        self.assertIs(first, second)
+        self.assertEqual((third.api_version, third.client_id, third.client_host), (2, "test", "10.0.0.1"))
+
+    def test_a_handlers_error_is_answered_with_its_code(self) -> None:
+        self.protocol.dataReceived(heartbeat(7, "refuse"))
+        [sent] = self.transport.sent
+        body = memoryview(sent)[4:]
+        _, position = decode_response_header(body, 12, 4)
+        self.assertEqual(response_codec(12, 4).decode(body, position).error_code, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.assertEqual(self.transport.closed, "")
+
+    def test_a_defect_is_answered_as_such_and_logged(self) -> None:
+        self.protocol.dataReceived(heartbeat(7, "fail"))
+        [sent] = self.transport.sent
+        body = memoryview(sent)[4:]
+        _, position = decode_response_header(body, 12, 4)
+        self.assertEqual(response_codec(12, 4).decode(body, position).error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_a_failure_that_no_answer_can_tell_closes_the_connection(self) -> None:
+        self.protocol.dataReceived(metadata(1))
+        self.handlers.waiting[0].errback(KafkaError("no"))
+        self.settle()
+        self.assertEqual(self.transport.closed, "at once")
+
+    def test_what_is_no_request_closes_the_connection_after_the_answers_before_it(self) -> None:
+        unknown_api = struct.pack(">ihhih", 10, 999, 0, 2, -1)
+        unknown_version = struct.pack(">ihhih", 10, 12, 99, 2, -1)
+        too_short = struct.pack(">ib", 1, 0)
+        long_client_id = struct.pack(">ihhih", 10, 12, 0, 2, 500)
+        cut_off = bytearray(heartbeat(2)[:-3])
+        struct.pack_into(">i", cut_off, 0, len(cut_off) - 4)
+        negative = struct.pack(">i", -1)
+        for bad in (unknown_api, unknown_version, too_short, long_client_id, bytes(cut_off), negative):
+            protocol, transport = connect(self.factory)
+            protocol.dataReceived(heartbeat(1) + bad)
+            protocol.dataReceived(heartbeat(3))
+            self.settle()
+            self.assertEqual(correlation_ids(transport), [1])
+            self.assertEqual(transport.closed, "at once")
+        self.assertEqual(self.transport.closed, "")
+
+    def test_while_the_peer_takes_no_answers_nothing_more_is_handled_or_read(self) -> None:
+        self.transport.full = True
+        self.protocol.dataReceived(b"".join(map(heartbeat, range(2000))))
+        self.assertFalse(self.transport.reading)
+        handled = self.handlers.heartbeats
+        self.assertLess(handled, 1000)
+        self.transport.drain(self.protocol)
+        self.assertEqual(correlation_ids(self.transport), list(range(2000)))
+        self.assertTrue(self.transport.reading)
+
+    def test_the_number_of_waiting_requests_is_bounded(self) -> None:
+        self.protocol.dataReceived(b"".join(map(metadata, range(MOST_WAITING + 50))))
+        self.assertEqual(len(self.handlers.waiting), MOST_WAITING)
+        self.assertFalse(self.transport.reading)
+        self.handlers.waiting[0].callback(MetadataResponse())
+        self.assertEqual(len(self.handlers.waiting), MOST_WAITING + 1)
+
+    def test_finishing_sends_what_waits_and_then_closes(self) -> None:
+        self.protocol.dataReceived(metadata(1) + heartbeat(2))
+        self.protocol.finish()
+        self.assertEqual(self.transport.closed, "")
+        self.handlers.waiting[0].callback(MetadataResponse())
+        self.assertEqual(correlation_ids(self.transport), [1, 2])
+        self.assertEqual(self.transport.closed, "after sending")
+
+    def test_finishing_an_idle_connection_closes_it(self) -> None:
+        self.protocol.finish()
+        self.assertEqual(self.transport.closed, "after sending")
+
+    def test_answers_for_a_connection_that_is_gone_are_dropped(self) -> None:
+        self.protocol.dataReceived(metadata(1))
+        self.protocol.connectionLost()
+        self.handlers.waiting[0].callback(MetadataResponse())
+        self.assertEqual(self.transport.sent, [])
+        self.assertEqual(self.factory.lost, ["10.0.0.1"])
+
+
+class MemoryTests(SynchronousTestCase):
+    def test_over_the_common_bound_the_connection_that_moved_least_recently_goes(self) -> None:
+        factory = FakeFactory(Handlers().table(), memory=MemoryBound(250_000))
+        connections = [connect(factory) for _ in range(3)]
+        stalled, moving, last = (protocol for protocol, _ in connections)
+        start = struct.pack(">i", 100_000) + b"x" * 10
+        stalled.dataReceived(start)
+        moving.dataReceived(start)
+        moving.buffer_filled(10)
+        last.dataReceived(start)
+        factory.reactor.advance(0)
+        self.assertEqual([transport.closed for _, transport in connections], ["at once", "", ""])
+        self.assertLessEqual(factory.memory.total, 250_000)

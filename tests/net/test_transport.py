@@ -1,0 +1,189 @@
+"""The sendfile transport over real sockets: every chunk arrives, whole and in order, however slowly it is read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from typing import Any
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
+from twisted.internet.protocol import Protocol
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.net.transport import ChunkServer
+
+CONTENT = os.urandom(400_000)
+
+
+@attrs.frozen
+class OpenFile:
+    fd: int
+
+
+@attrs.frozen
+class FileRegion:
+    file: OpenFile
+    position: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+
+class Receiver(Protocol):
+    """Keeps what comes; receives into `buffer` while there is one."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self.buffer: memoryview | None = None
+        self.drained = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self.received.append(data)
+
+    def receive_buffer(self) -> memoryview | None:
+        return self.buffer
+
+    def buffer_filled(self, count: int) -> None:
+        if self.buffer is not None:
+            self.received.append(bytes(self.buffer[:count]))
+            self.buffer = None
+
+    def chunks_sent(self) -> None:
+        self.drained += 1
+
+
+class FakeReactor(Clock):
+    """Remembers who wants to read and to write; `serve` does a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: set[Any] = set()
+        self.writers: set[Any] = set()
+        self.addReader, self.removeReader = self.readers.add, self.readers.discard
+        self.addWriter, self.removeWriter = self.writers.add, self.writers.discard
+
+
+class Pair:
+    """A ChunkServer and the other end of its connection, with small buffers in between."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+            self.peer = socket.socket()
+            self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+            self.peer.connect(listening.getsockname())
+            accepted, address = listening.accept()
+        accepted.setblocking(False)
+        self.peer.setblocking(False)
+        self.reactor = FakeReactor()
+        self.receiver = Receiver()
+        self.transport = ChunkServer(accepted, self.receiver, address, None, 0, self.reactor)
+        self.receiver.makeConnection(self.transport)
+
+    def read_all(self) -> bytes:
+        """Read, and let the transport write, until there is no more."""
+        parts = []
+        while True:
+            moved = False
+            if self.transport in self.reactor.writers:
+                outcome = self.transport.doWrite()
+                if outcome is not None:
+                    self.transport.connectionLost(Failure(outcome))
+                moved = True
+            try:
+                part = self.peer.recv(65536)
+            except BlockingIOError:
+                part = b""
+            if part:
+                parts.append(part)
+            elif not moved:
+                return b"".join(parts)
+
+    def close(self) -> None:
+        self.peer.close()
+        if self.transport.connected:
+            self.transport.connectionLost(Failure(CONNECTION_DONE))
+
+
+BYTES = st.binary(min_size=1, max_size=50) | st.integers(1, 60_000).map(lambda size: CONTENT[:size])
+REGIONS = st.tuples(st.integers(0, 300_000), st.integers(0, 100_000))
+
+
+class TransportTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.file = self.enterContext(tempfile.TemporaryFile())
+        self.file.write(CONTENT)
+        self.file.flush()
+
+    def pair(self) -> Pair:
+        pair = Pair()
+        self.addCleanup(pair.close)
+        return pair
+
+    def region(self, position: int, length: int) -> FileRegion:
+        return FileRegion(OpenFile(self.file.fileno()), position, length)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.lists(BYTES | REGIONS, max_size=5), max_size=5))
+    def test_bytes_and_regions_arrive_in_order(self, calls: list[list[bytes | tuple[int, int]]]) -> None:
+        pair = Pair()
+        expected = b""
+        for chunks in calls:
+            pair.transport.send_chunks([c if isinstance(c, bytes) else self.region(*c) for c in chunks])
+            for chunk in chunks:
+                expected += chunk if isinstance(chunk, bytes) else CONTENT[chunk[0] : chunk[0] + chunk[1]]
+        self.assertEqual(pair.read_all(), expected)
+        self.assertEqual((pair.transport.unsent_bytes, pair.transport.unsent_chunks), (0, 0))
+        pair.close()
+
+    def test_what_fits_is_sent_in_the_same_call(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([b"at once"])
+        self.assertEqual(pair.peer.recv(100), b"at once")
+        self.assertEqual(pair.reactor.writers, set())
+
+    def test_unsent_bytes_count_memory_and_not_files(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([self.region(0, 400_000), b"x" * 1000])
+        self.assertEqual(pair.transport.unsent_bytes, 1000)
+        pair.read_all()
+        self.assertEqual(pair.receiver.drained, 1)
+
+    def test_losing_the_connection_waits_for_what_is_unsent(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([CONTENT])
+        pair.transport.loseConnection()
+        self.assertEqual(pair.read_all(), CONTENT)
+        self.assertFalse(pair.transport.connected)
+
+    def test_a_file_that_ends_before_its_region_ends_the_connection(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([self.region(399_990, 100)])
+        pair.reactor.advance(0)
+        self.assertEqual(pair.peer.recv(100), CONTENT[-10:])
+        self.assertFalse(pair.transport.connected)
+
+    def test_a_peer_that_is_gone_ends_the_connection_and_frees_what_waits(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([CONTENT, self.region(0, 1000)])
+        pair.peer.close()
+        self.assertIs(pair.transport.doWrite(), CONNECTION_LOST)
+        pair.transport.connectionLost(Failure(CONNECTION_LOST))
+        self.assertEqual(pair.transport.unsent_chunks, 0)
+
+    def test_a_frames_buffer_is_received_into(self) -> None:
+        pair = self.pair()
+        pair.peer.send(b"abcdef")
+        pair.receiver.buffer = memoryview(bytearray(4))
+        pair.transport.doRead()
+        pair.transport.doRead()
+        self.assertEqual(pair.receiver.received, [b"abcd", b"ef"])
+        pair.peer.close()
+        self.assertIs(pair.transport.doRead(), CONNECTION_DONE)
