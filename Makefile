@@ -1,0 +1,68 @@
+# make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data
+# make test    lint, types, import contracts and every test
+#
+# Both set up what they need, once: a virtual environment in .venv, and for the tests kcat, a JDK and Maven.
+
+PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PROJECT := setup.cfg pyproject.toml
+
+# The checkout itself is put on the environment's path, the plugins of twistd too.
+EDITABLE := --config-settings editable_mode=compat --editable
+
+.PHONY: run test lint types contracts pytest system clean
+
+run: $(VENV)/installed
+	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/server.properties --data-dir data
+
+test: lint types contracts pytest
+
+lint: $(VENV)/installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-for-tests
+	$(BIN)/mypy
+
+contracts: $(VENV)/installed-for-tests
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/installed-for-tests system
+	$(BIN)/python -m tests.peers
+	$(BIN)/python -m pytest
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: $(PYTHON) is older or missing" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { echo "$(PYTHON) cannot make virtual environments: install its venv package (python3-venv)" >&2; exit 1; }
+
+$(VENV)/installed: $(PROJECT) | $(VENV)/bin/python
+	$(PIP) install $(EDITABLE) .
+	@$(BIN)/twistd --help > /dev/null
+	@touch $@
+
+$(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
+	$(PIP) install $(EDITABLE) '.[test]'
+	@$(BIN)/twistd --help > /dev/null
+	@touch $@ $(VENV)/installed
+
+# Programs that pip cannot install: command:package
+PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven
+
+system:
+	@missing=""; \
+	for program in $(PROGRAMS); do \
+		command -v "$${program%%:*}" > /dev/null || missing="$$missing $${program#*:}"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	else \
+		echo "The tests need these Debian packages, or what corresponds to them here:$$missing" >&2; exit 1; \
+	fi
+
+clean:
+	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,0 +1,190 @@
+"""One broker and all that belongs to it: what is opened when, and closed in which order.
+
+start   ports free? -> directories locked -> coordination -> who we are -> logs -> broker -> listeners
+stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from pylogbroker import __version__
+from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.log_config import log_config
+from pylogbroker.config import BrokerConfig, Endpoint, Listener
+from pylogbroker.coordination import identity
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.layout import BrokerNode
+from pylogbroker.errors import PylogbrokerError, StartupError
+from pylogbroker.net.service import Bounds, KafkaListener
+from pylogbroker.storage import DeletedDirectory, LogManager, Notice, Recovered
+
+T = TypeVar("T")
+log = Logger()
+
+
+@attrs.define(eq=False)
+class Node:
+    """A broker with its listeners, logs and coordination."""
+
+    _reactor: Any
+    _config: BrokerConfig
+    _logs: LogManager | None = attrs.field(init=False, default=None)
+    _tree: EmbeddedTree | None = attrs.field(init=False, default=None)
+    _broker: Broker | None = attrs.field(init=False, default=None)
+    _listeners: list[KafkaListener] = attrs.field(init=False, factory=list)
+
+    async def start(self) -> None:
+        """Open everything; StartupError if that cannot be, with all that was opened closed again."""
+        check_ports(self._config.listeners)
+        allow_many_files()
+        try:
+            await self._open()
+        except (PylogbrokerError, CannotListenError) as error:
+            await self.stop()
+            raise StartupError(_reason(error)) from error
+
+    async def _open(self) -> None:
+        config = self._config
+        logs = self._lock()
+        tree = self._tree = EmbeddedTree.open(config.metadata_dir, self.in_thread)
+        broker_id, cluster_id = await self._identify(tree, logs)
+        broker = Broker(config, self._reactor, broker_id, cluster_id, tree, logs, self.in_thread)
+        self._load(logs, broker.now_ms())
+        await broker.open()
+        self._broker = broker
+        await self._listen(broker)
+        await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())
+        self._tell(broker)
+
+    async def stop(self) -> None:
+        """Answer what is under way, bring everything to the disk, and close."""
+        for listener in self._listeners:
+            await listener.stop_accepting()
+        if self._broker is not None:
+            self._broker.release()
+        for listener in self._listeners:
+            await listener.close()
+        if self._logs is not None:
+            for notice in await self.in_thread(self._logs.close):
+                log.error("{notice}", notice=notice)
+        if self._tree is not None:
+            await self._tree.close()
+
+    def in_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
+        """The result of a blocking call, made in a worker thread; at once while the reactor does not run yet."""
+        reactor = self._reactor
+        if reactor.running:
+            return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
+        return maybeDeferred(function, *arguments)
+
+    # -- the steps of the start ------------------------------------------------------------------------------------
+
+    def _lock(self) -> LogManager:
+        threads = self._config.integer("num.recovery.threads.per.data.dir")
+        logs = LogManager(self._config.log_dirs, recovery_threads=threads)
+        for notice in logs.lock():
+            log.error("{notice}", notice=notice)
+        return logs
+
+    async def _identify(self, tree: EmbeddedTree, logs: LogManager) -> tuple[int, str]:
+        """The broker's number and the cluster's id; the directories are marked with them."""
+        await identity.lay_out(tree)
+        known = logs.identities()
+        cluster_id = await identity.cluster_id(tree, known.cluster_id)
+        broker_id = self._config.integer("broker.id")
+        if broker_id < 0 and known.broker_id is not None:
+            broker_id = known.broker_id
+        elif broker_id < 0:
+            broker_id = await identity.new_broker_id(tree, self._config.integer("reserved.broker.max.id"))
+        logs.identify(broker_id, cluster_id)
+        return broker_id, cluster_id
+
+    def _load(self, logs: LogManager, now_ms: int) -> None:
+        settings = log_config(self._config.topic({}))
+        deleted = logs.load(lambda topic: settings, now_ms, _report)
+        self._logs = logs
+        if deleted:
+            self._reactor.callWhenRunning(self.in_thread, _remove, deleted)
+
+    async def _listen(self, broker: Broker) -> None:
+        bounds = Bounds.of(broker)
+        for listener in self._config.listeners:
+            service = KafkaListener(self._reactor, broker, listener, bounds)
+            await service.start()
+            self._listeners.append(service)
+
+    def _tell(self, broker: Broker) -> None:
+        log.info(
+            "pylogbroker {version}: broker {broker} of cluster {cluster}",
+            version=__version__,
+            broker=broker.node_id,
+            cluster=broker.cluster_id,
+        )
+        for directory in broker.logs.directories:
+            log.info("data in {path}", path=directory.path)
+        for listener in broker.listeners.values():
+            log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
+
+
+def check_ports(listeners: Iterable[Listener]) -> None:
+    """StartupError if a port is taken, before anything is touched for the sake of it."""
+    for listener in listeners:
+        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((listener.host, listener.port))
+            except OSError as error:
+                raise StartupError(_cannot_listen(listener, error)) from error
+
+
+def allow_many_files() -> None:
+    """As many open files as the system gives: every partition and every connection is one or more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _cannot_listen(listener: Listener, error: OSError) -> str:
+    endpoint = Endpoint(listener.name, listener.host, listener.port)
+    return f"cannot listen on {endpoint}: {error.strerror or error}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CannotListenError):
+        return f"cannot listen on {error.interface}:{error.port}: {error.socketError}"
+    return str(error)
+
+
+def _announcement(broker: Broker) -> BrokerNode:
+    """What the coordination tree shows of the broker."""
+    endpoints = [_advertised(listener) for listener in broker.listeners.values()]
+    return BrokerNode(
+        endpoints=[str(endpoint) for endpoint in endpoints],
+        protocols={listener.name: listener.protocol for listener in broker.listeners.values()},
+        rack=broker.rack,
+        host=endpoints[0].host,
+        port=endpoints[0].port,
+    )
+
+
+def _advertised(listener: Listener) -> Endpoint:
+    return Endpoint(listener.name, listener.advertised_host or socket.gethostname(), listener.advertised_port)
+
+
+def _report(found: Notice | Recovered) -> None:
+    log.warn("{found}", found=found)
+
+
+def _remove(deleted: Iterable[DeletedDirectory]) -> None:
+    for directory in deleted:
+        directory.remove()

@@ -1,0 +1,77 @@
+"""The command line of `twistd pylogbroker`, and the settings it amounts to.
+
+A setting comes from the first of these that has it: `--override`; `--listener` and `--data-dir`; the file of
+`--config`; the table's default.
+"""
+
+from __future__ import annotations
+
+from twisted.python import usage
+
+from pylogbroker import __version__
+from pylogbroker.config import BrokerConfig, properties
+from pylogbroker.config.describe import as_text
+from pylogbroker.errors import ConfigError
+
+_DEFAULT_PID_FILE = "twistd.pid"
+
+
+class Options(usage.Options):
+    """What the command line says. After parsing, `config` holds the settings."""
+
+    synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
+    longdesc = "Runs a broker that every Kafka client can use. Without options it listens on port 9092."
+    optParameters = [
+        ["config", "c", None, "The file of settings, with Kafka's names and units: see etc/server.properties."],
+        ["data-dir", "d", None, "The directory of the data, in place of log.dirs. It is made if it is not there."],
+    ]
+
+    config: BrokerConfig
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._listeners: list[str] = []
+        self._overrides: list[str] = []
+
+    def opt_listener(self, listener: str) -> None:
+        """Where to listen, as NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
+        self._listeners.append(listener)
+
+    def opt_override(self, assignment: str) -> None:
+        """A setting, as name=value, in place of the file's. May be repeated."""
+        self._overrides.append(assignment)
+
+    opt_l = opt_listener
+    opt_o = opt_override
+
+    def opt_version(self) -> None:
+        """Print the release, and exit."""
+        print(f"pylogbroker {__version__}")
+        raise SystemExit(0)
+
+    def opt_describe_config(self) -> None:
+        """Print every setting with its type, default and meaning, and exit."""
+        print(as_text())
+        raise SystemExit(0)
+
+    def postOptions(self) -> None:
+        """Make the settings of what was given; a bad one ends the process with one line."""
+        try:
+            self.config = BrokerConfig(self._static())
+        except ConfigError as error:
+            raise SystemExit(f"pylogbroker: {error}") from error
+        self._keep_out_of_the_working_directory()
+
+    def _static(self) -> dict[str, str]:
+        static = properties.read(self["config"]) if self["config"] else {}
+        if self["data-dir"]:
+            static["log.dirs"] = self["data-dir"]
+        if self._listeners:
+            static["listeners"] = ",".join(self._listeners)
+        return static | properties.parse_assignments(self._overrides)
+
+    def _keep_out_of_the_working_directory(self) -> None:
+        """In the foreground, no pid file unless one is asked for: brokers may share a working directory."""
+        twistd = self.parent
+        if twistd is not None and twistd.get("nodaemon") and twistd.get("pidfile") == _DEFAULT_PID_FILE:
+            twistd["pidfile"] = ""
