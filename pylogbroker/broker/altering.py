@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pylogbroker.broker.admin import repeated
-from pylogbroker.broker.config_resources import Resource, find_resource
+from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
 from pylogbroker.config import Change, Operation, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
@@ -42,11 +42,20 @@ async def _attempt(broker: Broker, wanted: Alteration, twice: bool, validate_onl
     try:
         if twice:
             raise KafkaError("The resource is named more than once in the request", ErrorCode.INVALID_REQUEST)
+        _check_kind(wanted)
         resource = find_resource(broker, wanted.kind, wanted.name)
         await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
     except KafkaError as error:
         return error
     return None
+
+
+def _check_kind(wanted: Alteration) -> None:
+    """Refuse what only looks like a resource whose settings can be changed so."""
+    if wanted.kind == ResourceType.TOPIC and not wanted.name:
+        raise KafkaError("There are no settings of all topics: name one", ErrorCode.INVALID_REQUEST)
+    if wanted.kind == ResourceType.BROKER_LOGGER and not wanted.keep:
+        raise KafkaError("Loggers are changed one by one, not all at once", ErrorCode.INVALID_REQUEST)
 
 
 def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[Change]:

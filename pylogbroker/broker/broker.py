@@ -20,6 +20,7 @@ from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch_sessions import FetchSessions
+from pylogbroker.broker.housekeeping import Housekeeping
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.producer_ids import ProducerIds
@@ -62,6 +63,7 @@ class Broker:
     producer_ids: ProducerIds = attrs.field(init=False)
     fetch_sessions: FetchSessions = attrs.field(init=False)
     group_commit: GroupCommit = attrs.field(init=False)
+    housekeeping: Housekeeping = attrs.field(init=False)
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
@@ -75,6 +77,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.tree, self.node_id)
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         self.group_commit = GroupCommit(self.in_thread)
+        self.housekeeping = Housekeeping(self)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
 
@@ -93,9 +96,11 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
+        self.housekeeping.start()
 
     def release(self) -> None:
         """The broker stops: answer whoever waits."""
+        self.housekeeping.stop()
         for waiting in tuple(self.waiting):
             waiting.stop_waiting()
 
@@ -149,10 +154,7 @@ class Broker:
             partition = self.partitions.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
-                removal = self.logs.delete(topic.name, index)
-                self.in_thread(removal).addErrback(
-                    lambda failure: log.failure("a deleted log stays on the disk", failure)
-                )
+                self._remove(topic.name, index)
 
     def on_config_changed(self, topic: Topic) -> None:
         self._configure(topic)

@@ -79,7 +79,6 @@ class TopicResource:
 
     def describe(self) -> list[Description]:
         """All settings of topics."""
-        check_name(self._name)
         return describe_topic(self._config, self._config.topic(self._catalog.require(self._name).overrides))
 
     def check(self, change: ConfigChange) -> None:
@@ -150,6 +149,7 @@ class LoggerResource:
 def find_resource(broker: Broker, kind: int, name: str) -> Resource:
     """The resource of that type and name, or INVALID_REQUEST; a topic need not exist."""
     if kind == ResourceType.TOPIC:
+        check_name(name)
         return TopicResource(broker.config, broker.catalog, name)
     if kind == ResourceType.BROKER:
         layer = _layer(broker.node_id, name)

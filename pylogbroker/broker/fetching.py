@@ -9,8 +9,9 @@ for, are dealt with in a worker thread first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -19,9 +20,11 @@ from twisted.internet.interfaces import IDelayedCall
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.readahead import is_cached, read_ahead
+from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import down_convert
+from pylogbroker.storage import FileRegion
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -58,6 +61,13 @@ class Fetch:
     _missing: int = attrs.field(default=0, init=False)
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
+    _committed: bool = attrs.field(init=False)
+    _is_replica: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        request = self.request
+        self._committed = request.isolation_level == READ_COMMITTED
+        self._is_replica = request.replica_id != CONSUMER or request.replica_state.replica_id != CONSUMER
 
     def run(self) -> FetchResponse | Awaitable[FetchResponse]:
         """The answer, or what will be it."""
@@ -70,57 +80,43 @@ class Fetch:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        self._answers, self._size, self._urgent = [], 0, False
         request, version = self.request, self.context.api_version
-        left = request.max_bytes if version >= _FIRST_WITH_BYTE_LIMIT else _NO_LIMIT
-        left = min(left, self.broker.fetch_max_bytes)
+        limit = request.max_bytes if version >= _FIRST_WITH_BYTE_LIMIT else _NO_LIMIT
+        left = limit = min(limit, self.broker.fetch_max_bytes)
+        self._answers = answers = []
+        self._urgent = False
         for asked in self.asked:
             try:
-                answer = self._read_partition(asked, left)
+                answer = self._read_partition(asked, max(0, left), left == limit)
             except KafkaError as error:
                 self._urgent = True
                 answer = _failed(asked.partition.partition, error.code)
-            self._answers.append(answer)
-            size = len(answer.records or b"")
-            self._size += size
-            left = max(0, left - size)
+            answers.append(answer)
+            if answer.records:
+                left -= len(answer.records)
+        self._size = limit - left
 
-    def _read_partition(self, asked: Asked, left: int) -> PartitionData:
+    def _read_partition(self, asked: Asked, left: int, min_one: bool) -> PartitionData:
         wanted = asked.partition
         partition = self.broker.find(asked.topic, wanted.partition)
-        partition.check_epoch(wanted.current_leader_epoch)
+        if wanted.current_leader_epoch >= 0:
+            partition.check_epoch(wanted.current_leader_epoch)
         log = partition.log
-        answer = PartitionData(
-            wanted.partition,
-            high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=[] if self.request.isolation_level == READ_COMMITTED else None,
-            records=b"",
-        )
-        if wanted.last_fetched_epoch >= 0 and self._diverges(partition, asked, answer):
-            return answer
-        try:
-            region = log.read(
-                wanted.fetch_offset,
-                min(wanted.partition_max_bytes, left),
-                upto=self._upto(partition),
-                min_one=not self._size,
-            )
-        except OSError as error:
-            failure = log.failed(error)
-            self.broker.storage_failed(log)
-            raise failure from error
-        if region is not None:
-            answer.records = region
+        stable = log.last_stable_offset
+        upto, aborted = (stable, []) if self._committed else (log.high_watermark, None)
+        if self._is_replica:
+            upto = log.log_end_offset
+        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
+        answer.aborted_transactions, answer.records = aborted, b""
+        if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
+            max_bytes = min(wanted.partition_max_bytes, left)
+            try:
+                answer.records = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one) or b""
+            except OSError as error:
+                failure = log.failed(error)
+                self.broker.storage_failed(log)
+                raise failure from error
         return answer
-
-    def _upto(self, partition: Partition) -> int:
-        log = partition.log
-        if self.request.isolation_level == READ_COMMITTED:
-            return log.last_stable_offset
-        replica = max(self.request.replica_id, self.request.replica_state.replica_id)
-        return log.high_watermark if replica == CONSUMER else log.log_end_offset
 
     def _diverges(self, partition: Partition, asked: Asked, answer: PartitionData) -> bool:
         """Whether the fetcher's last epoch is not this log's (KIP-595): then it is told where they part."""
@@ -186,10 +182,21 @@ class Fetch:
     # -- answering -----------------------------------------------------------------------------------------------
 
     def _is_ready(self) -> bool:
-        """Whether the answer's bytes can be sent as they lie in the files, at once."""
+        """Whether the answer's bytes can be sent at once: as they lie in the files, or read from the page cache."""
         if self.context.api_version < _FIRST_WITH_V2:
             return not self._size
-        return all(is_cached(answer.records) for answer in self._answers if answer.records)
+        for answer in self._answers:
+            region = answer.records
+            if not region:
+                continue
+            if len(region) > SMALL:
+                if not is_cached(region):
+                    return False
+            elif (data := read_if_cached(region)) is not None:
+                answer.records = data
+            else:
+                return False
+        return True
 
     async def _prepare_and_answer(self) -> FetchResponse:
         await self.broker.in_thread(self._prepare)
@@ -201,7 +208,7 @@ class Fetch:
             if answer.records:
                 if self.context.api_version < _FIRST_WITH_V2:
                     self._convert(answer)
-                else:
+                elif type(answer.records) is FileRegion:
                     read_ahead(answer.records)
 
     def _convert(self, answer: PartitionData) -> None:
@@ -214,23 +221,25 @@ class Fetch:
             answer.error_code, answer.records = error.code, b""
 
     def _answer(self) -> FetchResponse:
-        answers = list(zip(self.asked, self._answers, strict=True))
+        pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)
         if self.session is not None:
-            answers = self._for_session(self.session, answers)
+            pairs = self._for_session(self.session, pairs)
         topics: list[FetchableTopicResponse] = []
         previous = None
-        for asked, answer in answers:
+        for asked, answer in pairs:
             if asked.topic != previous:
                 previous = asked.topic
-                by_name = isinstance(previous, str)
-                topics.append(FetchableTopicResponse(**{"topic" if by_name else "topic_id": previous}))
-            topics[-1].partitions.append(answer)
+                name, topic_id = ("", previous) if isinstance(previous, UUID) else (previous, NO_ID)
+                partitions: list[PartitionData] = []
+                topics.append(FetchableTopicResponse(name, topic_id, partitions))
+            partitions.append(answer)
         return FetchResponse(session_id=self.session.id if self.session else 0, responses=topics)
 
     def _for_session(
-        self, session: FetchSession, answers: list[tuple[Asked, PartitionData]]
+        self, session: FetchSession, pairs: Iterable[tuple[Asked, PartitionData]]
     ) -> list[tuple[Asked, PartitionData]]:
         """What an answer within a session has to say: in an incremental one, what is new alone."""
+        answers = list(pairs)
         changed = [pair for pair in answers if pair[0].changed(pair[1])]
         session.sent_last((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
         return changed if self.incremental else answers

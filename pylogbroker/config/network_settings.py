@@ -83,16 +83,16 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     fixed(
         "socket.receive.buffer.bytes",
         at_least(-1),
-        102_400,
+        -1,
         "high",
-        "The size of a socket's receive buffer; -1 leaves it to the operating system.",
+        "The size of a socket's receive buffer; -1 leaves it to the system, which adapts it to the connection.",
     ),
     fixed(
         "socket.send.buffer.bytes",
         at_least(-1),
-        102_400,
+        -1,
         "high",
-        "The size of a socket's send buffer; -1 leaves it to the operating system.",
+        "The size of a socket's send buffer; -1 leaves it to the system, which adapts it to the connection.",
     ),
     # what a connection may cost
     fixed(

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.frames import FrameSplitter
+from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.net.routes import Route, read_header, skip_tags
 from pylogbroker.net.transport import Chunk, ChunkServer
 

@@ -51,8 +51,8 @@ def read_epochs(path: str) -> list[tuple[int, int]] | None:
 
 
 def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace a leader-epoch checkpoint.  Blocks on the disk."""
-    replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]))
+    """Replace a leader-epoch checkpoint; the caller syncs its directory.  Blocks on the disk."""
+    replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
 def _text(lines: list[str]) -> bytes:

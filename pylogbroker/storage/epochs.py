@@ -75,11 +75,13 @@ class LeaderEpochs:
             self._entries[: slot + 1] = [(self._entries[slot][0], offset)]
             self._changed()
 
-    def save(self) -> None:
-        """Write the checkpoint file if it is out of date.  Blocks on the disk."""
-        if self.dirty:
-            self.dirty = False
-            write_epochs(self.path, self.entries)
+    def save(self) -> bool:
+        """Write the checkpoint file if it is out of date; says whether it was.  Blocks on the disk."""
+        if not self.dirty:
+            return False
+        self.dirty = False
+        write_epochs(self.path, self.entries)
+        return True
 
     def _changed(self) -> None:
         self.latest = self._entries[-1][0] if self._entries else UNDEFINED

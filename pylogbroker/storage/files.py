@@ -143,17 +143,18 @@ def truncate(path: str, size: int) -> None:
         os.truncate(path, size)
 
 
-def replace_file(path: str, data: Buffer) -> None:
-    """Give a file new content at once and for good: a reader, or a restart, sees the old or the new one, never a part.
+def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
+    """Give a file new content at once: a reader, or a restart, sees the old or the new one, never a part.
 
-    Blocks on the disk.
+    Blocks on the disk.  After a crash of the machine it may be the old one unless the name, too, is synced.
     """
     temporary = path + ".tmp"
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [data], 0, len(data))
         os.fsync(fd)
     os.replace(temporary, path)
-    sync_file(os.path.dirname(path))
+    if sync_name:
+        sync_file(os.path.dirname(path))
 
 
 def sync_file(path: str) -> None:

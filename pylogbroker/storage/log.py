@@ -415,15 +415,16 @@ class Log:
             return self.recovery_point
 
     def _sync_segments(self, segments: tuple[Segment, ...], end: int) -> None:
-        self.epochs.save()
+        new_names = self.epochs.save() or segments[-1].base_offset >= self.recovery_point
         for number, segment in enumerate(segments):
             sealed = number + 1 < len(segments)
             if segment.base_offset < end and not (sealed and segments[number + 1].base_offset <= self.recovery_point):
                 segment.sync(sealed)
                 if sealed:
                     sync_file(names.file_of(self.path, segments[number + 1].base_offset, names.SNAPSHOT))
-        if segments[-1].base_offset >= self.recovery_point:
+        if new_names:
             sync_file(self.path)
+        if segments[0].base_offset >= self.recovery_point:
             sync_file(os.path.dirname(self.path))
 
     def close(self) -> None:

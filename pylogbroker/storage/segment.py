@@ -33,6 +33,7 @@ from pylogbroker.storage.scan import Header, IndexDamaged, find_boundary, find_o
 from pylogbroker.storage.time_index import ENTRY_SIZE as TIME_ENTRY
 from pylogbroker.storage.time_index import TimeIndex
 
+_MANY: Final = 100_000  # descriptors, if the process may have any number
 _LONGEST_HEADER: Final = 61
 _MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
 _SPARSE: Final = 64  # index intervals that a lookup may pass before the index counts as incomplete
@@ -61,7 +62,8 @@ class Pools:
     def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
         """By default half of the descriptors that the process may have are for segments."""
         if descriptors is None:
-            descriptors = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 16)
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            descriptors = _MANY if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
         return cls(Pool(descriptors), Pool(index_bytes))
 
 

@@ -6,9 +6,16 @@ the options, before anything is opened; directories and ports are opened when th
 
 from __future__ import annotations
 
+from twisted.application.service import IService
+
+from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.options import Options
-from pylogbroker.tap.service import BrokerService, make_service
 
-makeService = make_service  # noqa: N816  (twistd calls it)
+__all__ = ["Options", "makeService"]
 
-__all__ = ["BrokerService", "Options", "makeService"]
+
+def makeService(options: Options) -> IService:
+    """What twistd runs: a service with the broker in it."""
+    with nothing_is_garbage():
+        from pylogbroker.tap.service import make_service
+    return make_service(options)

@@ -47,6 +47,8 @@ class Node:
         """Open everything; StartupError if that cannot be, with all that was opened closed again."""
         check_ports(self._config.listeners)
         allow_many_files()
+        self._size_thread_pool()
+        self._config.observe(lambda changed: self._size_thread_pool())
         try:
             await self._open()
         except (PylogbrokerError, CannotListenError) as error:
@@ -86,6 +88,9 @@ class Node:
         if reactor.running:
             return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
         return maybeDeferred(function, *arguments)
+
+    def _size_thread_pool(self) -> None:
+        self._reactor.suggestThreadPoolSize(self._config.integer("background.threads"))
 
     # -- the steps of the start ------------------------------------------------------------------------------------
 

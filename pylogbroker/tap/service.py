@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
+from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.node import Node
 from pylogbroker.tap.options import Options
 
@@ -45,7 +46,8 @@ class BrokerService(Service):
         """Open everything, ports below 1024 too; StartupError if that cannot be."""
         for warning in self._warnings:
             log.warn("{warning}", warning=warning)
-        _at_once(self._node.start())
+        with nothing_is_garbage():
+            _at_once(self._node.start())
 
     def stopService(self) -> Deferred[None]:
         """Close everything; what is under way is answered first."""
@@ -66,6 +68,6 @@ def _show_startup_errors_in_one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
     if isinstance(error, StartupError):
-        print(f"pylogbroker: {error}", file=sys.stderr)
+        print(f"pylogbroker: {error}", file=sys.__stderr__)  # sys.stderr goes to the log
     else:
         sys.__excepthook__(kind, error, traceback)

@@ -30,7 +30,7 @@ raises `EncodingError`; a version or an API that is not declared raises `Unsuppo
 `encoding`      the compiler of encoders
 `codecs`        both for one message in one version, and frames
 `headers`       what stands before a message
-`framing`       what stands before that: sizes, and the splitting of a stream
+`framing`       what stands before that: the splitting of a stream into frames
 `primitives`    varints, strings, ids
 ==============  ============================================================================
 """
@@ -40,7 +40,7 @@ from typing import Any, Final, TypeVar
 
 from pylogbroker.wire.codecs import Codec, RequestCodec, ResponseCodec
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
-from pylogbroker.wire.framing import SIZE_BYTES, FrameSplitter, frame_size
+from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.wire.headers import (
     RequestHeader,
     decode_request_header,
@@ -52,7 +52,6 @@ from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Message, Region, Reque
 
 __all__ = [
     "NO_ID",
-    "SIZE_BYTES",
     "SUPPORTED",
     "Buffer",
     "Chunk",
@@ -73,7 +72,6 @@ __all__ = [
     "decode_request_header",
     "decode_response_header",
     "encode_request_header",
-    "frame_size",
     "request_codec",
     "response_codec",
 ]

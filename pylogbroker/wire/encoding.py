@@ -55,6 +55,7 @@ _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
 _PRESENT: Final = b"\1"
 _BUFFERS: Final = frozenset((bytes, bytearray, memoryview))
+_known_strings: Final[dict[Lead, dict[str, bytes]]] = {}
 _pack_int16 = struct.Struct(">h").pack
 _pack_int32 = struct.Struct(">i").pack
 
@@ -209,7 +210,7 @@ def _array(element: Write, lead: Lead, null: bytes | None) -> Write:
 
 
 def _string(lead: Lead, null: bytes | None) -> Write:
-    known: dict[str | None, bytes] = {}
+    known = _known_strings.setdefault(lead, {})
 
     def encoded(value: str | None) -> bytes:
         if value is None:

@@ -1,54 +1,92 @@
-"""Frames in a stream of bytes: four bytes of a frame's size, then so many bytes of the frame.
+"""Cuts a byte stream into frames: `length:4` (big-endian, counting what follows) and that many bytes.
 
-A transport that reads into a buffer of its own asks `frame_size` what to make room for.  `FrameSplitter` is
-for whoever gets bytes in pieces.
+Small frames are views of the bytes as they were received; a frame that is larger than what has come gets a buffer of
+its own size, which the rest is received into.  So no byte is copied twice, and most are not copied at all.
+
+The buffer of a very large frame is memory that the system hands out page by page as bytes arrive: a length that is
+claimed and never sent costs nothing.
 """
 
+from __future__ import annotations
+
+import mmap
 import struct
-from collections.abc import Iterator
-from typing import Final
 
 from pylogbroker.wire.errors import WireError
-from pylogbroker.wire.schema import Buffer
 
-SIZE_BYTES: Final = 4
-
-_unpack_size = struct.Struct(">i").unpack_from
-
-
-def frame_size(buffer: Buffer, limit: int, position: int = 0) -> int:
-    """The size that the four bytes at a position say; `WireError` if it is negative or above the limit."""
-    size: int = _unpack_size(buffer, position)[0]
-    if not 0 <= size <= limit:
-        raise WireError(f"a frame of {size} bytes, with {limit} allowed")
-    return size
+_LENGTH = struct.Struct(">i")
+_LAZY_SIZE = 2 * 1024 * 1024  # above it, page by page; below it, a plain buffer is quicker
 
 
 class FrameSplitter:
-    """Takes a stream in pieces of any size and gives whole frames."""
+    """Bytes in, whole frames out.  `max_size` bounds the length of one frame, in bytes.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._buffer = bytearray()
+    `violation` is set when a length cannot be: the frames before it are given out, and then nothing is to be read.
+    """
+
+    __slots__ = ("_buffer", "_filled", "_head", "_max_size", "violation")
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._head = b""
+        self._buffer: memoryview | None = None
+        self._filled = 0
+        self.violation: WireError | None = None
 
     @property
-    def pending(self) -> int:
-        """How many bytes wait for the rest of their frame."""
-        return len(self._buffer)
+    def held(self) -> int:
+        """Bytes of memory held by a frame that is not whole yet."""
+        if self._buffer is None:
+            return len(self._head)
+        size = len(self._buffer)
+        return size if size <= _LAZY_SIZE else self._filled
 
-    def feed(self, data: Buffer) -> Iterator[bytes]:
-        """The frames that these bytes complete, their sizes taken off."""
-        self._buffer += data
-        start = 0
-        try:
-            while (end := self._end_of_frame(start)) is not None:
-                yield bytes(self._buffer[start + SIZE_BYTES : end])
-                start = end
-        finally:
-            del self._buffer[:start]
+    def split(self, data: bytes) -> list[memoryview]:
+        """The frames that `data` completes, without their length; the rest is kept.
 
-    def _end_of_frame(self, start: int) -> int | None:
-        if len(self._buffer) < start + SIZE_BYTES:
+        Only to be called while `rest()` is None.
+        """
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        frames = []
+        view = memoryview(data)
+        position, end = 0, len(data)
+        while end - position >= 4:
+            (length,) = _LENGTH.unpack_from(data, position)
+            if not 0 <= length <= self._max_size:
+                self.violation = self._bad_length(length)
+                return frames
+            position += 4
+            if end - position < length:
+                self._begin(length, view[position:])
+                return frames
+            frames.append(view[position : position + length])
+            position += length
+        self._head = data[position:]
+        return frames
+
+    def rest(self) -> memoryview | None:
+        """Where the rest of a frame that has begun belongs, or None."""
+        return None if self._buffer is None else self._buffer[self._filled :]
+
+    def filled(self, count: int) -> memoryview | None:
+        """`count` bytes were put at the start of `rest()`; the frame, if it is whole now."""
+        buffer = self._buffer
+        if buffer is None:
             return None
-        end = start + SIZE_BYTES + frame_size(self._buffer, self._limit, start)
-        return end if end <= len(self._buffer) else None
+        self._filled += count
+        if self._filled < len(buffer):
+            return None
+        self._buffer = None
+        return buffer
+
+    def _begin(self, length: int, start: memoryview) -> None:
+        self._buffer = memoryview(bytearray(length) if length <= _LAZY_SIZE else mmap.mmap(-1, length))
+        self._filled = len(start)
+        self._buffer[: self._filled] = start
+
+    def _bad_length(self, length: int) -> WireError:
+        if length < 0:
+            return WireError(f"a frame's length is {length}, which is negative")
+        return WireError(f"a frame of {length} bytes is larger than socket.request.max.bytes={self._max_size}")

@@ -123,6 +123,7 @@ class DescribeTests(ConfigsTests):
         for kind, name, code in (
             (TOPIC, "u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
             (BROKER, "99", ErrorCode.INVALID_REQUEST),
             (BROKER, "me", ErrorCode.INVALID_REQUEST),
             (LOGGER, "", ErrorCode.INVALID_REQUEST),
@@ -172,7 +173,9 @@ class AlterTests(ConfigsTests):
             (BROKER, "99", {}, ErrorCode.INVALID_REQUEST),
             (BROKER, ME, {"broker.id": "8"}, ErrorCode.INVALID_REQUEST),
             (BROKER, ME, {"background.threads": "none"}, ErrorCode.INVALID_REQUEST),
-            (LOGGER, ME, {"root": "DEBUG"}, ErrorCode.INVALID_CONFIG),
+            (LOGGER, ME, {"root": "DEBUG"}, ErrorCode.INVALID_REQUEST),
+            (TOPIC, "", {}, ErrorCode.INVALID_REQUEST),
+            (TOPIC, "a b", {}, ErrorCode.INVALID_TOPIC_EXCEPTION),
             (1, "t", {}, ErrorCode.INVALID_REQUEST),
         ):
             self.assertEqual(self.alter(kind, name, **settings), code, (kind, name, settings))

@@ -61,7 +61,7 @@ class DeleteTopicsTests(NodeTests):
         self.node.create("t")
         known = self.node.broker.catalog.topics["t"].id
         for wanted in (("t", "t"), (known, known), ("t", known)):
-            self.assertEqual([r.error_code for r in self.ask(*wanted)], [ErrorCode.INVALID_REQUEST] * 2)
+            self.assertEqual([r.error_code for r in self.ask(*wanted)], [ErrorCode.INVALID_REQUEST])
         self.assertIn("t", self.node.broker.catalog.topics)
 
 

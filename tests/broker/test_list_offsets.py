@@ -105,7 +105,7 @@ class NewTests(ListOffsetsTests):
             (EARLIEST_LOCAL, 8),
             (LATEST_TIERED, 9),
         ):
-            for version in range(1, 10):
+            for version in range(10):
                 [answer] = self.ask(ListOffsetsPartition(0, -1, timestamp), version=version)
                 expected = ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION
                 self.assertEqual(answer.error_code, expected, (timestamp, version))

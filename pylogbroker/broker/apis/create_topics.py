@@ -73,10 +73,7 @@ def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
 
 
 def _overrides(wanted: CreatableTopic) -> dict[str, str]:
-    """The settings asked for; one without a value is none, as for Kafka."""
-    twice = repeated(config.name for config in wanted.configs)
-    if twice:
-        raise KafkaError(f"Settings {sorted(twice)} are given more than once", ErrorCode.INVALID_REQUEST)
+    """The settings asked for; of one given twice the last counts, as for Kafka."""
     valueless = [config.name for config in wanted.configs if config.value is None]
     if valueless:
         raise KafkaError(

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.admin import repeated
@@ -28,17 +27,28 @@ from pylogbroker.wire.schema import NO_ID
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
+NAMED_TWICE = KafkaError("The topic is named more than once in the request", ErrorCode.INVALID_REQUEST)
+
 
 async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete the topics one after the other; one that is refused does not hinder the others."""
+    """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    enabled = broker.config.boolean("delete.topic.enable")
-    twice = _named_twice(broker.catalog, wanted)
+    identities = [_identity(broker.catalog, topic) for topic in wanted]
+    twice = repeated(identities)
+    disabled = None if broker.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
-    for topic in wanted:
-        disabled = None if enabled else _disabled(context.api_version)
-        results.append(await _attempt(broker.catalog, topic, twice, disabled))
+    for identity, topic in dict(zip(identities, wanted, strict=True)).items():
+        refusal = NAMED_TWICE if identity in twice else disabled
+        results.append(await _attempt(broker.catalog, topic, refusal))
     return DeleteTopicsResponse(responses=results)
+
+
+def _identity(catalog: Catalog, wanted: DeleteTopicState) -> uuid.UUID | str:
+    """The topic's id, however it is asked for; the name of a topic that does not exist."""
+    if wanted.name is None:
+        return wanted.topic_id
+    known = catalog.topics.get(wanted.name)
+    return known.id if known else wanted.name
 
 
 def _disabled(version: int) -> KafkaError:
@@ -48,38 +58,21 @@ def _disabled(version: int) -> KafkaError:
     )
 
 
-async def _attempt(
-    catalog: Catalog, wanted: DeleteTopicState, twice: Collection[uuid.UUID | str], disabled: KafkaError | None
-) -> DeletableTopicResult:
+async def _attempt(catalog: Catalog, wanted: DeleteTopicState, refusal: KafkaError | None) -> DeletableTopicResult:
     try:
-        if disabled:
-            raise disabled
-        name = _resolve(catalog, wanted, twice)
-        topic = await catalog.delete(name)
+        if refusal:
+            raise refusal
+        topic = await catalog.delete(_resolve(catalog, wanted))
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)
     return DeletableTopicResult(topic.name, topic.id)
 
 
-def _named_twice(catalog: Catalog, wanted: list[DeleteTopicState]) -> set[uuid.UUID | str]:
-    """What is asked for more than once: topics' ids, and names of topics that do not exist."""
-    return repeated(_identity(catalog, topic) for topic in wanted)
-
-
-def _identity(catalog: Catalog, wanted: DeleteTopicState) -> uuid.UUID | str:
-    if wanted.name is None:
-        return wanted.topic_id
-    known = catalog.topics.get(wanted.name)
-    return known.id if known else wanted.name
-
-
-def _resolve(catalog: Catalog, wanted: DeleteTopicState, twice: Collection[uuid.UUID | str]) -> str:
+def _resolve(catalog: Catalog, wanted: DeleteTopicState) -> str:
     by_id = wanted.topic_id != NO_ID
     if by_id == (wanted.name is not None):
         problem = "both a name and an id" if by_id else "neither a name nor an id"
         raise KafkaError(f"A topic is given by {problem}; give one of them", ErrorCode.INVALID_REQUEST)
-    if _identity(catalog, wanted) in twice:
-        raise KafkaError("The topic is named more than once in the request", ErrorCode.INVALID_REQUEST)
     if wanted.name is not None:
         return catalog.require(wanted.name).name
     topic = catalog.by_id(wanted.topic_id)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-FIRST_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NEVER = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
@@ -78,12 +78,12 @@ class _Query:
     def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         look_up = self._look_up if self._version else self._look_up_old
         try:
+            self._check(topic, wanted)
             return look_up(topic, wanted)
         except KafkaError as error:
             return ListOffsetsPartitionResponse(wanted.partition_index, error.code)
 
     def _look_up(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        self._check(topic, wanted)
         partition = self._broker.find(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
         found = find_offset(partition, wanted.timestamp, self._bound(partition.log))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.net.frames import FrameSplitter
+from pylogbroker.wire.framing import FrameSplitter
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=12)
 

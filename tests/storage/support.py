@@ -1,0 +1,105 @@
+"""What the tests of storage share: batches made, and segments read, by kafka-python; logs opened on a directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from pylogbroker.storage import Log, LogConfig, Pools, Recovered
+from pylogbroker.storage.loading import Checkpointed, load_log
+
+NOW = 1_700_000_000_000
+
+
+def batch(
+    values: Sequence[bytes] = (b"value",),
+    timestamps: Sequence[int] = (),
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    codec: int = 0,
+    transactional: bool = False,
+) -> bytes:
+    """A v2 batch as a producer sends it; `producer` is id, epoch and first sequence."""
+    builder = DefaultRecordBatchBuilder(2, codec, transactional, *producer, 1 << 30)
+    for number, value in enumerate(values):
+        timestamp = timestamps[number] if timestamps else NOW
+        builder.append(number, timestamp, None, value, [])
+    return bytes(builder.build())
+
+
+def messages(values: Sequence[bytes], magic: int, timestamp: int = NOW, codec: int = 0) -> bytes:
+    """A message set of v0 or v1."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 30)
+    for number, value in enumerate(values):
+        builder.append(number, timestamp if magic else None, None, value)
+    return bytes(builder.build())
+
+
+def records_in(data: bytes) -> list[tuple[int, bytes]]:
+    """Offsets and values of all records, as kafka-python reads them."""
+    found = []
+    reader = MemoryRecords(data)
+    while (part := reader.next_batch()) is not None:
+        assert part.validate_crc()
+        found += [(record.offset, bytes(record.value)) for record in part]
+    return found
+
+
+def bytes_on_disk(path: Path | str) -> bytes:
+    """All entries of a log: its segments' files in order."""
+    return b"".join(file.read_bytes() for file in sorted(Path(path).glob("*.kafka")))
+
+
+def stored(log: Log) -> list[tuple[int, bytes]]:
+    """What the log's files hold from the log start on."""
+    return [found for found in records_in(bytes_on_disk(log.path)) if found[0] >= log.log_start_offset]
+
+
+def open_log(
+    path: Path | str,
+    config: LogConfig | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start: int = 0,
+    high_watermark: int = 0,
+    found: list[Recovered] | None = None,
+    pools: Pools | None = None,
+) -> Log:
+    """The log in a directory, made if there is none, with what checkpoints would say of it."""
+    os.makedirs(path, exist_ok=True)
+    saved = Checkpointed(clean, recovery_point, log_start, high_watermark)
+    report = [] if found is None else found
+    return load_log("events", 0, str(path), config or LogConfig(), pools or Pools.of(64), saved, NOW, report.append)
+
+
+def reopen(log: Log, **saved: Any) -> Log:
+    """The same log after a clean stop."""
+    log.close()
+    settings = {"clean": True, "recovery_point": log.recovery_point, "log_start": log.log_start_offset} | saved
+    return open_log(log.path, log.config, **settings)
+
+
+def fill(log: Log, count: int, size: int = 100, step_ms: int = 1000) -> list[bytes]:
+    """Append `count` batches of one record; returns their values."""
+    values = [b"%d:" % number + b"x" * size for number in range(log.log_end_offset, log.log_end_offset + count)]
+    for number, value in enumerate(values):
+        log.append(batch([value], [NOW + number * step_ms]), NOW + number * step_ms)
+    log.high_watermark = log.log_end_offset
+    return values
+
+
+def read_all(log: Log, offset: int, max_bytes: int = 1 << 20, upto: int | None = None) -> bytes:
+    """What a consumer gets that reads on until there is nothing more."""
+    parts = []
+    end = log.log_end_offset if upto is None else upto
+    while (region := log.read(offset, max_bytes, upto=end)) is not None:
+        data = region.read()
+        parts.append(data)
+        offset = records_in(data)[-1][0] + 1
+    return b"".join(parts)

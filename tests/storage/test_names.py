@@ -1,0 +1,37 @@
+"""Names of directories and files, there and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.storage import names
+
+topics = st.text("abzAZ09._-", min_size=1, max_size=249)
+
+
+@given(topics, st.integers(0, 99_999))
+def test_a_partition_directory_tells_topic_and_partition(topic: str, partition: int) -> None:
+    name = names.partition_directory(topic, partition)
+    assert names.parse_partition_directory(name) == (topic, partition)
+
+
+@given(topics, st.integers(0, 99_999))
+def test_a_deleted_directory_is_no_partition(topic: str, partition: int) -> None:
+    name = names.deleted_directory(names.partition_directory(topic, partition))
+    assert names.is_deleted_directory(name)
+    assert names.parse_partition_directory(name) is None
+    assert len(name) <= 255
+
+
+@pytest.mark.parametrize("name", ["lost+found", "_0", "topic", "topic_", "topic_x", "topic_-1", "topic_\u0663", ""])
+def test_other_directories_are_no_partitions(name: str) -> None:
+    assert names.parse_partition_directory(name) is None
+
+
+def test_file_names_have_twenty_digits() -> None:
+    assert names.file_of("/d", 42, names.ENTRIES) == "/d/00000000000000000042.kafka"
+    assert names.parse_file("00000000000000000042.timeindex") == (42, ".timeindex")
+    assert names.parse_file("leader-epoch-checkpoint") is None
+    assert names.parse_file("0000000000000000004x.kafka") is None

@@ -1,0 +1,59 @@
+"""Messages made by hypothesis, as their declarations allow in a version."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from pylogbroker.wire.schema import Field, Kind, fields_of
+
+
+def integers(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+LONG = "a name of more than 127 bytes " * 5
+KINDS: dict[Kind, st.SearchStrategy[Any]] = {
+    Kind.BOOLEAN: st.booleans(),
+    Kind.INT8: integers(8),
+    Kind.INT16: integers(16),
+    Kind.INT32: integers(32),
+    Kind.INT64: integers(64),
+    Kind.UUID: st.integers(0, (1 << 128) - 1).map(lambda number: UUID(int=number)),
+    Kind.STRING: st.text(max_size=4) | st.sampled_from(["", "topic", "名前", LONG]),
+    Kind.BYTES: st.binary(max_size=4) | st.just(bytes(range(256))),
+    Kind.RECORDS: st.binary(max_size=4) | st.just(bytes(range(256)) * 2),
+}
+ERRORS = st.integers(-1, 105)
+"""Codes that every peer has a name for."""
+DURATIONS = st.integers(-1, 1 << 30)
+"""Milliseconds that every peer can tell as a duration."""
+INSTANTS = st.just(-1) | st.integers(0, 1 << 31).map(lambda seconds: seconds * 1000)
+"""Milliseconds that every peer can tell as a date."""
+
+
+@cache
+def messages(cls: type, version: int) -> st.SearchStrategy[Any]:
+    """The structs of a class that a version can carry."""
+    return st.builds(
+        cls, **{field.name: values(field, version) for field in fields_of(cls) if field.is_in(version)}
+    )
+
+
+def values(field: Field, version: int) -> st.SearchStrategy[Any]:
+    """What a field may be."""
+    strategy = messages(field.kind, version) if isinstance(field.kind, type) else _primitives(field)
+    if field.is_array:
+        strategy = st.lists(strategy, max_size=2)
+    return st.none() | strategy if field.is_nullable(version) else strategy
+
+
+def _primitives(field: Field) -> st.SearchStrategy[Any]:
+    if field.name.endswith("error_code"):
+        return ERRORS
+    if field.name == "log_append_time_ms":
+        return INSTANTS
+    return DURATIONS if field.name.endswith("_ms") else KINDS[field.kind]
