@@ -20,6 +20,7 @@ from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch_sessions import FetchSessions
+from pylogbroker.broker.group_store import GroupStore
 from pylogbroker.broker.housekeeping import Housekeeping
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.broker.partition import Partition
@@ -29,6 +30,7 @@ from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Log, LogManager
 
@@ -64,6 +66,7 @@ class Broker:
     fetch_sessions: FetchSessions = attrs.field(init=False)
     group_commit: GroupCommit = attrs.field(init=False)
     housekeeping: Housekeeping = attrs.field(init=False)
+    group_store: GroupStore = attrs.field(init=False)
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
@@ -78,8 +81,14 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         self.group_commit = GroupCommit(self.in_thread)
         self.housekeeping = Housekeeping(self)
+        self.group_store = GroupStore(self)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """Who consumes what."""
+        return self.group_store.coordinator
 
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
@@ -96,11 +105,13 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
+        self.group_store.open()
         self.housekeeping.start()
 
     def release(self) -> None:
         """The broker stops: answer whoever waits."""
         self.housekeeping.stop()
+        self.group_store.close()
         for waiting in tuple(self.waiting):
             waiting.stop_waiting()
 

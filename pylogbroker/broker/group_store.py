@@ -27,7 +27,7 @@ from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, Stored
 from pylogbroker.records import Codec, Record, build, entries
-from pylogbroker.storage import FileRegion
+from pylogbroker.storage import FileRegion, Origin
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -153,7 +153,7 @@ class GroupStore:
         now_ms = self._broker.now_ms()
         try:
             found = self._broker.find(OFFSETS_TOPIC, partition)
-            appended = found.append(build(records, codec=self._codec), now_ms)
+            appended = found.append(build(records, codec=self._codec), now_ms, Origin.COORDINATOR)
         except KafkaError as error:
             done(error.code, now_ms)
             return

@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.storage import Appended, Log
+from pylogbroker.storage import Appended, Log, Origin
 
 
 class Watcher(Protocol):
@@ -38,13 +38,13 @@ class Partition:
     _syncing: int = attrs.field(default=0, init=False)
     _hidden: int = attrs.field(default=0, init=False)
 
-    def append(self, records: bytes | memoryview, now_ms: int) -> Appended:
-        """Append a producer's records and let consumers see them.
+    def append(self, records: bytes | memoryview, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+        """Append records and let consumers see them.
 
         Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`.
         """
         log = self.log
-        appended = log.append(records, now_ms, self.leader_epoch)
+        appended = log.append(records, now_ms, self.leader_epoch, origin)
         if appended.must_sync or self._syncing:
             self._syncing += appended.must_sync
             self._hidden += len(records)

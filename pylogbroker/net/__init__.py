@@ -1,6 +1,6 @@
 """What carries requests and answers: listeners, the sendfile transport, and one session per connection.
 
-`transport` moves bytes and file regions between a socket and a protocol; `frames` cuts the bytes into frames;
-`protocol` is a Kafka connection: frames in, answers out, in order; `routes` finds the codec and the handler of a
-request; `limits` bounds what connections may hold; `service` binds listeners and closes them.
+`transport` moves bytes and file regions between a socket and a protocol; `protocol` is a Kafka connection: frames in,
+answers out, in order; `routes` finds the codec and the handler of a request; `limits` bounds what connections may hold;
+`service` binds listeners and closes them.
 """

@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.log_config import log_config
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.records import Record, build
 from pylogbroker.storage import LogManager
@@ -68,6 +69,8 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs = LogManager(directories)
         logs.lock()
         logs.identify(NODE_ID, CLUSTER_ID)
+        settings_of_all = log_config(config.topic({}))
+        logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, maybeDeferred)
         broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())

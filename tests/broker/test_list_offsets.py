@@ -99,8 +99,8 @@ class NewTests(ListOffsetsTests):
 
     def test_meaningless_timestamps(self) -> None:
         for timestamp, first in (
-            (LATEST, 1),
-            (EARLIEST, 1),
+            (LATEST, 0),
+            (EARLIEST, 0),
             (MAX_TIMESTAMP, 7),
             (EARLIEST_LOCAL, 8),
             (LATEST_TIERED, 9),

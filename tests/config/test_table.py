@@ -35,6 +35,8 @@ KAFKA = {(defined.scope, defined.name): defined for defined in _definitions()}
 # Where the table differs from Kafka, and why.
 OTHER_DEFAULTS = {
     "log.dir": "data",  # /tmp/kafka-logs is another layout's, and is gone after a restart of the machine
+    "socket.receive.buffer.bytes": -1,  # Kafka's 100 KiB keep the system from adapting the buffers
+    "socket.send.buffer.bytes": -1,
     "listener.security.protocol.map": BROKER["listener.security.protocol.map"].default,  # Kafka's has no order
 }
 

@@ -2,7 +2,7 @@
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -88,10 +88,12 @@ class Answer(Generic[T]):
 class Table:
     """One coordinator that owns all partitions, and the time."""
 
-    def __init__(self, settings: GroupSettings = SETTINGS, loaded: bool = True) -> None:
+    def __init__(
+        self, settings: GroupSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
+    ) -> None:
         self.now = 1_000_000
         self.store = Store(lambda: self.now)
-        ids = count(1)
+        self.ids = ids = ids or count(1)
         self.woken: list[int] = []
         self.coordinator = GroupCoordinator(settings, self.store, self.woken.append, lambda: f"id{next(ids)}")
         if loaded:
@@ -100,7 +102,7 @@ class Table:
 
     def restarted(self, settings: GroupSettings | None = None) -> "Table":
         """Another coordinator that has loaded what this one has written."""
-        other = Table(settings or self.coordinator.settings, loaded=False)
+        other = Table(settings or self.coordinator.settings, loaded=False, ids=self.ids)
         other.now = self.now
         for partition in range(self.coordinator.settings.partitions):
             log = b"".join(self.store.batches[partition])

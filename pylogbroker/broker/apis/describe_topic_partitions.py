@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.operations import TOPIC_OPERATIONS
 from pylogbroker.broker.topics import Topic, name_problem
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -34,12 +34,20 @@ def handle(
     """Describe one page."""
     start = request.cursor or Cursor()
     if start.partition_index < 0:
-        raise KafkaError(
-            f"The cursor's partition is {start.partition_index}; it must be 0 or more", ErrorCode.INVALID_REQUEST
-        )
+        return _refused(request)
     limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     names = _names(broker.catalog.topics, request, start.topic_name)
     return _page(broker, names, start, max(limit, 1))
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that makes no sense: the answer has no error of its own, so each topic asked for bears it."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
+            for topic in request.topics
+        ]
+    )
 
 
 def _names(topics: Iterable[str], request: DescribeTopicPartitionsRequest, first: str) -> list[str]:
