@@ -6,7 +6,7 @@ shows gets logs here, and one that it drops loses them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -197,9 +197,7 @@ class Broker:
                 continue
             found.high_watermark = found.log_end_offset
             epoch = topic.partitions[index].leader_epoch
-            self.partitions[topic.name, index] = Partition(
-                topic.name, index, found, epoch, is_internal=topic.internal
-            )
+            self.partitions[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
         self._configure(topic)
 
     def _configure(self, topic: Topic) -> None:

@@ -58,7 +58,9 @@ def asked_in(request: FetchRequest) -> list[Asked]:
 
 
 def _by_id(request: FetchRequest) -> bool:
-    return any(topic.topic_id != NO_ID for topic in (*request.topics, *request.forgotten_topics_data))
+    named = [topic.topic_id for topic in request.topics]
+    named += [topic.topic_id for topic in request.forgotten_topics_data]
+    return any(topic_id != NO_ID for topic_id in named)
 
 
 @attrs.define(eq=False)

@@ -103,11 +103,9 @@ class Fetch:
             partition.check_epoch(wanted.current_leader_epoch)
         log = partition.log
         stable = log.last_stable_offset
-        upto, aborted = (stable, []) if self._committed else (log.high_watermark, None)
-        if self._is_replica:
-            upto = log.log_end_offset
+        upto = log.log_end_offset if self._is_replica else stable if self._committed else log.high_watermark
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
-        answer.aborted_transactions, answer.records = aborted, b""
+        answer.aborted_transactions, answer.records = [] if self._committed else None, b""
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
@@ -187,7 +185,7 @@ class Fetch:
             return not self._size
         for answer in self._answers:
             region = answer.records
-            if not region:
+            if not isinstance(region, FileRegion):
                 continue
             if len(region) > SMALL:
                 if not is_cached(region):
@@ -205,18 +203,17 @@ class Fetch:
     def _prepare(self) -> None:
         """In a worker thread: bring in what is on the disk, convert for old clients."""
         for answer in self._answers:
-            if answer.records:
+            if isinstance(answer.records, FileRegion):
                 if self.context.api_version < _FIRST_WITH_V2:
-                    self._convert(answer)
-                elif type(answer.records) is FileRegion:
+                    self._convert(answer, answer.records)
+                else:
                     read_ahead(answer.records)
 
-    def _convert(self, answer: PartitionData) -> None:
+    def _convert(self, answer: PartitionData, region: FileRegion) -> None:
         """Give an old client the message format that it reads, within the bytes that it has room for."""
         magic = 1 if self.context.api_version >= 2 else 0
-        records = answer.records.read()
         try:
-            answer.records = down_convert(records, magic)
+            answer.records = down_convert(region.read(), magic)
         except KafkaError as error:
             answer.error_code, answer.records = error.code, b""
 

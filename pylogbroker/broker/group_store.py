@@ -163,7 +163,7 @@ class GroupStore:
         synced: Deferred[None] = self._broker.group_commit.sync(found.log)
         synced.addBoth(self._synced, found, done).addErrback(_report)
 
-    def _synced(self, result: None | Failure, partition: Partition, done: Stored) -> None:
+    def _synced(self, result: Failure | None, partition: Partition, done: Stored) -> None:
         if isinstance(result, Failure):
             done(_code_of(result), self._broker.now_ms())
         else:

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.storage import DeletedFiles, Log
+from pylogbroker.storage import DeletedFiles, Log, Notice
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -130,7 +130,13 @@ class Housekeeping:
         for partition in self._broker.partitions.values():
             partition.log.producers.expire(now_ms, after_ms)
 
-    def _in_thread(self, job: Callable[[], None], what: str) -> None:
-        self._broker.in_thread(job).addErrback(
-            lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value)
+    def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
+        self._broker.in_thread(job).addCallbacks(
+            _tell,
+            lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value),
         )
+
+
+def _tell(notices: list[Notice] | None) -> None:
+    for notice in notices or ():
+        log.error("{notice}", notice=notice)

@@ -11,6 +11,7 @@ from typing import Protocol
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import Buffer
 from pylogbroker.storage import Appended, Log, Origin
 
 
@@ -38,7 +39,7 @@ class Partition:
     _syncing: int = attrs.field(default=0, init=False)
     _hidden: int = attrs.field(default=0, init=False)
 
-    def append(self, records: bytes | memoryview, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+    def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records and let consumers see them.
 
         Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`.

@@ -1,9 +1,9 @@
 """Whether a region of a file can be sent without waiting for the disk, and bringing it in where it cannot.
 
 `preadv` with RWF_NOWAIT answers EAGAIN for bytes that are not in the page cache.  Of a large region one byte in every
-`_STRIDE` is asked for: the kernel reads ahead in pieces of about that size.  A small one is read as a whole: to send its
-bytes along with the rest of an answer costs less than a `sendfile` of its own.  File systems that don't know the flag
-are taken to be fast.
+`_STRIDE` is asked for: the kernel reads ahead in pieces of about that size.  A small one is read as a whole: to send
+its bytes along with the rest of an answer costs less than a `sendfile` of its own.  File systems that don't know the
+flag are taken to be fast.
 """
 
 from __future__ import annotations

@@ -56,6 +56,12 @@ class BrokerConfig(Values):
         """The number of connections allowed to the addresses that have a limit of their own."""
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
 
+    def decide(self, name: str, text: str) -> None:
+        """Fix a setting that the file left open, as if the file had said it."""
+        static = dict(self.explicit(Source.STATIC_BROKER_CONFIG))
+        self._layers[Source.STATIC_BROKER_CONFIG] = static | {name: text}
+        self._values = _effective(self._layers)
+
     def explicit(self, source: Source) -> Texts:
         """What is set in one layer."""
         return self._layers.get(source, {})

@@ -207,6 +207,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         None,
         "high",
         "How long data is kept; if it is not set, log.retention.hours.",
+        synonyms=(Synonym("log.retention.hours", 60),),
     ),
     fixed("log.retention.hours", _retention(ConfigType.INT), 168, "high", "How long data is kept."),
     cluster_wide(

@@ -22,9 +22,10 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.net.routes import Route, read_header, skip_tags
-from pylogbroker.net.transport import Chunk, ChunkServer
+from pylogbroker.net.transport import ChunkServer
+from pylogbroker.wire import Chunk
+from pylogbroker.wire.framing import FrameSplitter
 
 if TYPE_CHECKING:
     from pylogbroker.net.service import KafkaFactory
@@ -139,9 +140,9 @@ class KafkaProtocol(Protocol):
         if pause != self._paused and not self._closing:
             self._paused = pause
             if pause:
-                self.transport.stopReading()  # type: ignore[no-untyped-call]
+                self.transport.stopReading()
             else:
-                self.transport.startReading()  # type: ignore[no-untyped-call]
+                self.transport.startReading()
 
     def _request(self, frame: memoryview) -> None:
         correlation_id = -1

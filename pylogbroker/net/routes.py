@@ -17,8 +17,7 @@ from pylogbroker.broker.apis import APIS, Api
 from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
-from pylogbroker.net.transport import Chunk
-from pylogbroker.wire import request_codec, response_codec
+from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.decoding import read_tagged
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

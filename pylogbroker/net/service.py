@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, IListeningPort
 from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -20,7 +20,7 @@ from pylogbroker.config import Listener
 from pylogbroker.net.limits import ConnectionBound, MemoryBound, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
-from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.net.transport import ChunkServerEndpoint
 
 log = Logger()
 
@@ -67,7 +67,7 @@ class KafkaFactory(Factory):
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
 
-    def buildProtocol(self, addr: IAddress) -> KafkaProtocol | None:
+    def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         host = cast(str, getattr(addr, "host", ""))
         refusal = self._bound.admit(host)
         if refusal is not None:
@@ -96,7 +96,8 @@ class KafkaFactory(Factory):
         """Close every connection, those that don't take their answers after `CLOSING_SECONDS`."""
         if not self.connections:
             return
-        self._all_closed = done = Deferred()
+        done: Deferred[None] = Deferred()
+        self._all_closed = done
         for protocol in tuple(self.connections):
             protocol.finish()
         overdue = self.reactor.callLater(CLOSING_SECONDS, self._abort)
@@ -118,7 +119,7 @@ class KafkaListener:
     _listener: Listener
     _bounds: Bounds
     _factory: KafkaFactory = attrs.field(init=False)
-    _port: ChunkPort | None = attrs.field(default=None, init=False)
+    _port: IListeningPort | None = attrs.field(default=None, init=False)
     _idle_check: LoopingCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -131,8 +132,8 @@ class KafkaListener:
         listener, config = self._listener, self._broker.config
         backlog = config.integer("socket.listen.backlog.size")
         endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
-        self._port = await endpoint.listen(self._factory)
-        number = cast(int, self._port.getHost().port)
+        self._port = port = await endpoint.listen(self._factory)
+        number = cast(int, cast(Any, port).getHost().port)
         self._broker.listeners[listener.name] = attrs.evolve(
             listener, port=number, advertised_port=listener.advertised_port or number
         )

@@ -18,8 +18,10 @@ from typing import Any, Protocol, cast
 
 from twisted.internet import main, tcp
 from twisted.internet.defer import Deferred, execute
-from twisted.internet.interfaces import IProtocolFactory, IStreamServerEndpoint
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
 from zope.interface import implementer
+
+from pylogbroker.wire import Buffer, Chunk
 
 RECEIVE_SIZE = 256 * 1024
 """Bytes asked of the socket at once, when no frame's own buffer is waiting to be filled."""
@@ -32,7 +34,7 @@ class File(Protocol):
     def fd(self) -> int: ...
 
 
-class Region(Protocol):
+class FileRegion(Protocol):
     """A region of a file, to be sent as it lies there: so many bytes from `position` on."""
 
     @property
@@ -40,9 +42,6 @@ class Region(Protocol):
     @property
     def position(self) -> int: ...
     def __len__(self) -> int: ...
-
-
-Chunk = bytes | memoryview | Region
 
 
 class ChunkReceiver(Protocol):
@@ -108,7 +107,7 @@ class ChunkServer(tcp.Server):
             return
         if not self._send_unsent():
             # Dropping a connection while its protocol is at work would re-enter it: the reactor does it.
-            self.reactor.callLater(0, self.abortConnection)
+            self.reactor.callLater(0, self.abortConnection)  # type: ignore[attr-defined]
         elif self._unsent:
             self.startWriting()
 
@@ -128,7 +127,7 @@ class ChunkServer(tcp.Server):
             return None
         self.stopWriting()
         if self.disconnecting:
-            return self._postLoseConnection()  # type: ignore[no-untyped-call]
+            return self._postLoseConnection()
         self._receiver.chunks_sent()
         return None
 
@@ -140,7 +139,7 @@ class ChunkServer(tcp.Server):
                 chunk = unsent[0]
                 if type(chunk) is bytes or type(chunk) is memoryview:
                     self._send_bytes(chunk, len(unsent) > 1)
-                elif not self._send_region(cast(Region, chunk)):
+                elif not self._send_region(cast(FileRegion, chunk)):
                     return False
         except BlockingIOError:
             return True
@@ -148,7 +147,7 @@ class ChunkServer(tcp.Server):
             return False
         return True
 
-    def _send_bytes(self, chunk: bytes | memoryview, more: bool) -> None:
+    def _send_bytes(self, chunk: Buffer, more: bool) -> None:
         sent = self.socket.send(chunk, socket.MSG_MORE if more else 0)
         self.unsent_bytes -= sent
         if sent == len(chunk):
@@ -156,7 +155,7 @@ class ChunkServer(tcp.Server):
         else:
             self._unsent[0] = memoryview(chunk)[sent:]
 
-    def _send_region(self, region: Region) -> bool:
+    def _send_region(self, region: FileRegion) -> bool:
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, left)
@@ -193,11 +192,11 @@ class ChunkServerEndpoint:
         self._port = port
         self._backlog = backlog
 
-    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[ChunkPort]:
+    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
         """A Deferred of the listening port; fails with CannotListenError."""
         return execute(self._start, protocolFactory)
 
     def _start(self, factory: IProtocolFactory) -> ChunkPort:
         port = ChunkPort(self._port, factory, self._backlog, self._host, self._reactor)
-        port.startListening()  # type: ignore[no-untyped-call]
+        port.startListening()
         return port

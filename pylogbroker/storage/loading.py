@@ -81,7 +81,8 @@ def load_log(
     found = _look(path)
     segments = [Segment.existing(path, base, found.sizes[base], pools, now_ms) for base in sorted(found.sizes)]
     if not segments:
-        segments = [Segment.create(path, saved.log_start_offset, pools, 0, now_ms)]
+        preallocate = config.segment_bytes if config.preallocate else 0
+        segments = [Segment.create(path, saved.log_start_offset, pools, preallocate, now_ms)]
     for segment in segments:
         segment.index_interval = config.index_interval_bytes
     epochs = _load_epochs(path, segments)

@@ -221,9 +221,10 @@ class Log:
         segment = self._new_segment(base_offset, now_ms)
         if active.size:
             self.segments = (*self.segments, segment)
-        else:
+        else:  # too far away for an empty segment's relative offsets
             active.delete().unlink()
             self.segments = (*self.segments[:-1], segment)
+            self._start_at(self.segments[0].base_offset)
         self._active = segment
         return segment
 

@@ -112,6 +112,7 @@ class Node:
         elif broker_id < 0:
             broker_id = await identity.new_broker_id(tree, self._config.integer("reserved.broker.max.id"))
         logs.identify(broker_id, cluster_id)
+        self._config.decide("broker.id", str(broker_id))
         return broker_id, cluster_id
 
     def _load(self, logs: LogManager, now_ms: int) -> None:

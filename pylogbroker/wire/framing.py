@@ -49,7 +49,7 @@ class FrameSplitter:
         if self._head:
             data = self._head + data
             self._head = b""
-        frames = []
+        frames: list[memoryview] = []
         view = memoryview(data)
         position, end = 0, len(data)
         while end - position >= 4:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import repeated
+from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, NAMED_TWICE, TOO_MANY_PARTITIONS, repeated
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -24,21 +24,28 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
+    catalog = broker.catalog
     twice = repeated(topic.name for topic in request.topics)
+    excess = TOO_MANY_PARTITIONS if _count_new(catalog, request) > MAX_NEW_PARTITIONS else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            named_twice = wanted.name in twice
-            results[wanted.name] = await _attempt(broker.catalog, wanted, named_twice, request.validate_only)
+            refusal = NAMED_TWICE if wanted.name in twice else excess
+            results[wanted.name] = await _attempt(catalog, wanted, refusal, request.validate_only)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
+def _count_new(catalog: Catalog, request: CreatePartitionsRequest) -> int:
+    known = ((wanted.count, catalog.topics.get(wanted.name)) for wanted in request.topics)
+    return sum(max(0, count - len(topic.partitions)) for count, topic in known if topic)
+
+
 async def _attempt(
-    catalog: Catalog, wanted: CreatePartitionsTopic, twice: bool, validate_only: bool
+    catalog: Catalog, wanted: CreatePartitionsTopic, refusal: KafkaError | None, validate_only: bool
 ) -> CreatePartitionsTopicResult:
     try:
-        if twice:
-            raise KafkaError(f"Topic {wanted.name!r} is named more than once in the request", ErrorCode.INVALID_REQUEST)
+        if refusal:
+            raise refusal
         await _enlarge(catalog, wanted, validate_only)
     except KafkaError as error:
         return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import repeated
+from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, NAMED_TWICE, TOO_MANY_PARTITIONS, repeated
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import describe_topic
@@ -33,17 +33,29 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
     twice = repeated(topic.name for topic in request.topics)
+    excess = TOO_MANY_PARTITIONS if _count_partitions(broker, request) > MAX_NEW_PARTITIONS else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            results[wanted.name] = await _attempt(broker, wanted, wanted.name in twice, request.validate_only)
+            refusal = NAMED_TWICE if wanted.name in twice else excess
+            results[wanted.name] = await _attempt(broker, wanted, refusal, request.validate_only)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-async def _attempt(broker: Broker, wanted: CreatableTopic, twice: bool, validate_only: bool) -> CreatableTopicResult:
+def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
+    default = broker.config.integer("num.partitions")
+    return sum(
+        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
+        for topic in request.topics
+    )
+
+
+async def _attempt(
+    broker: Broker, wanted: CreatableTopic, refusal: KafkaError | None, validate_only: bool
+) -> CreatableTopicResult:
     try:
-        if twice:
-            raise KafkaError(f"Topic {wanted.name!r} is named more than once in the request", ErrorCode.INVALID_REQUEST)
+        if refusal:
+            raise refusal
         topic = await _create(broker, wanted, validate_only)
     except KafkaError as error:
         return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import repeated
+from pylogbroker.broker.admin import NAMED_TWICE, repeated
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -26,8 +26,6 @@ from pylogbroker.wire.schema import NO_ID
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
-
-NAMED_TWICE = KafkaError("The topic is named more than once in the request", ErrorCode.INVALID_REQUEST)
 
 
 async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

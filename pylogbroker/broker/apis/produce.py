@@ -19,7 +19,7 @@ from twisted.internet.defer import ensureDeferred
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, ProtocolViolation, StorageFailure
-from pylogbroker.records import Codec, entries
+from pylogbroker.records import Buffer, Codec, entries
 from pylogbroker.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -68,11 +68,12 @@ def handle(
         topics.append(TopicProduceResponse(topic.name, answers))
     response = ProduceResponse(topics)
     if acks == 0:
-        return _without_answer(broker, response, unsynced)
+        _end_without_answer(broker, response, unsynced)
+        return None
     return _after_sync(broker, response, unsynced) if unsynced else response
 
 
-def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> memoryview:
+def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
     """The records, after what must hold before any look into them."""
     if acks not in _ACKS:
         raise KafkaError(f"acks={acks} is neither 0, 1 nor -1", ErrorCode.INVALID_REQUIRED_ACKS)
@@ -120,7 +121,7 @@ async def _after_sync(
     return response
 
 
-def _without_answer(
+def _end_without_answer(
     broker: Broker, response: ProduceResponse, unsynced: list[tuple[Partition, PartitionProduceResponse]]
 ) -> None:
     """acks=0: an error can be told only by closing the connection, so that the client asks for metadata again."""

@@ -1,0 +1,6 @@
+"""One node of a cluster: its topics and partitions, and what answers each request.
+
+`broker` holds it together; `catalog` knows the topics and keeps them in the coordination tree; `partition` is one that
+this node leads; `fetching` is a fetch on its way; `group_store` keeps consumer groups in a log; `housekeeping` is what
+is done from time to time; `apis` has one module for each API, and the table of them.
+"""
