@@ -10,10 +10,18 @@ from pylogbroker.errors import ErrorCode, KafkaError
 
 _T = TypeVar("_T")
 MAX_NEW_PARTITIONS = 10_000
-NAMED_TWICE = KafkaError("It is named more than once in the request", ErrorCode.INVALID_REQUEST)
-TOO_MANY_PARTITIONS = KafkaError(
-    f"One request cannot create more than {MAX_NEW_PARTITIONS} partitions; send several", ErrorCode.POLICY_VIOLATION
-)
+
+
+def named_twice() -> KafkaError:
+    """What is answered for an item that a request names more than once."""
+    return KafkaError("It is named more than once in the request", ErrorCode.INVALID_REQUEST)
+
+
+def too_many_partitions() -> KafkaError:
+    """What is answered for every item of a request that asks for more than `MAX_NEW_PARTITIONS`."""
+    return KafkaError(
+        f"One request cannot create more than {MAX_NEW_PARTITIONS} partitions; send several", ErrorCode.POLICY_VIOLATION
+    )
 
 
 def repeated(items: Iterable[_T]) -> set[_T]:

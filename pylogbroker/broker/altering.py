@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.broker.admin import NAMED_TWICE, repeated
+from pylogbroker.broker.admin import named_twice, repeated
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
 from pylogbroker.config import Change, Operation, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
@@ -41,7 +41,7 @@ async def alter(broker: Broker, alterations: Sequence[Alteration], validate_only
 async def _attempt(broker: Broker, wanted: Alteration, twice: bool, validate_only: bool) -> KafkaError | None:
     try:
         if twice:
-            raise NAMED_TWICE
+            raise named_twice()
         _check_kind(wanted)
         resource = find_resource(broker, wanted.kind, wanted.name)
         await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)

@@ -105,6 +105,8 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
+        await self.catalog.finish_deletions()
+        self.config.observe(self._on_settings_changed)
         self.group_store.open()
         self.housekeeping.start()
 
@@ -165,10 +167,15 @@ class Broker:
             partition = self.partitions.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
-                self._remove(topic.name, index)
+            self._remove(topic.name, index)
 
     def on_config_changed(self, topic: Topic) -> None:
         self._configure(topic)
+
+    def _on_settings_changed(self, names: frozenset[str]) -> None:
+        """The broker's own settings changed, and with them the defaults of topics."""
+        for topic in self.catalog.topics.values():
+            self._configure(topic)
 
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
@@ -197,6 +204,8 @@ class Broker:
                 continue
             found.high_watermark = found.log_end_offset
             epoch = topic.partitions[index].leader_epoch
+            if epoch > found.latest_epoch:
+                found.assign_epoch(epoch)
             self.partitions[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
         self._configure(topic)
 

@@ -20,6 +20,7 @@ from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
 Texts = Mapping[str, str]
+_MISSPELT = 0.92  # the likeness to a setting of ours above which a name is not taken for another of Kafka's
 _DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
@@ -128,7 +129,8 @@ def _warnings(names: Iterator[str]) -> Iterator[str]:
     for name in names:
         if refused := foreign.reason_to_refuse(name):
             raise ConfigError(f"{name}: must not be set: {refused}")
-        if reason := foreign.reason_without_effect(name):
+        reason = foreign.reason_without_effect(name)
+        if reason and not table.closest(name, table.BROKER, likeness=_MISSPELT):
             yield f"{name} has no effect: {reason}"
         else:
             near = table.closest(name, table.BROKER)

@@ -85,7 +85,8 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         TEXT,
         None,
         "high",
-        "The directory of the embedded coordination's file; if it is not set, the first of log.dirs.",
+        "The directory of the embedded coordination's file, without which no broker starts; if it is not set, the "
+        "first of log.dirs.",
     ),
     # what is accepted, and how it is written
     cluster_wide(

@@ -37,6 +37,6 @@ def refusal(setting: Setting, text: str) -> str:
     return f"{setting.name}: {shown} is not accepted; expected {setting.kind.expected}"
 
 
-def closest(name: str, settings: Iterable[str]) -> str | None:
-    """The known name that `name` may have been meant for."""
-    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=0.6)), None)
+def closest(name: str, settings: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that `name` may have been meant for; 1 is the likeness of equal names."""
+    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=likeness)), None)

@@ -20,12 +20,12 @@ epoch, if the client gave one. Every version is read. A null value, the tombston
 """
 
 import struct as bytes_struct
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Buffer
-from pylogbroker.wire import Message, Versions, WireError, codec
+from pylogbroker.wire import Codec, Message, Versions, WireError
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Int64, Since, String, Until, fresh, struct
 
 OFFSET_KEY_VERSION = 1
@@ -101,6 +101,12 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata] = fresh(list)
 
 
+_CODECS: dict[type[Message], dict[int, Codec[Any]]] = {
+    kind: {version: Codec(kind, version) for version in range(kind.versions.first, kind.versions.last + 1)}
+    for kind in (OffsetCommitKey, GroupMetadataKey, OffsetCommitValue, GroupMetadataValue)
+}
+
+
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a group's offset."""
     return _encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
@@ -151,17 +157,19 @@ def decode_group_value(buffer: Buffer) -> GroupMetadataValue:
 
 
 def _encode(message: Message, version: int) -> bytes:
-    return _VERSION.pack(version) + codec(type(message), version).encode(message)
+    return _VERSION.pack(version) + _CODECS[type(message)][version].encode(message)
 
 
 def _decode(kind: type[_M], buffer: Buffer) -> _M:
     version = _version(buffer)
-    if version not in kind.versions:
+    codec = _CODECS[kind].get(version)
+    if codec is None:
         raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
     try:
-        return codec(kind, version).decode(buffer, _VERSION.size)
+        value: _M = codec.decode(buffer, _VERSION.size)
     except WireError as problem:
         raise CorruptRecords(str(problem)) from None
+    return value
 
 
 def _version(buffer: Buffer) -> int:

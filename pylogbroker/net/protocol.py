@@ -83,6 +83,7 @@ class KafkaProtocol(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closing = True
         self._todo.clear()
+        self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
         self.factory.memory.holds(self, 0)
         self.factory.connection_lost(self, self._host)
 

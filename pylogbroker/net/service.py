@@ -146,7 +146,7 @@ class KafkaListener:
         """Close the listening socket."""
         if self._port is not None:
             port, self._port = self._port, None
-            await port.stopListening()
+            await cast(Deferred[None], port.stopListening())
 
     async def close(self) -> None:
         """Close the connections."""

@@ -44,6 +44,11 @@ class LeaderEpochs:
         entries.append((epoch, start))
         self._changed()
 
+    def observe(self, epoch: int, start: int) -> None:
+        """An entry at `start` carries `epoch`: where that is news, the epoch began there."""
+        if epoch > self.latest:
+            self.assign(epoch, start)
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch that is not above `epoch`, and where it ended; (-1, -1) if that cannot be said."""
         if epoch == UNDEFINED:

@@ -163,7 +163,7 @@ def _load_epochs(path: str, segments: list[Segment]) -> LeaderEpochs:
     try:
         for segment in segments:
             for _, entry in segment.entry_headers():
-                epochs.assign(entry.leader_epoch, entry.base_offset)
+                epochs.observe(entry.leader_epoch, entry.base_offset)
     except CorruptRecords:
         pass  # recovery will cut there
     epochs.dirty = any(segment.size for segment in segments)
@@ -186,7 +186,7 @@ def _recover(
     """Check the segments from the recovery point's on, and cut; says where the log ends."""
 
     def visit(entry: Entry) -> None:
-        epochs.assign(entry.leader_epoch, entry.base_offset)
+        epochs.observe(entry.leader_epoch, entry.base_offset)
 
     first = max((n for n, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
     checked, dropped, end = 0, 0, segments[0].base_offset

@@ -17,7 +17,7 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import ENTRY_PREFIX, Entry, entries
 from pylogbroker.storage.files import read_at
-from pylogbroker.storage.segment import Segment
+from pylogbroker.storage.segment import MAX_RELATIVE, Segment
 
 _BLOCK: Final = 1 << 20
 _LENGTH: Final = Struct(">8xi")
@@ -43,7 +43,7 @@ def recover_segment(segment: Segment, visit: Callable[[Entry], None]) -> tuple[i
     next_offset = segment.base_offset
     try:
         for entry in whole_entries(segment.handle.fd, size):
-            _check(entry, next_offset)
+            _check(entry, segment.base_offset, next_offset)
             segment.note(entry.last_offset, entry.max_timestamp, entry.size)
             visit(entry)
             next_offset = entry.next_offset
@@ -56,9 +56,9 @@ def recover_segment(segment: Segment, visit: Callable[[Entry], None]) -> tuple[i
     return next_offset, Cut(segment.path, segment.size, size - segment.size, reason)
 
 
-def _check(entry: Entry, next_offset: int) -> None:
-    if entry.base_offset < next_offset or entry.last_offset < entry.base_offset:
-        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or a later one belongs")
+def _check(entry: Entry, base_offset: int, next_offset: int) -> None:
+    if not next_offset <= entry.base_offset <= entry.last_offset <= base_offset + MAX_RELATIVE:
+        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or one not far behind belongs")
     entry.check()
 
 

@@ -35,7 +35,7 @@ from pylogbroker.storage.time_index import TimeIndex
 
 _MANY: Final = 100_000  # descriptors, if the process may have any number
 _LONGEST_HEADER: Final = 61
-_MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
+MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
 _SPARSE: Final = 64  # index intervals that a lookup may pass before the index counts as incomplete
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ class Segment:
 
     def must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int, config: LogConfig) -> bool:
         """Whether an append of `size` bytes up to `last_offset` and `timestamp` does not belong here any more."""
-        if last_offset - self.base_offset > _MAX_RELATIVE:
+        if last_offset - self.base_offset > MAX_RELATIVE:
             return True
         return self.size > 0 and (
             size > config.segment_bytes - self.size
@@ -378,6 +378,8 @@ class Segment:
         self.begin_rebuild()
         with contextlib.suppress(CorruptRecords):
             for header in headers(self.handle.fd, 0, end):
+                if not self.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
+                    break
                 entry = _parse_header(self.handle.fd, header.position)
                 self.note(entry.last_offset, entry.max_timestamp, header.size)
         self.size = end

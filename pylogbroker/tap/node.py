@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -69,18 +69,12 @@ class Node:
         self._tell(broker)
 
     async def stop(self) -> None:
-        """Answer what is under way, bring everything to the disk, and close."""
-        for listener in self._listeners:
-            await listener.stop_accepting()
-        if self._broker is not None:
-            self._broker.release()
-        for listener in self._listeners:
-            await listener.close()
-        if self._logs is not None:
-            for notice in await self.in_thread(self._logs.close):
-                log.error("{notice}", notice=notice)
-        if self._tree is not None:
-            await self._tree.close()
+        """Answer what is under way, bring everything to the disk, and close; a step that fails stops no other."""
+        for step in (self._stop_accepting, self._release, self._close_connections, self._close_logs, self._close_tree):
+            try:
+                await step()
+            except Exception:
+                log.failure("{step} failed", step=step.__name__)
 
     def in_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         """The result of a blocking call, made in a worker thread; at once while the reactor does not run yet."""
@@ -140,6 +134,28 @@ class Node:
             log.info("data in {path}", path=directory.path)
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
+
+    # -- the steps of the stop -------------------------------------------------------------------------------------
+
+    async def _stop_accepting(self) -> None:
+        for listener in self._listeners:
+            await listener.stop_accepting()
+
+    async def _release(self) -> None:
+        if self._broker is not None:
+            self._broker.release()
+
+    async def _close_connections(self) -> None:
+        await gatherResults([ensureDeferred(listener.close()) for listener in self._listeners])
+
+    async def _close_logs(self) -> None:
+        if self._logs is not None:
+            for notice in await self.in_thread(self._logs.close):
+                log.error("{notice}", notice=notice)
+
+    async def _close_tree(self) -> None:
+        if self._tree is not None:
+            await self._tree.close()
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:

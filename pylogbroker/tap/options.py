@@ -29,7 +29,7 @@ class Options(usage.Options):
     config: BrokerConfig
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._listeners: list[str] = []
         self._overrides: list[str] = []
 

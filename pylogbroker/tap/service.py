@@ -30,8 +30,8 @@ def make_service(options: Options) -> IService:
     from twisted.internet import reactor  # installed by twistd by now, and not sooner
 
     sys.excepthook = _show_startup_errors_in_one_line
-    service = MultiService()  # type: ignore[no-untyped-call]
-    BrokerService(reactor, options.config).setServiceParent(service)  # type: ignore[no-untyped-call]
+    service = MultiService()
+    BrokerService(reactor, options.config).setServiceParent(service)
     return service
 
 
@@ -51,7 +51,7 @@ class BrokerService(Service):
 
     def stopService(self) -> Deferred[None]:
         """Close everything; what is under way is answered first."""
-        super().stopService()  # type: ignore[no-untyped-call]
+        super().stopService()
         return ensureDeferred(self._node.stop())
 
 

@@ -81,6 +81,11 @@ class FrameSplitter:
         self._buffer = None
         return buffer
 
+    def forget(self) -> None:
+        """Let go of what came of a frame that will never be whole."""
+        self._buffer = None
+        self._head = b""
+
     def _begin(self, length: int, start: memoryview) -> None:
         self._buffer = memoryview(bytearray(length) if length <= _LAZY_SIZE else mmap.mmap(-1, length))
         self._filled = len(start)

@@ -23,9 +23,7 @@ from pylogbroker.wire.primitives import text
 
 _API_VERSIONS: Final = 18
 _CONTROLLED_SHUTDOWN: Final = 7
-_NEVER: Final = 1 << 16
-
-_flexible_since: Final = {request.api_key: request.versions.flexible or _NEVER for request, _ in MESSAGES}
+_versions: Final = {request.api_key: request.versions for request, _ in MESSAGES}
 
 _request = struct.Struct(">hhih")
 _unpack_request = _request.unpack_from
@@ -46,7 +44,8 @@ class RequestHeader:
 
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a version of an API has compact lengths and tagged fields."""
-    return version >= _flexible_since.get(api_key, _NEVER)
+    versions = _versions.get(api_key)
+    return versions is not None and versions.is_flexible(version)
 
 
 def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
@@ -60,7 +59,7 @@ def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
         if size >= 0:
             client_id = text(buffer[position : position + size].tobytes())
             position += size
-        if version >= _flexible_since.get(api_key, _NEVER):
+        if is_flexible(api_key, version):
             position = _skip_tagged(buffer, position)
     except (struct.error, IndexError):
         raise WireError("a request's header is cut off") from None

@@ -70,3 +70,7 @@ class CreatePartitionsTests(NodeTests):
             [("t", ErrorCode.INVALID_REQUEST), ("u", ErrorCode.NONE)],
         )
         self.assertEqual(self.count(), 2)
+
+    def test_more_partitions_than_one_request_may_create(self) -> None:
+        for count, code in ((10_002, ErrorCode.NONE), (10_003, ErrorCode.POLICY_VIOLATION)):
+            self.assertEqual(self.ask(wanted("t", count), validate_only=True)[0].error_code, code)

@@ -111,3 +111,14 @@ class CreateTopicsTests(NodeTests):
             [("a", ErrorCode.NONE), ("b", ErrorCode.INVALID_REQUEST), ("c", ErrorCode.INVALID_PARTITIONS)],
         )
         self.assertEqual(set(self.topics), {"a"})
+
+    def test_more_partitions_than_one_request_may_create(self) -> None:
+        for topics in (
+            (wanted("a", 10_001),),
+            (wanted("a", 9_999), wanted("b", -1), wanted("c")),
+            (wanted("a", 10_001), wanted("b", -9)),
+        ):
+            results = self.ask(*topics, validate_only=True)
+            self.assertEqual({result.error_code for result in results}, {ErrorCode.POLICY_VIOLATION})
+        results = self.ask(wanted("a", 9_999), wanted("b", -1), validate_only=True)
+        self.assertEqual([result.error_code for result in results], [ErrorCode.NONE] * 2)

@@ -110,3 +110,11 @@ def test_the_header_before_api_versions_is_never_flexible(version: int) -> None:
     decoded = TheirApiVersionsResponse.decode(answer, version=version, header=True, framed=True)
     assert decoded.header.correlation_id == 7
     assert [(api.api_key, api.max_version) for api in decoded.api_keys] == [(0, 11)]
+
+
+def test_an_api_that_is_flexible_from_version_0_on_has_tagged_fields_in_its_headers() -> None:
+    frame = bytes.fromhex("003c 0000 00000007 0001 63 00".replace(" ", ""))  # DescribeCluster 0, client id "c"
+    header, position = decode_request_header(memoryview(frame))
+    assert (header.client_id, position) == ("c", len(frame))
+    assert encode_request_header(header) == frame
+    assert decode_response_header(memoryview(bytes.fromhex("0000000700")), 60, 0) == (7, 5)

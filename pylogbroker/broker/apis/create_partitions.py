@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, NAMED_TWICE, TOO_MANY_PARTITIONS, repeated
+from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import KafkaError
@@ -26,11 +26,11 @@ async def handle(broker: Broker, context: RequestContext, request: CreatePartiti
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
     catalog = broker.catalog
     twice = repeated(topic.name for topic in request.topics)
-    excess = TOO_MANY_PARTITIONS if _count_new(catalog, request) > MAX_NEW_PARTITIONS else None
+    excess = too_many_partitions() if _count_new(catalog, request) > MAX_NEW_PARTITIONS else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            refusal = NAMED_TWICE if wanted.name in twice else excess
+            refusal = named_twice() if wanted.name in twice else excess
             results[wanted.name] = await _attempt(catalog, wanted, refusal, request.validate_only)
     return CreatePartitionsResponse(results=list(results.values()))
 

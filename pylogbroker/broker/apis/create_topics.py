@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, NAMED_TWICE, TOO_MANY_PARTITIONS, repeated
+from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import describe_topic
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
     twice = repeated(topic.name for topic in request.topics)
-    excess = TOO_MANY_PARTITIONS if _count_partitions(broker, request) > MAX_NEW_PARTITIONS else None
+    excess = too_many_partitions() if _count_partitions(broker, request) > MAX_NEW_PARTITIONS else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            refusal = NAMED_TWICE if wanted.name in twice else excess
+            refusal = named_twice() if wanted.name in twice else excess
             results[wanted.name] = await _attempt(broker, wanted, refusal, request.validate_only)
     return CreateTopicsResponse(topics=list(results.values()))
 
@@ -45,7 +45,7 @@ async def handle(broker: Broker, context: RequestContext, request: CreateTopicsR
 def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
     default = broker.config.integer("num.partitions")
     return sum(
-        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
+        len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in request.topics
     )
 

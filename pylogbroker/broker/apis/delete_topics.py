@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import NAMED_TWICE, repeated
+from pylogbroker.broker.admin import named_twice, repeated
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsR
     disabled = None if broker.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
     for identity, topic in dict(zip(identities, wanted, strict=True)).items():
-        refusal = NAMED_TWICE if identity in twice else disabled
+        refusal = named_twice() if identity in twice else disabled
         results.append(await _attempt(broker.catalog, topic, refusal))
     return DeleteTopicsResponse(responses=results)
 

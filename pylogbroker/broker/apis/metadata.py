@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_NULL = 1
 _FIRST_WITH_CREATION_ASKED = 4
 _FIRST_WITH_IDS_ALONE = 12
+_NO_LEADER = -1
 
 
 async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -39,7 +40,7 @@ async def handle(broker: Broker, context: RequestContext, request: MetadataReque
     host, port = broker.address(context)
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
-        topics = [_describe(topic, request) for topic in broker.catalog.topics.values()]
+        topics = [_describe(broker, topic, request) for topic in broker.catalog.topics.values()]
     else:
         topics = [await _find(broker, context, request, topic) for topic in wanted]
     return MetadataResponse(
@@ -69,7 +70,7 @@ async def _find(
             wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
             wanted.topic_id,
         )
-    return _describe(topic, request)
+    return _describe(broker, topic, request)
 
 
 async def _find_or_create(
@@ -86,22 +87,26 @@ async def _find_or_create(
     return await broker.find_or_create(wanted.name, may_create)
 
 
-def _describe(topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+def _describe(broker: Broker, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         ErrorCode.NONE,
         topic.name,
         topic.id,
         topic.internal,
-        [
-            MetadataResponsePartition(
-                ErrorCode.NONE,
-                index,
-                state.leader,
-                state.leader_epoch,
-                list(state.replicas),
-                list(state.isr),
-            )
-            for index, state in topic.partitions.items()
-        ],
+        [_partition(broker, topic, index) for index in topic.partitions],
         TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+    )
+
+
+def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePartition:
+    state = topic.partitions[index]
+    online = (topic.name, index) in broker.partitions
+    return MetadataResponsePartition(
+        ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
+        index,
+        state.leader if online else _NO_LEADER,
+        state.leader_epoch,
+        list(state.replicas),
+        list(state.isr),
+        [] if online else [broker.node_id],
     )
