@@ -217,3 +217,4 @@ class Broker:
             if partition is not None:
                 partition.log.config = config
                 partition.min_insync_replicas = settings.integer("min.insync.replicas")
+                partition.may_down_convert = settings.boolean("message.downconversion.enable")

@@ -101,6 +101,8 @@ class Fetch:
         partition = self.broker.find(asked.topic, wanted.partition)
         if wanted.current_leader_epoch >= 0:
             partition.check_epoch(wanted.current_leader_epoch)
+        if self.context.api_version < _FIRST_WITH_ZSTD:
+            self._check_age(partition)
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self._is_replica else stable if self._committed else log.high_watermark
@@ -115,6 +117,13 @@ class Fetch:
                 self.broker.storage_failed(log)
                 raise failure from error
         return answer
+
+    def _check_age(self, partition: Partition) -> None:
+        """Refuse a client that is too old for what the topic is to hold."""
+        if self.context.api_version < _FIRST_WITH_V2 and not partition.may_down_convert:
+            raise KafkaError("message.downconversion.enable is false", ErrorCode.UNSUPPORTED_VERSION)
+        if partition.log.config.compression_type == "zstd":
+            raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _diverges(self, partition: Partition, asked: Asked, answer: PartitionData) -> bool:
         """Whether the fetcher's last epoch is not this log's (KIP-595): then it is told where they part."""

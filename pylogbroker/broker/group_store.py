@@ -175,15 +175,21 @@ class GroupStore:
     def _wake(self, due_ms: int) -> None:
         delay = max(due_ms / 1000 - self._broker.clock.seconds(), 0)
         if self._alarm is None or not self._alarm.active():
-            self._alarm = self._broker.clock.callLater(delay, self._tick)
+            self._alarm = self._broker.clock.callLater(delay, self._ring)
         elif self._alarm.getTime() > self._broker.clock.seconds() + delay:
             self._alarm.reset(delay)
 
+    def _ring(self) -> None:
+        """It is time, but heartbeats that came while the reactor was busy may not have been read: let them go first."""
+        self._alarm = self._broker.clock.callLater(0, self._tick)
+
     def _tick(self) -> None:
-        self.coordinator.tick(self._broker.now_ms())
-        due_ms = self.coordinator.next_deadline()
-        if due_ms is not None:
-            self._wake(due_ms)
+        try:
+            self.coordinator.tick(self._broker.now_ms())
+        finally:
+            due_ms = self.coordinator.next_deadline()
+            if due_ms is not None:
+                self._wake(due_ms)
 
 
 def _replay_region(loading: Loading, region: FileRegion) -> int:

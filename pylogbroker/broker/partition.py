@@ -35,6 +35,7 @@ class Partition:
     leader_epoch: int = 0
     min_insync_replicas: int = 1
     is_internal: bool = False
+    may_down_convert: bool = True
     watchers: set[Watcher] = attrs.field(factory=set, init=False)
     _syncing: int = attrs.field(default=0, init=False)
     _hidden: int = attrs.field(default=0, init=False)

@@ -7,8 +7,6 @@
 | topic, version 3       | topic_id, partitions {"0": [1, 2]}, adding_replicas, removing_replicas            |
 | partition state, 1     | leader, leader_epoch, isr, controller_epoch                                       |
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
-| controller, version 1  | brokerid, timestamp                                                               |
-| controller epoch       | the number alone                                                                  |
 | producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
 
 Older topic nodes (versions 1 and 2) lack the id, or the reassignment's fields. What cannot be read raises BadNode.
@@ -180,16 +178,6 @@ def decode_broker(data: bytes) -> BrokerNode:
         host=value.get("host"),
         port=_field(value, "port", int),
     )
-
-
-def encode_controller(broker_id: int, now_ms: int) -> bytes:
-    """The value of the controller's node."""
-    return _dump({"version": 1, "brokerid": broker_id, "timestamp": str(now_ms)})
-
-
-def decode_controller(data: bytes) -> int:
-    """The controller's broker number."""
-    return int(_field(_load(data), "brokerid", int))
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:

@@ -7,7 +7,6 @@
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
 /config/topics/<topic>                          a topic's own settings
 /config/brokers/<id> , /config/brokers/<default>    settings changed while brokers run
-/controller , /controller_epoch                 who is the controller (ephemeral), and how often that changed
 /admin/delete_topics/<topic>                    topics that are being deleted
 /latest_producer_id_block                       the producer ids given out last
 """
@@ -20,8 +19,6 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
-CONTROLLER = "/controller"
-CONTROLLER_EPOCH = "/controller_epoch"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 

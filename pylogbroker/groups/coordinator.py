@@ -48,7 +48,7 @@ from pylogbroker.groups.requests import (
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
 from pylogbroker.groups.store import GroupStore
-from pylogbroker.groups.timers import Timer, Timers
+from pylogbroker.groups.timers import Timer, Timers, nobody_to_wake
 from pylogbroker.groups.turns import Turns
 from pylogbroker.records import Entry
 
@@ -58,10 +58,6 @@ _MAX_GROUP_ID_BYTES = 32_767
 
 def _random_id() -> str:
     return str(uuid.uuid4())
-
-
-def _nobody_to_wake(due: int) -> None:
-    """The default of `on_earlier_deadline`: the driver asks by itself."""
 
 
 @attrs.define(eq=False)
@@ -78,7 +74,7 @@ class GroupCoordinator:
 
     settings: GroupSettings
     _store: GroupStore
-    _on_earlier_deadline: Callable[[int], None] = _nobody_to_wake
+    _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
     _new_id: Callable[[], str] = _random_id
     partitions: int = attrs.field(init=False)  # how many `__consumer_offsets` really has; set before they are loaded
     _turns: Turns = attrs.field(factory=Turns, init=False)
@@ -103,11 +99,6 @@ class GroupCoordinator:
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group belongs to."""
         return partition_for(group_id, self.partitions)
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether some partition is being loaded."""
-        return bool(self._loading)
 
     def begin_load(self, partition: int) -> Loading:
         """This broker becomes the coordinator of a partition. Replay its log into what is returned, then finish."""

@@ -266,6 +266,8 @@ class Group:
     def _count(self, protocols: Protocols, change: int) -> None:
         for name in names(protocols):
             self._support[name] += change
+            if not self._support[name]:
+                del self._support[name]
 
     def _note_joining(self, member: Member) -> None:
         if member.joins:

@@ -29,15 +29,15 @@ class Timer:
         self.live = False
 
 
-def _nobody_to_wake(due: int) -> None:
-    """The default of `Timers.on_earlier`."""
+def nobody_to_wake(due: int) -> None:
+    """For a driver that asks by itself when something is due."""
 
 
 @attrs.define(eq=False)
 class Timers:
     """Timers by their time. `on_earlier(due)` is called when something is now due before everything else."""
 
-    on_earlier: Callable[[int], None] = _nobody_to_wake
+    on_earlier: Callable[[int], None] = nobody_to_wake
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
     _order: count[int] = attrs.field(factory=count, init=False)
 

@@ -78,7 +78,7 @@ class KafkaProtocol(Protocol):
     def connectionMade(self) -> None:
         self._frames = FrameSplitter(self.factory.max_request_bytes)
         self.idle_since = self.factory.idle_tick
-        self.factory.connections.add(self)
+        self.factory.connection_made(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closing = True

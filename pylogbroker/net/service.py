@@ -6,6 +6,7 @@ stop:  stop accepting, answer what waits, send it, close; after `CLOSING_SECONDS
 
 from __future__ import annotations
 
+import socket
 from typing import Any, cast
 
 import attrs
@@ -66,6 +67,10 @@ class KafkaFactory(Factory):
         self.idle_tick = 0
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
+        self._socket_buffers = (
+            (socket.SO_SNDBUF, broker.config.integer("socket.send.buffer.bytes")),
+            (socket.SO_RCVBUF, broker.config.integer("socket.receive.buffer.bytes")),
+        )
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         host = cast(str, getattr(addr, "host", ""))
@@ -76,6 +81,13 @@ class KafkaFactory(Factory):
         protocol = KafkaProtocol(host)
         protocol.factory = self
         return protocol
+
+    def connection_made(self, protocol: KafkaProtocol) -> None:
+        """A connection is there."""
+        self.connections.add(protocol)
+        for option, size in self._socket_buffers:
+            if size > 0:
+                protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
         """A connection is closed."""

@@ -248,6 +248,15 @@ class MembershipTests(GroupTests):
         self.pass_time(SESSION)
         self.assertEqual(self.ask(heartbeat.handle, beat).error_code, ErrorCode.UNKNOWN_MEMBER_ID)
 
+    def test_heartbeats_count_that_came_while_the_reactor_was_busy(self) -> None:
+        joined = self.member()
+        beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
+        errors: list[int] = []
+        read = SESSION * 2 / 1000
+        self.node.clock.callLater(read, lambda: errors.append(self.ask(heartbeat.handle, beat).error_code))
+        self.node.clock.advance(read)
+        self.assertEqual(errors, [0])
+
     def test_a_static_leader_comes_again(self) -> None:
         answers = self.join(version=9, instance_id="one")
         self.pass_time(1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pylogbroker.config import BrokerConfig, Source
+from pylogbroker.config import BrokerConfig, Source, table
 from pylogbroker.errors import ConfigError
 
 BROKER, CLUSTER = Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -29,6 +31,7 @@ def test_an_empty_file_gives_kafkas_defaults() -> None:
         ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "log.retention.ms", 180_000),
         ({"log.retention.hours": "2", "log.retention.ms": "5"}, "log.retention.ms", 5),
         ({"log.retention.hours": "-1"}, "log.retention.ms", -1),
+        ({"log.retention.hours": "2"}, "log.retention.minutes", 120),
         ({"log.roll.hours": "1"}, "log.roll.ms", 3_600_000),
         ({"log.roll.jitter.hours": "1"}, "log.roll.jitter.ms", 3_600_000),
         ({"log.flush.scheduler.interval.ms": "9"}, "log.flush.interval.ms", 9),
@@ -89,6 +92,10 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
     [
         ("num.partition", "num.partition is not a setting; did you mean num.partitions?"),
         ("log.retention.hour", "log.retention.hour is not a setting; did you mean log.retention.hours?"),
+        (
+            "log.cleaner.min.cleanable.rati",
+            "log.cleaner.min.cleanable.rati is not a setting; did you mean log.cleaner.min.cleanable.ratio?",
+        ),
         ("xyzzy", "xyzzy is not a setting"),
         ("num.io.threads", "num.io.threads has no effect: a broker is one thread that does all network work"),
         ("zookeeper.connect", "zookeeper.connect has no effect: coordination is embedded in the broker"),
@@ -96,6 +103,15 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
 )
 def test_what_is_not_in_the_table_is_a_warning(name: str, warning: str) -> None:
     assert BrokerConfig({name: "1"}).warnings == (warning,)
+
+
+def test_kafkas_other_settings_are_not_taken_for_misspelt_ones() -> None:
+    lines = Path(__file__).with_name("kafka_3_9.tsv").read_text().splitlines()
+    names = [line.split("\t")[1] for line in lines if line.startswith("broker\t")]
+    others = {name: "1" for name in names if name not in table.BROKER and name != "authorizer.class.name"}
+    warnings = BrokerConfig(others).warnings
+    assert [warning for warning in warnings if " has no effect: " not in warning] == []
+    assert len(warnings) == len(others)
 
 
 def test_protection_that_would_not_be_there_is_refused() -> None:
@@ -133,6 +149,14 @@ def test_a_listener_says_where_it_is_and_what_to_tell() -> None:
 def test_a_broker_on_every_interface_leaves_its_address_open() -> None:
     (listener,) = BrokerConfig({"listeners": "PLAINTEXT://0.0.0.0:9092"}).listeners
     assert listener.advertised_host == ""
+
+
+def test_what_the_start_decides_counts_as_if_the_file_had_said_it() -> None:
+    config = BrokerConfig({"num.partitions": "3"})
+    config.decide("broker.id", "1001")
+    assert config.integer("broker.id") == 1001
+    assert config.integer("num.partitions") == 3
+    assert config.explicit(Source.STATIC_BROKER_CONFIG) == {"num.partitions": "3", "broker.id": "1001"}
 
 
 def test_directories() -> None:

@@ -56,7 +56,6 @@ def test_ids_are_written_as_kafka_writes_them() -> None:
                 "features": {},
             },
         ),
-        (layout.encode_controller(7, now_ms=123), {"version": 1, "brokerid": 7, "timestamp": "123"}),
         (
             layout.encode_producer_ids(ProducerIdBlock(3, 1000, 1999)),
             {"version": 1, "broker": 3, "block_start": "1000", "block_end": "1999"},
@@ -76,7 +75,6 @@ def test_what_was_written_is_read() -> None:
     assert layout.decode_partition(layout.encode_partition(state)) == state
     assert layout.decode_config(layout.encode_config({"a": "b"})) == {"a": "b"}
     assert layout.decode_broker(layout.encode_broker(broker, 1)) == broker
-    assert layout.decode_controller(layout.encode_controller(7, 1)) == 7
     assert layout.decode_producer_ids(layout.encode_producer_ids(ProducerIdBlock(1, 0, 9))) == ProducerIdBlock(1, 0, 9)
 
 
@@ -101,7 +99,6 @@ def test_older_and_empty_nodes_are_read() -> None:
         (layout.decode_partition, b"\xff"),
         (layout.decode_config, b'{"config":null}'),
         (layout.decode_broker, b'{"endpoints":[]}'),
-        (layout.decode_controller, b'{"brokerid":"x"}'),
         (layout.decode_producer_ids, b'{"broker":1,"block_start":null,"block_end":"5"}'),
     ],
 )

@@ -242,7 +242,7 @@ class TestTimes:
 
     def test_the_slowest_member_decides_how_long_to_wait(self) -> None:
         table = Table()
-        first, second = table.stable(2, session=120_000, rebalance=90_000)
+        first, _ = table.stable(2, session=120_000, rebalance=90_000)
         again = table.join(first.member_id, rebalance=10_000, session=120_000)
         table.advance(89_999)
         assert again.waits
@@ -251,7 +251,7 @@ class TestTimes:
 
     def test_another_leads_when_the_leader_does_not_come_again(self) -> None:
         table = Table()
-        leader, follower = table.stable(2)
+        _, follower = table.stable(2)
         again = table.join(follower.member_id, protocols={"range": b"new"})
         table.advance(SESSION)
         assert again.value.leader == follower.member_id

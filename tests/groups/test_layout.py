@@ -122,7 +122,15 @@ def test_offsets_come_back(offset: CommittedOffset) -> None:
 
 
 MEMBERS = st.builds(
-    layout.MemberMetadata, TEXT, st.none() | TEXT, TEXT, TEXT, INT32, INT32, st.binary(max_size=9), st.binary(max_size=9)
+    layout.MemberMetadata,
+    TEXT,
+    st.none() | TEXT,
+    TEXT,
+    TEXT,
+    INT32,
+    INT32,
+    st.binary(max_size=9),
+    st.binary(max_size=9),
 )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import JoinResult, Leaving, LeaveResult
+from pylogbroker.groups import JoinResult, LeaveResult, Leaving
 from tests.groups.rooms import SESSION, Answer, Table, subscription
 
 

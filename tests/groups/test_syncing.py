@@ -3,7 +3,7 @@
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import Heartbeat, JoinResult, Leaving, LeaveResult, SyncResult
+from pylogbroker.groups import Heartbeat, JoinResult, LeaveResult, Leaving, SyncResult
 from tests.groups.rooms import REBALANCE, SESSION, Answer, Table
 
 

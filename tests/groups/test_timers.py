@@ -50,9 +50,7 @@ class TestTimers:
         assert told == [20, 10, 5]
 
     @given(st.lists(st.tuples(st.integers(0, 4), st.none() | st.integers(0, 50)), max_size=40))
-    def test_a_timer_fires_once_for_the_last_deadline_it_was_given(
-        self, changes: list[tuple[int, int | None]]
-    ) -> None:
+    def test_a_timer_fires_once_for_the_last_deadline_it_was_given(self, changes: list[tuple[int, int | None]]) -> None:
         """Five timers are started, moved and cancelled (None); a plain dictionary says what must come of it."""
         timers, fired = Timers(), []
         made: dict[int, Timer] = {}

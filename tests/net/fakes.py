@@ -76,6 +76,9 @@ class FakeFactory:
     def routes(self) -> Routes:
         return Routes(self.apis)
 
+    def connection_made(self, protocol: KafkaProtocol) -> None:
+        self.connections.add(protocol)
+
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
         self.lost.append(host)
 

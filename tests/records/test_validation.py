@@ -315,6 +315,7 @@ REFUSED = {
     "count and offsets differ": (changed(BATCH, 57, "i", 2), ErrorCode.INVALID_RECORD),
     "negative offset delta": (changed(BATCH, 23, "i", -5), ErrorCode.INVALID_RECORD),
     "producer without a sequence": (build(RECORDS, producer_id=3, producer_epoch=0), ErrorCode.INVALID_RECORD),
+    "first producer without a sequence": (build(RECORDS, producer_id=0, producer_epoch=0), ErrorCode.INVALID_RECORD),
     "codec 5": (changed(BATCH, 21, "h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "damaged v1": (build(PLAIN, magic=1)[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
 }

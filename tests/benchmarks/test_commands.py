@@ -1,0 +1,31 @@
+"""The commands, at a tiny size, on this project's broker: every workload does what it says, and is in the table."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import broker, machine, size
+from benchmarks.workloads import WORKLOADS
+
+
+@pytest.fixture(autouse=True)
+def leave_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "TOUCHED_BYTES", 1 << 20)
+
+
+def test_every_workload_is_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.01", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(broker.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "pylogbroker"]
+    assert [row[:2] for row in rows[2:]] == [[each.title, unit] for each in WORKLOADS for unit in each.wanted]
+    assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:
+    options = ["--only", "start", "--only", "idle", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(size.main, options, catch_exceptions=False)
+    assert "first connection on an empty data directory" in done.output
+    assert "resident when idle" in done.output

@@ -1,0 +1,36 @@
+"""The few things that tests of other clients need done for them, by kafka-python's admin client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from kafka.admin import KafkaAdminClient
+
+T = TypeVar("T")
+
+
+@contextmanager
+def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    """Create a topic and wait until every partition has a leader."""
+    wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}}
+    with admin_client(bootstrap) as admin:
+        admin.create_topics(wanted, wait_for_metadata=True)
+
+
+def eventually(look: Callable[[], T], wanted: T, timeout: float = 10) -> None:
+    """Look until it is so: what one broker of a cluster has taken in, another may not know in the same instant."""
+    deadline = time.monotonic() + timeout
+    while (found := look()) != wanted:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{found!r} and still not {wanted!r}")

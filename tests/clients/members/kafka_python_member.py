@@ -1,0 +1,73 @@
+"""A member made of kafka-python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.structs import OffsetAndMetadata
+
+from tests.clients.adapters.kafka_python import record_of
+from tests.clients.members.base import (
+    HEARTBEAT_MS,
+    POLL_SECONDS,
+    arguments,
+    commands,
+    metadata_of,
+    next_command,
+    say,
+    say_assigned,
+    say_record,
+)
+
+ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+
+
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        say_assigned(each.partition for each in assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """What comes next is told by the assignment."""
+
+
+def main() -> None:
+    given = arguments()
+    lines = commands()
+    consumer = KafkaConsumer(
+        bootstrap_servers=given.bootstrap,
+        group_id=given.group,
+        group_instance_id=given.instance,
+        session_timeout_ms=given.session_ms,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        partition_assignment_strategy=[ASSIGNORS[given.assignor]],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        fetch_max_wait_ms=50,
+        metadata_max_age_ms=2000,
+    )
+    # a leader that assigns before it knows the topic assigns nothing, and sometimes does not notice afterwards
+    consumer.partitions_for_topic(given.topic)
+    consumer.subscribe([given.topic], listener=Listener())
+    command = ""
+    while command != "close":
+        for batch in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
+            for message in batch:
+                say_record(record_of(message))
+        command = next_command(lines)
+        if command.startswith("commit"):
+            consumer.commit(
+                {
+                    each: OffsetAndMetadata(consumer.position(each), metadata_of(command), -1)
+                    for each in consumer.assignment()
+                }
+            )
+            say("committed")
+    consumer.close(autocommit=False)
+    say("closed")
+
+
+if __name__ == "__main__":
+    main()

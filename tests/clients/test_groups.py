@@ -1,0 +1,172 @@
+"""Consumer groups of every client: joining, sharing, leaving, crashing, committing; and of several makes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+
+from tests.clients.adapters.confluent import Confluent
+from tests.clients.adapters.kcat import available as kcat_available
+from tests.clients.admin import admin_client, create_topic
+from tests.clients.members.started import Member, until, until_shared
+from tests.clients.model import Rec
+from tests.peers import available as java_available
+
+PARTITIONS = 4
+#: for the one who crashes, so that the others need not wait long
+VICTIM_MS = 2000
+KINDS = ("confluent", "kafka-python", "aiokafka", "afkak", "kcat", "java-3.9", "java-4")
+COMMITTING = tuple(kind for kind in KINDS if kind != "kcat")
+STATIC = ("confluent", "kafka-python", "aiokafka", "java-3.9", "java-4")
+COOPERATIVE = ("confluent", "java-3.9", "java-4")
+
+
+class Joins(Protocol):
+    def __call__(
+        self, kind: str, *, session_ms: int = ..., instance: str = ..., assignor: str = ...
+    ) -> Member: ...
+
+
+@pytest.fixture
+def join(bootstrap: str, topic: str, group: str) -> Iterator[Joins]:
+    """Starts members of the test's group on the test's topic; all are killed in the end."""
+    members: list[Member] = []
+
+    def start(kind: str, **options: object) -> Member:
+        if (kind == "kcat" and not kcat_available()) or (kind.startswith("java") and not java_available()):
+            pytest.skip(f"{kind} is not installed")
+        members.append(Member(kind, bootstrap, group, topic, **options))  # type: ignore[arg-type]
+        return members[-1]
+
+    yield start
+    for each in members:
+        each.process.kill()
+
+
+@pytest.fixture
+def produce(bootstrap: str, topic: str) -> Callable[[str, int], list[str]]:
+    """Writes so many records to each partition, and returns their values."""
+    create_topic(bootstrap, topic, PARTITIONS)
+
+    def write(word: str, each: int) -> list[str]:
+        records = [
+            Rec(f"{word}-{partition}-{number}".encode(), partition=partition)
+            for partition in range(PARTITIONS)
+            for number in range(each)
+        ]
+        Confluent().write(bootstrap, topic, records)
+        return sorted((record.value or b"").decode() for record in records)
+
+    return write
+
+
+Produces = Callable[[str, int], list[str]]
+
+
+def _text(metadata: str) -> str:
+    return metadata.removesuffix("\0")  # confluent-kafka commits the end of the C string along with it
+
+
+def values_of(*members: Member) -> list[str]:
+    return sorted(value for each in members for value in each.values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_second_member_joins_and_leaves(kind: str, join: Joins, produce: Produces) -> None:
+    first = join(kind)
+    until_shared([first], PARTITIONS)
+    second = join(kind)
+    until_shared([first, second], PARTITIONS)
+    both = produce("both", 5)
+    until([first, second], lambda: len(values_of(first, second)) >= len(both))
+    assert values_of(first, second) == both
+    first.commit()
+    second.commit()
+    second.leave()
+    until_shared([first], PARTITIONS)
+    alone = produce("alone", 2)
+    until([first], lambda: set(alone) <= set(first.values))
+    assert values_of(first, second) == sorted(both + alone)
+
+
+@pytest.mark.parametrize("kind", COMMITTING)
+def test_crashed_members_partitions_are_taken_over(kind: str, join: Joins, produce: Produces) -> None:
+    survivor, victim = join(kind), join(kind, session_ms=VICTIM_MS)
+    until_shared([survivor, victim], PARTITIONS)
+    written = produce("before", 3)
+    until([survivor, victim], lambda: len(values_of(survivor, victim)) >= len(written))
+    survivor.commit()
+    victim.crash()
+    until_shared([survivor], PARTITIONS)
+    until([survivor], lambda: set(written) == set(survivor.values))
+    assert values_of(survivor) == written  # what the victim read uncommitted is read again, and only that
+
+
+@pytest.mark.parametrize("kind", COMMITTING)
+def test_commit_and_resume(
+    kind: str, bootstrap: str, topic: str, group: str, join: Joins, produce: Produces
+) -> None:
+    before = produce("before", 3)
+    first = join(kind)
+    until([first], lambda: len(first.records) >= len(before))
+    first.commit("bemerkung-1")
+    first.leave()
+    with admin_client(bootstrap) as admin:
+        committed = admin.list_group_offsets(group)[group]
+    # afkak commits the last offset that it has read, the others the next one to read
+    assert {(key.partition, value.offset, _text(value.metadata)) for key, value in committed.items()} == {
+        (partition, 3 - (kind == "afkak"), "bemerkung-1") for partition in range(PARTITIONS)
+    }
+    after = produce("after", 2)
+    second = join(kind)
+    until([second], lambda: len(second.records) >= len(after))
+    assert second.values == after
+
+
+@pytest.mark.parametrize("kind", STATIC)
+def test_static_member_comes_back_without_a_rebalance(kind: str, join: Joins, produce: Produces) -> None:
+    produce("x", 1)
+    stays, returns = join(kind, instance="stays"), join(kind, instance="returns")
+    until_shared([stays, returns], PARTITIONS)
+    held, assignments = returns.partitions, stays.assignments
+    returns.crash()
+    again = join(kind, instance="returns")
+    until([again], lambda: again.assignments > 0)
+    assert again.partitions == held
+    produce("y", 1)
+    until([stays], lambda: sum(value.startswith("y") for value in stays.values) == len(stays.partitions))
+    assert stays.assignments == assignments
+
+
+@pytest.mark.parametrize("kind", COOPERATIVE)
+def test_cooperative_members_share_and_take_over(kind: str, join: Joins, produce: Produces) -> None:
+    first = join(kind, assignor="cooperative-sticky")
+    until_shared([first], PARTITIONS)
+    second = join(kind, assignor="cooperative-sticky", session_ms=VICTIM_MS)
+    until_shared([first, second], PARTITIONS)
+    written = produce("shared", 2)
+    until([first, second], lambda: len(values_of(first, second)) >= len(written))
+    assert values_of(first, second) == written
+    second.crash()
+    until_shared([first], PARTITIONS)
+    until([first], lambda: set(first.values) == set(written))
+
+
+def test_members_of_all_makes_share_one_group(join: Joins, produce: Produces) -> None:
+    """They join all at once, one crashes, one leaves, and the rest goes on."""
+    members = [join(kind, session_ms=VICTIM_MS if kind == "aiokafka" else 10_000) for kind in STATIC[:4]]
+    confluent, python, crashes, java = members
+    until_shared(members, PARTITIONS)
+    written = produce("all", 3)
+    until(members, lambda: len(values_of(*members)) >= len(written))
+    assert values_of(*members) == written
+    for each in members:
+        each.commit()
+    crashes.crash()
+    java.leave()
+    until_shared([confluent, python], PARTITIONS)
+    more = produce("rest", 2)
+    until([confluent, python], lambda: set(more) <= set(values_of(confluent, python)))
+    assert values_of(*members) == sorted(written + more)

@@ -1,0 +1,86 @@
+"""Options and fixtures that several test packages share.
+
+`--against kafka` starts Apache Kafka (tests/peers) in the broker's place, `--against HOST:PORT` uses a broker that
+runs already: both tell whether a test asks for what Kafka does. By default the broker is this project's, in a process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
+from tests.support.broker_process import BrokerProcess
+
+_counter = itertools.count()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--against",
+        metavar="kafka|HOST:PORT",
+        default="",
+        help="run the tests of clients against Apache Kafka, or a broker at this address, and not against ours",
+    )
+
+
+@pytest.fixture(scope="session")
+def against(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getoption("--against"))
+
+
+@pytest.fixture(scope="session")
+def broker(against: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One running broker for the whole session; tests keep apart by the names of topics and groups."""
+    running = _new_broker(against, tmp_path_factory.mktemp("broker"), {})
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def new_broker(against: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Makes brokers of the test's own, `new_broker(**settings)`, not yet started, each on a directory of its own."""
+    if against not in ("", "kafka"):
+        pytest.skip("a broker that runs already cannot be started and ended by a test")
+    made: list[Broker] = []
+
+    def make(settings: dict[str, str] | None = None) -> Broker:
+        made.append(_new_broker(against, tmp_path / f"broker-{len(made)}", settings or {}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Makes names, of topics and groups, that nobody has used."""
+    stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:60].strip("-")
+    return lambda: f"{stem}-{next(_counter)}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(fresh_name: Callable[[], str]) -> str:
+    """The name of a topic that does not exist yet."""
+    return fresh_name()
+
+
+@pytest.fixture
+def group(fresh_name: Callable[[], str]) -> str:
+    """The name of a group that does not exist yet."""
+    return fresh_name()
+
+
+def _new_broker(against: str, directory: Path, settings: dict[str, str]) -> Broker:
+    if against == "kafka":
+        return KafkaProcess(directory, settings)
+    if against:
+        return ExternalBroker(against)
+    return BrokerProcess(directory, settings)

@@ -1,0 +1,157 @@
+"""The records of `__consumer_offsets` against Apache Kafka 3.9: what it wrote is read, and what we write it reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, layout
+from pylogbroker.records import Record, entries
+from tests.groups.rooms import Store, Table, subscription
+from tests.peers import available
+from tests.peers.tools import tool
+
+SEGMENT = zlib.decompress(
+    base64.b64decode(
+        "eNpjYIABRkEQyZT0/ZovXGjhLzmjuTD6PwoASe9hBpJiDEwM7LmpuUmpRcUzmBmYGTiS8/OKS3NTi0BKGFiLEvPSUxk08vNSdc0T"
+        "zZITDQySdA0sjRN1TcwMzXUt0yyMgSxL8xSjFPOklLQkqG19YM3E62IGqmRgyk1l4NI3NDLXMwBCQwaWyQ8YGMQLgEaJMzCDDWQs"
+        "gfkN6gcGBkmIVyFSTDCfMyABECcDHDixSgs6UALnI4xGCRiwdA6QUAHqhYUN1G4bsEtAgBWsmi338MqSRJh5r2GmgxySAGY8i5up"
+        "gWyncTGMxrQzBkgogAI9MQcUHmAbGQ3gNnLC1MLMgQBmuF3zj93PQLGrDEYTZxcDwi5GFLvKYKayAHE82K4jxexbUOzqhNGYdkUB"
+        "CTmgXSzphL0FjyBWIHYHWyUudJIbxaopMBozTWthsQqeGtiAHE6wkeqiYY0oRv6H0ZhGrgE5VAAYpSw5qWklfTjziHpuqq6pkWGS"
+        "SZphoq5xUrK5rolxkqFukrFRmm6iqXGySZqFkUmycRrUpl9gvcRqAjqFRtmDHR6liawaL5ADxaQQRuOJUlCYYKQeduQoNSmAGcoB"
+        "T6mLJh3dh2JVNYzGDP8Y5OB3QAt9JogqmBlAAAAR/ke/"
+    )
+)
+"""A segment that Kafka 3.9.0 wrote while librdkafka 2.16 did this, on a topic `t` of two partitions:
+
+- the static member `one` of group `members` was assigned both and committed (t, 0) at 5 with metadata;
+- group `alone` committed (t, 1) at 9 and (t, 0) at 1, without membership;
+- group `gone` committed (t, 1) at 9 and was deleted;
+- a member of group `left` was assigned both, committed (t, 0) at 7 and left.
+"""
+T0, T1 = ("t", 0), ("t", 1)
+LINE = re.compile(r"^\| offset: (\d+) .* key: (\{.*\}) payload: (\{.*\}|<DELETE>)$", re.MULTILINE)
+
+
+def records() -> Iterator[Record]:
+    for entry in entries(SEGMENT):
+        yield from entry.records()
+
+
+class TestWhatKafkaWrote:
+    def loaded(self) -> GroupCoordinator:
+        coordinator = GroupCoordinator(GroupSettings(partitions=1), Store(lambda: 0))
+        assert coordinator.load(0, entries(SEGMENT), now_ms=0).problems == []
+        return coordinator
+
+    def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
+        found = self.loaded().fetch(group_id).offsets
+        return {partition: offset.offset for partition, offset in found.items() if isinstance(offset, CommittedOffset)}
+
+    def test_the_groups_are_there(self) -> None:
+        listed = {(group.group_id, group.protocol_type, group.state) for group in self.loaded().list_groups()[1]}
+        assert listed == {("members", "consumer", "Stable"), ("alone", "", "Empty"), ("left", "consumer", "Empty")}
+
+    def test_so_are_their_members(self) -> None:
+        group = self.loaded().describe("members")
+        assert group.protocol_name == "range"
+        (member,) = group.members
+        assert (member.instance_id, member.client_id, member.client_host) == ("one", "me", "/127.0.0.1")
+        assert member.assignment == bytes.fromhex("0000 00000001 0001 74 00000002 00000000 00000001 00000000")
+
+    def test_so_are_their_offsets(self) -> None:
+        assert self.offsets("members") == {T0: 5}
+        assert self.offsets("alone") == {T0: 1, T1: 9}
+        assert self.offsets("left") == {T0: 7}
+        assert self.offsets("gone") == {}
+
+    def test_we_would_have_written_the_same_bytes(self) -> None:
+        for record in records():
+            assert record.key is not None
+            key = layout.decode_key(record.key)
+            if isinstance(key, layout.OffsetCommitKey):
+                assert layout.encode_offset_key(key.group, key.topic, key.partition) == record.key
+                if record.value is not None:
+                    assert layout.encode_offset_value(layout.decode_offset_value(record.value)) == record.value
+            else:
+                assert key is not None
+                assert record.value is not None
+                assert layout.encode_group_key(key.group) == record.key
+                assert layout.encode_group_value(layout.decode_group_value(record.value)) == record.value
+
+
+@pytest.mark.skipif(not available(), reason="Kafka's own tools need Java and Maven")
+def test_kafka_reads_what_we_write(tmp_path: Path) -> None:
+    """As its log dump tool decodes it."""
+    table = Table()
+    (member,) = table.stable()
+    table.commit({T0: CommittedOffset(7, 3, "méta", 1_500), T1: CommittedOffset(8, committed=1_501)}, member)
+    table.commit({T0: CommittedOffset(9, committed=1_502, expires=1_503)}, member)
+    table.leave(member.member_id)
+    assert table.coordinator.delete_group("g", table.now) is ErrorCode.NONE
+    assert dumped(table, tmp_path) == [
+        ({"group": "g"}, stable_group(table)),
+        (offset_key(0), {"offset": 7, "leaderEpoch": 3, "metadata": "méta", "commitTimestamp": 1_500}),
+        (offset_key(1), {"offset": 8, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1_501}),
+        (offset_key(0), {"offset": 9, "metadata": "", "commitTimestamp": 1_502, "expireTimestamp": 1_503}),
+        ({"group": "g"}, empty_group(table)),
+        (offset_key(0), None),
+        (offset_key(1), None),
+        ({"group": "g"}, None),
+    ]
+
+
+def dumped(table: Table, directory: Path) -> list[tuple[Any, Any]]:
+    """Each record's key and value as Kafka's tool understands them."""
+    segment = directory / "00000000000000000000.log"
+    segment.write_bytes(b"".join(table.store.batches[table.coordinator.partition_for("g")]))
+    output = tool("kafka-dump-log", "--offsets-decoder", "--files", str(segment)).stdout
+    return [
+        (json.loads(key)["data"], None if value == "<DELETE>" else json.loads(value)["data"])
+        for _, key, value in LINE.findall(output)
+    ]
+
+
+def offset_key(partition: int) -> dict[str, Any]:
+    return {"group": "g", "topic": "t", "partition": partition}
+
+
+def stable_group(table: Table) -> dict[str, Any]:
+    assert subscription("t") == bytes.fromhex("0000 00000001 0001 74 ffffffff")
+    member = {
+        "memberId": "client-id1",
+        "groupInstanceId": None,
+        "clientId": "client",
+        "clientHost": "/127.0.0.1",
+        "rebalanceTimeout": 60_000,
+        "sessionTimeout": 10_000,
+        "subscription": {"topics": ["t"], "userData": None},
+        "assignment": base64.b64encode(b"client-id1").decode(),
+    }
+    return {
+        "protocolType": "consumer",
+        "generation": 1,
+        "protocol": "range",
+        "leader": "client-id1",
+        "currentStateTimestamp": table.now,
+        "members": [member],
+    }
+
+
+def empty_group(table: Table) -> dict[str, Any]:
+    return {
+        "protocolType": "consumer",
+        "generation": 2,
+        "protocol": None,
+        "leader": None,
+        "currentStateTimestamp": table.now,
+        "members": [],
+    }

@@ -1,0 +1,147 @@
+"""A real Apache Kafka 3.9 broker: one node that is controller and broker at once (KRaft), on free ports.
+
+    with KafkaBroker(tmp_path) as kafka:
+        client(bootstrap_servers=kafka.address)
+
+or, where a context manager doesn't fit, `kafka = KafkaBroker(directory).start(); ...; kafka.stop()`. As a
+pytest fixture:
+
+    @pytest.fixture(scope="session")
+    def kafka(tmp_path_factory):
+        with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
+
+Settings beyond Kafka's defaults are those of a single node (`SINGLE_NODE`), and `settings` overrides any of
+them. The heap and the collector are those of Kafka's own start script. Start-up takes about 4 seconds.
+Everything lies in the directory given: `data/`, `server.properties`, and `kafka.log` with its warnings.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from tests.peers.java import SHORT_LIVED
+from tests.peers.maven import PeerError, classpath
+from tests.peers.processes import free_ports, stop, wait_for_line
+
+SINGLE_NODE: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+HEAP = ("-Xmx1G", "-Xms1G")
+COLLECTOR = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+LOGGING = """\
+log4j.rootLogger=WARN, file
+log4j.logger.kafka.server.KafkaRaftServer=INFO
+log4j.appender.file=org.apache.log4j.FileAppender
+log4j.appender.file.File={log}
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=%d %p %m (%c)%n
+"""
+CLUSTER_ID = "cHlsb2dicm9rZXJwZWVyMQ"
+STARTED = r"Kafka Server started"
+
+
+@attrs.define
+class KafkaBroker:
+    """Apache Kafka on one node, with everything it keeps below `directory`."""
+
+    directory: Path
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    port: int = 0
+    start_timeout: float = 60.0
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Host and port, as clients' `bootstrap.servers` takes them."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The log directory: one directory `<topic>-<partition>` for each partition."""
+        return self.directory / "data"
+
+    @property
+    def log(self) -> Path:
+        """The broker's own log: warnings, errors, start and stop."""
+        return self.directory / "kafka.log"
+
+    def start(self) -> Self:
+        """Format the data directory unless that is done, start the broker and wait until it serves."""
+        properties, logging = self._write_settings()
+        java = ["java", f"-Dlog4j.configuration=file:{logging}"]
+        if not (self.data / "meta.properties").exists():
+            self._format([*java, *SHORT_LIVED], properties)
+        self.log.unlink(missing_ok=True)
+        command = [*java, *HEAP, *COLLECTOR, "-cp", classpath("kafka-3.9"), "kafka.Kafka", str(properties)]
+        with (self.directory / "output.log").open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        try:
+            wait_for_line(self.log, STARTED, self.process, self.start_timeout)
+        except PeerError:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Shut the broker down cleanly; it can be started again on the same data and port."""
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _write_settings(self) -> tuple[Path, Path]:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        port, controller = free_ports(2)
+        self.port = self.port or port
+        settings = {
+            **SINGLE_NODE,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(self.data),
+            **self.settings,
+        }
+        properties, logging = self.directory / "server.properties", self.directory / "log4j.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        logging.write_text(LOGGING.format(log=self.log))
+        return properties, logging
+
+    def _format(self, java: list[str], properties: Path) -> None:
+        arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+        command = [*java, "-cp", classpath("kafka-3.9"), "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise PeerError(f"Kafka could not format {self.data}:\n{done.stdout}{done.stderr}")

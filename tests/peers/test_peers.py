@@ -1,0 +1,73 @@
+"""The peers themselves: they can be fetched, compiled, started and talked to, and they say what is wrong."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.peers import available
+from tests.peers.java import CLIENTS, Program
+from tests.peers.kafka import KafkaBroker
+from tests.peers.maven import PeerError, jars
+from tests.peers.tools import tool
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def test_unknown_peer_is_named() -> None:
+    with pytest.raises(PeerError, match="nothing-like-it"):
+        jars("nothing-like-it")
+
+
+@pytest.mark.parametrize("clients", CLIENTS)
+def test_program_runs_with_the_clients_asked_for(clients: str) -> None:
+    done = Program(HERE / "Version.java", clients).run("a", "b", input="read\n")
+    version, arguments, read = done.stdout.splitlines()
+    assert version.startswith(clients.removeprefix("clients-") + ".")
+    assert (arguments, read) == ("a,b", "read")
+
+
+def test_program_that_does_not_compile_shows_why(tmp_path: Path) -> None:
+    source = tmp_path / "Broken.java"
+    source.write_text("public class Broken { int missing() { } }")
+    with pytest.raises(PeerError, match="missing return statement"):
+        Program(source).run()
+
+
+def test_unknown_tool_is_named() -> None:
+    with pytest.raises(PeerError, match="kafka-nothing"):
+        tool("kafka-nothing")
+
+
+def test_console_tools_write_and_read(kafka: KafkaBroker) -> None:
+    server = ("--bootstrap-server", kafka.address)
+    tool("kafka-topics", *server, "--create", "--topic", "lines", "--partitions", "1")
+    tool("kafka-console-producer", *server, "--topic", "lines", input="one\ntwo\n")
+    options = ("--topic", "lines", "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
+    assert tool("kafka-console-consumer", *server, *options).stdout.splitlines() == ["one", "two"]
+
+
+def test_broker_keeps_its_records_over_a_restart(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path).start()
+    try:
+        server = ("--bootstrap-server", broker.address)
+        tool("kafka-console-producer", *server, "--topic", "kept", input="one\ntwo\nthree\n")
+        broker.stop()
+        broker.start()
+        assert tool("kafka-get-offsets", *server, "--topic", "kept").stdout.split() == ["kept:0:3"]
+    finally:
+        broker.kill()
+
+
+def test_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path, {"num.network.threads": "0"})
+    with pytest.raises(PeerError, match=r"num\.network\.threads"):
+        broker.start()
+    assert broker.process is None

@@ -1,0 +1,80 @@
+"""A broker in a process of its own, as a user starts it: `twistd -n pylogbroker`.
+
+    process = BrokerProcess(directory, {"group.initial.rebalance.delay.ms": "0"})
+    process.start()              # returns when a client can connect
+    process.bootstrap            # "127.0.0.1:45123"
+    process.stop()               # SIGTERM; or process.kill()
+    process.start()              # again, on the same port and data
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.line_process import LineProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: What the tests of clients ask of a broker, so that they need not wait for Kafka's patient defaults.
+QUICK_SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.retention.check.interval.ms": "500",
+    "offsets.topic.num.partitions": "5",
+    "num.partitions": "1",
+}
+
+
+class BrokerProcess:
+    """Our broker; the port is chosen by the system at the first start and kept after that."""
+
+    segment_suffix = ".kafka"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.data_dir = directory / "data"
+        self._directory = directory
+        self._settings = {**QUICK_SETTINGS, **(settings or {})}
+        self._port = 0
+        self._process: LineProcess | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def process(self) -> LineProcess:
+        if self._process is None:
+            raise RuntimeError("the broker has not been started")
+        return self._process
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        return self.data_dir / f"{topic}_{partition}"
+
+    def start(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._process = LineProcess(self._command(), cwd=ROOT)
+        found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)")
+        self._port = int(found[1])
+        socket.create_connection(("127.0.0.1", self._port), timeout=10).close()
+
+    def stop(self, timeout: float = 15) -> int:
+        """A clean stop; the exit status."""
+        return self.process.terminate(timeout)
+
+    def kill(self) -> None:
+        """As a crash would end it."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _command(self) -> list[str | Path]:
+        overrides = [f"--override={name}={value}" for name, value in self._settings.items()]
+        return [
+            sys.executable, "-c", "from twisted.scripts.twistd import run; run()",
+            "--nodaemon", f"--pidfile={self._directory / 'twistd.pid'}",
+            "pylogbroker", f"--data-dir={self.data_dir}",
+            f"--listener=PLAINTEXT://127.0.0.1:{self._port}", *overrides,
+        ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""What a test may ask of the broker it runs against, whichever it is: ours, Apache Kafka, or one at an address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from tests.peers.kafka import KafkaBroker
+from tests.support.broker_process import QUICK_SETTINGS
+
+
+class Broker(Protocol):
+    """A broker that has been, or can be, started."""
+
+    #: the end of a segment's file name
+    segment_suffix: str
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, the same after a restart."""
+
+    def start(self) -> None:
+        """Returns when clients can connect."""
+
+    def stop(self) -> int:
+        """A clean stop by SIGTERM; the exit status."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        """Where the files of a partition lie."""
+
+
+class KafkaProcess:
+    """Apache Kafka, started from tests/peers."""
+
+    segment_suffix = ".log"
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self._kafka = KafkaBroker(directory, {**QUICK_SETTINGS, **(settings or {})})
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.address
+
+    def start(self) -> None:
+        self._kafka.start()
+
+    def stop(self) -> int:
+        process = self._kafka.process
+        self._kafka.stop()
+        return 0 if process is None or process.returncode in (0, 143) else process.returncode
+
+    def kill(self) -> None:
+        self._kafka.kill()
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        return self._kafka.data / f"{topic}-{partition}"
+
+
+class ExternalBroker:
+    """A broker that somebody else runs."""
+
+    segment_suffix = ""
+
+    def __init__(self, address: str) -> None:
+        self.bootstrap = address
+
+    def start(self) -> None:
+        """It runs already."""
+
+    def stop(self) -> int:
+        raise NotImplementedError("not ours to stop")
+
+    def kill(self) -> None:
+        """It stays."""
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        raise NotImplementedError("its files are not known")

@@ -1,0 +1,109 @@
+"""The options: what settings they amount to, and how they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.python.usage import Options as ParentOptions
+from twisted.python.usage import UsageError
+
+from pylogbroker import __version__
+from pylogbroker.config import SETTINGS, BrokerConfig
+from pylogbroker.tap.options import Options
+
+
+def parse(*arguments: str) -> BrokerConfig:
+    options = Options()
+    options.parseOptions(list(arguments))
+    return options.config
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "server.properties"
+    path.write_text("num.partitions=2\nlog.dirs=/from/file\nlisteners=PLAINTEXT://:1\nlog.segment.bytes=100\n")
+    return str(path)
+
+
+def test_no_options_are_the_defaults() -> None:
+    assert parse().integer("num.partitions") == 1
+
+
+def test_the_file_and_what_comes_before_it(file: str) -> None:
+    config = parse(
+        "--config", file, "--data-dir=/d", "--listener=PLAINTEXT://127.0.0.1:0", "--override=num.partitions=3",
+        "--override", "num.partitions=4",
+    )  # fmt: skip
+    assert config.log_dirs == ("/d",)
+    assert [(listener.host, listener.port) for listener in config.listeners] == [("127.0.0.1", 0)]
+    assert config.integer("num.partitions") == 4
+    assert config.integer("log.segment.bytes") == 100
+
+
+def test_the_short_options(file: str) -> None:
+    config = parse("-c", file, "-d", "/d", "-l", "PLAINTEXT://:5", "-o", "num.partitions=3")
+    assert (config.log_dirs, config.listeners[0].port, config.integer("num.partitions")) == (("/d",), 5, 3)
+
+
+def test_several_listeners() -> None:
+    names = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
+    config = parse("--listener=A://:1", "--listener", "B://:2", "-o", names)
+    assert [(listener.name, listener.port) for listener in config.listeners] == [("A", 1), ("B", 2)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["-o", "num.partitions=none"], "num.partitions: 'none' is not accepted; expected a whole number from 1"),
+        (["-o", "num.partitions"], "override 'num.partitions' is not accepted; expected name=value"),
+        (["-l", "9092"], "listeners: '9092' is not accepted; expected NAME://host:port"),
+        (["-c", "/nonexistent/file"], "/nonexistent/file: No such file or directory"),
+    ],
+)
+def test_what_is_wrong_ends_with_one_line(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(*arguments)
+    message = str(caught.value.code)
+    assert message.startswith(f"pylogbroker: {complaint}")
+    assert "\n" not in message
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="option --nonsense not recognized"):
+        parse("--nonsense")
+
+
+def test_describe_config_prints_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--describe-config")
+    assert caught.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {setting.name for setting in SETTINGS} <= set(lines)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--version")
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pylogbroker {__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["--config", "--data-dir", "--listener", "--override", "--describe-config"])
+def test_help_explains_each_option(name: str) -> None:
+    lines = str(Options()).splitlines()
+    start = next(number for number, line in enumerate(lines) if f"{name}=" in line or f"{name} " in line)
+    assert len(" ".join(lines[start : start + 2]).split()) > 6
+
+
+@pytest.mark.parametrize(
+    ("nodaemon", "given", "used"),
+    [(1, "twistd.pid", ""), (1, "/run/broker.pid", "/run/broker.pid"), (0, "twistd.pid", "twistd.pid")],
+)
+def test_in_the_foreground_there_is_no_pid_file_unless_asked_for(nodaemon: int, given: str, used: str) -> None:
+    twistd = ParentOptions()
+    twistd.update({"nodaemon": nodaemon, "pidfile": given})
+    options = Options()
+    options.parent = twistd
+    options.parseOptions([])
+    assert twistd["pidfile"] == used
