@@ -6,12 +6,11 @@ shows gets logs here, and one that it drops loses them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -26,6 +25,7 @@ from pylogbroker.broker.log_config import log_config
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.syncing import GroupCommit
+from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.config import BrokerConfig, Listener
@@ -58,7 +58,7 @@ class Broker:
     cluster_id: str
     tree: ITree
     logs: LogManager
-    in_thread: Callable[..., Deferred[Any]]
+    in_thread: InThread
     apis: tuple[Api, ...] = APIS
     catalog: Catalog = attrs.field(init=False)
     dynamic_settings: DynamicSettings = attrs.field(init=False)

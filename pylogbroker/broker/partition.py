@@ -9,10 +9,15 @@ from __future__ import annotations
 from typing import Protocol
 
 import attrs
+from twisted.internet.defer import DeferredLock
 
+from pylogbroker.broker.threads import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer
 from pylogbroker.storage import Appended, Log, Origin
+
+COSTLY_BYTES = 16 * 1024
+"""Size of records up to which they are converted where they are appended."""
 
 
 class Watcher(Protocol):
@@ -37,6 +42,7 @@ class Partition:
     is_internal: bool = False
     may_down_convert: bool = True
     watchers: set[Watcher] = attrs.field(factory=set, init=False)
+    _line: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _syncing: int = attrs.field(default=0, init=False)
     _hidden: int = attrs.field(default=0, init=False)
 
@@ -55,6 +61,21 @@ class Partition:
             if self.watchers:
                 self._tell(len(records))
         return appended
+
+    def must_line_up(self, records: Buffer) -> bool:
+        """Whether `append` would keep the reactor's thread busy, or overtake records that are being converted."""
+        return self._line.locked or (len(records) > COSTLY_BYTES and self.log.is_costly(records))
+
+    async def append_in_line(self, records: Buffer, now_ms: int, in_thread: InThread) -> Appended:
+        """The same as `append`, in the order of the calls, with costly conversions in a worker thread."""
+        await self._line.acquire()
+        try:
+            if not self.log.is_costly(records):
+                return self.append(records, now_ms)
+            converted = await in_thread(self.log.convert, records, now_ms)
+            return self.append(converted, now_ms, Origin.CONVERTED)
+        finally:
+            self._line.release()
 
     def synced(self) -> None:
         """A sync that an append asked for is done."""

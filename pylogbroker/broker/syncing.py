@@ -7,16 +7,14 @@ idle --wanted--> running --done--> idle
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.threads import InThread
 from pylogbroker.storage import Log
-
-InThread = Callable[[Callable[[], Any]], Deferred[Any]]
 
 
 @attrs.define

@@ -24,7 +24,7 @@ from pylogbroker.records.conversion import down_convert, up_convert
 from pylogbroker.records.entry import ENTRY_PREFIX, Entry, entries
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
-from pylogbroker.records.validation import EntryMeta, Prepared, prepare
+from pylogbroker.records.validation import EntryMeta, Prepared, convert, is_costly, prepare
 from pylogbroker.records.varint import decode_varint, encode_varint
 
 __all__ = [
@@ -42,11 +42,13 @@ __all__ = [
     "Record",
     "TimestampType",
     "build",
+    "convert",
     "crc32c",
     "decode_varint",
     "down_convert",
     "encode_varint",
     "entries",
+    "is_costly",
     "prepare",
     "up_convert",
 ]

@@ -42,6 +42,17 @@ class AppendRules:
         return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL))
 
     @property
+    def after_conversion(self) -> AppendRules:
+        """What is left to ask of records that `convert` has made ready."""
+        return attrs.evolve(
+            self,
+            codec=None,
+            timestamp_before_max_ms=NO_BOUND,
+            timestamp_after_max_ms=NO_BOUND,
+            keys_required=False,
+        )
+
+    @property
     def looks_at_records(self) -> bool:
         """Whether no header can say that a batch is all right."""
         return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

@@ -27,7 +27,7 @@ from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.entry import Entry, entries
 from pylogbroker.records.model import NO_OFFSET, NO_TIMESTAMP, Codec, Record, TimestampType
-from pylogbroker.records.rules import AppendRules
+from pylogbroker.records.rules import NO_BOUND, AppendRules
 
 _PREFIX = struct.Struct(">qii")
 _unpack_header = HEADER_V2.unpack_from
@@ -130,6 +130,29 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
                 last_offset,
             )  # fmt: skip
     return _prepare_slowly(buffer, rules, base_offset, now_ms, leader_epoch)
+
+
+def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
+    """Whether `prepare` would decode these records, and `convert` can do it before.
+
+    Only for topics of format v2: the offsets that older formats keep within a compressed set must be known first.
+    """
+    if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
+        return False
+    if buffer[16] != 2 or rules.looks_at_records:
+        return True
+    return rules.codec is not None and buffer[22] & 0x07 != rules.codec
+
+
+def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> bytes:
+    """The costly part of `prepare`, to be done in a worker thread: one v2 batch, checked, in the topic's codec.
+
+    `prepare` takes it with `rules.after_conversion`.  Raises what `prepare` raises.
+    """
+    as_sent = attrs.evolve(rules, timestamp_type=TimestampType.CREATE_TIME)
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the producer's timestamps do not matter
+        as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
+    return b"".join(prepare(buffer, as_sent, 0, now_ms, -1).chunks)
 
 
 def _prepare_slowly(

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
-from pylogbroker.records import Buffer, Prepared, prepare
+from pylogbroker.records import Buffer, Prepared, convert, is_costly, prepare
 from pylogbroker.storage import names, producer_snapshots
 from pylogbroker.storage.appending import epochs_of, follow, rules_of
 from pylogbroker.storage.epochs import LeaderEpochs
@@ -107,6 +107,7 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._config = config
         self._client_rules = rules_of(config, Origin.CLIENT)
+        self._converted_rules = self._client_rules.after_conversion
         self._coordinator_rules = rules_of(config, Origin.COORDINATOR)
         self._active.index_interval = config.index_interval_bytes
 
@@ -158,9 +159,22 @@ class Log:
             end - self.recovery_point >= self._config.flush_messages,
         )
 
+    def is_costly(self, buffer: Buffer) -> bool:
+        """Whether to append a client's records means to decode them: better `convert` them in a worker first."""
+        return is_costly(buffer, self._client_rules)
+
+    def convert(self, buffer: Buffer, now_ms: int) -> bytes:
+        """A client's records, checked and converted as the topic wants them, for `append` with Origin.CONVERTED.
+
+        Any thread.  Raises what `append` raises for records.
+        """
+        return convert(buffer, self._client_rules, now_ms)
+
     def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> Prepared:
         if origin is Origin.CLIENT:
             return prepare(buffer, self._client_rules, self.log_end_offset, now_ms, leader_epoch)
+        if origin is Origin.CONVERTED:
+            return prepare(buffer, self._converted_rules, self.log_end_offset, now_ms, leader_epoch)
         if origin is Origin.COORDINATOR:
             return prepare(buffer, self._coordinator_rules, self.log_end_offset, now_ms, leader_epoch)
         return follow(buffer, self.log_end_offset)

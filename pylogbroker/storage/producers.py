@@ -36,6 +36,7 @@ class Origin(Enum):
     """Who brings records to a log."""
 
     CLIENT = "client"
+    CONVERTED = "a client, by way of Log.convert"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
 

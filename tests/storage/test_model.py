@@ -31,6 +31,9 @@ class Stored:
         return self.base + len(self.values)
 
 
+batches_of_values = st.lists(st.binary(max_size=30), min_size=1, max_size=5)
+
+
 class LogMachine(RuleBasedStateMachine):
     """Appends, rolls, reads, deletes, cuts, and restarts both clean and not."""
 
@@ -56,15 +59,16 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.directory)
 
-    @rule(values=st.lists(st.binary(max_size=30), min_size=1, max_size=5), later=st.integers(0, 30))
-    def append(self, values: list[bytes], later: int) -> None:
-        self.now += later
-        data = batch(values, [self.now] * len(values))
-        appended = self.log.append(data, self.now)
-        assert (appended.base_offset, appended.last_offset) == (self.end, self.end + len(values) - 1)
-        self._add(self.end, values, len(data))
+    @rule(values=batches_of_values, times=st.integers(1, 8), later=st.integers(0, 3))
+    def append(self, values: list[bytes], times: int, later: int) -> None:
+        for _ in range(times):
+            self.now += later
+            data = batch(values, [self.now] * len(values))
+            appended = self.log.append(data, self.now)
+            assert (appended.base_offset, appended.last_offset) == (self.end, self.end + len(values) - 1)
+            self._add(self.end, values, len(data))
 
-    @rule(values=st.lists(st.binary(max_size=30), min_size=1, max_size=5), gap=st.integers(0, 9))
+    @rule(values=batches_of_values, gap=st.integers(0, 9))
     def append_as_follower(self, values: list[bytes], gap: int) -> None:
         data = (self.end + gap).to_bytes(8) + batch(values, [self.now] * len(values))[8:]
         self.log.append(data, self.now, origin=Origin.REPLICATION)
@@ -75,10 +79,20 @@ class LogMachine(RuleBasedStateMachine):
         self.end = base + len(values)
         self.log.high_watermark = self.end
 
-    @rule(after=st.integers(0, 4), max_bytes=st.integers(1, 900), less=st.integers(0, 5), min_one=st.booleans())
-    def read(self, after: int, max_bytes: int, less: int, min_one: bool) -> None:
-        span = self.end - self.start
-        offset, upto = self.start + span * after // 4, self._bound(self.end - less)
+    @rule(places=st.lists(st.integers(0, 100), max_size=5), max_bytes=st.integers(1, 900), less=st.integers(0, 5))
+    def read(self, places: list[int], max_bytes: int, less: int) -> None:
+        for place in places:
+            offset = self.start + (self.end - self.start) * place // 100
+            self._read(offset, max_bytes, self._bound(self.end - less), min_one=place % 2 == 0)
+
+    @rule(max_bytes=st.integers(1, 5000))
+    def read_on(self, max_bytes: int) -> None:
+        offset = self.start
+        while found := self._read(offset, max_bytes, self.end, min_one=True):
+            offset = found[-1][0] + 1
+        assert offset >= max((each.end for each in self.batches), default=0)
+
+    def _read(self, offset: int, max_bytes: int, upto: int, min_one: bool) -> list[tuple[int, bytes]]:
         region = self.log.read(offset, max_bytes, upto=upto, min_one=min_one)
         wanted: list[tuple[int, bytes]] = []
         size = 0
@@ -92,6 +106,7 @@ class LogMachine(RuleBasedStateMachine):
         # A region does not cross segments: what is found is a beginning of what is wanted, and not an empty one.
         assert found == wanted[: len(found)]
         assert bool(found) == bool(wanted)
+        return found
 
     def _bound(self, upto: int) -> int:
         """A high watermark lies between batches."""
@@ -105,12 +120,12 @@ class LogMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         assert self.log.sync() == self.end
 
-    @rule(part=st.integers(0, 4))
+    @rule(part=st.integers(0, 3))
     def delete_records(self, part: int) -> None:
-        self.start += (self.end - self.start) * part // 4
+        self.start += (self.end - self.start) * part // 8
         assert self.log.delete_records_before(self.start) == self.start
 
-    @rule(later=st.integers(0, 100))
+    @rule(later=st.integers(0, 30))
     def expire(self, later: int) -> None:
         self.now += later
         for files in self.log.expire(self.now):
@@ -120,9 +135,9 @@ class LogMachine(RuleBasedStateMachine):
         self.batches = [each for each in self.batches if each.end > self.log.segments[0].base_offset]
 
     @precondition(lambda self: self.batches)
-    @rule(part=st.integers(0, 4))
+    @rule(part=st.integers(4, 8))
     def truncate(self, part: int) -> None:
-        keep = len(self.batches) * part // 4
+        keep = len(self.batches) * part // 8
         end = self.batches[keep].base if keep < len(self.batches) else self.end
         if end < self.start:
             return

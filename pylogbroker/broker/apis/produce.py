@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from twisted.internet.defer import ensureDeferred
+import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, ProtocolViolation, StorageFailure
 from pylogbroker.records import Buffer, Codec, entries
+from pylogbroker.storage import Appended
 from pylogbroker.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -41,36 +43,89 @@ _FIRST_WITH_ZSTD = 7
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    """Append to each partition; with `flush.messages` reached, answer when it is on the disk."""
-    version, now_ms, acks = context.api_version, broker.now_ms(), request.acks
-    unsynced: list[tuple[Partition, PartitionProduceResponse]] = []
+    """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
+    appends = _Appends(broker, broker.now_ms())
+    acks, version = request.acks, context.api_version
     topics = []
     for topic in request.topic_data:
         answers = []
         for data in topic.partition_data:
-            try:
-                partition = broker.partitions.get((topic.name, data.index))
-                if partition is None:
-                    partition = broker.find(topic.name, data.index)
-                records = _checked(partition, data, acks, version)
-                appended = partition.append(records, now_ms)
-            except KafkaError as error:
-                answers.append(_refused(data.index, error))
-                if isinstance(error, StorageFailure) and partition is not None:
-                    broker.storage_failed(partition.log)
-            else:
-                answer = PartitionProduceResponse(
-                    data.index, 0, appended.base_offset, appended.log_append_time, appended.log_start_offset
-                )
-                answers.append(answer)
-                if appended.must_sync:
-                    unsynced.append((partition, answer))
+            answer = PartitionProduceResponse(data.index)
+            answers.append(answer)
+            appends.append(answer, topic.name, data, acks, version)
         topics.append(TopicProduceResponse(topic.name, answers))
     response = ProduceResponse(topics)
-    if acks == 0:
-        _end_without_answer(broker, response, unsynced)
-        return None
-    return _after_sync(broker, response, unsynced) if unsynced else response
+    if acks:
+        return appends.finish(response) if appends.unfinished else response
+    if appends.unfinished:
+        ensureDeferred(appends.finish(response))
+    _check_silence(response)
+    return None
+
+
+@attrs.define(eq=False)
+class _Appends:
+    """The appends of one request, those that are done and those that wait."""
+
+    _broker: Broker
+    _now_ms: int
+    _lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
+    _unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether an answer is not yet true."""
+        return bool(self._lined_up or self._unsynced)
+
+    def append(
+        self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int, version: int
+    ) -> None:
+        """Append to one partition, or get in line for it; `answer` is filled in."""
+        broker = self._broker
+        partition = broker.partitions.get((topic, data.index))
+        try:
+            if partition is None:
+                partition = broker.find(topic, data.index)
+            records = _checked(partition, data, acks, version)
+            if partition.must_line_up(records):
+                later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread))
+                self._lined_up.append((answer, partition, later))
+                return
+            self._appended(answer, partition, partition.append(records, self._now_ms))
+        except KafkaError as error:
+            self._refuse(answer, partition, error)
+
+    async def finish(self, response: ProduceResponse) -> ProduceResponse:
+        """Wait for what waits; `response`, complete."""
+        for answer, partition, later in self._lined_up:
+            try:
+                self._appended(answer, partition, await later)
+            except KafkaError as error:
+                self._refuse(answer, partition, error)
+        syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self._unsynced]
+        for (answer, partition), sync in zip(self._unsynced, syncs, strict=True):
+            try:
+                await sync
+            except KafkaError as error:
+                self._refuse(answer, partition, error)
+            else:
+                partition.synced()
+        return response
+
+    def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
+        answer.base_offset = appended.base_offset
+        answer.log_append_time_ms = appended.log_append_time
+        answer.log_start_offset = appended.log_start_offset
+        if appended.must_sync:
+            self._unsynced.append((answer, partition))
+
+    def _refuse(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
+        answer.error_code, answer.error_message = error.code, error.detail
+        answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+        if isinstance(error, InvalidRecords):
+            answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in error.record_errors]
+        if isinstance(error, StorageFailure) and partition is not None:
+            self._broker.storage_failed(partition.log)
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
@@ -94,39 +149,8 @@ def _checked(partition: Partition, data: PartitionProduceData, acks: int, versio
     return records
 
 
-def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
-    errors = error.record_errors if isinstance(error, InvalidRecords) else ()
-    return PartitionProduceResponse(
-        index,
-        error.code,
-        base_offset=-1,
-        log_start_offset=-1,
-        record_errors=[BatchIndexAndErrorMessage(at, message) for at, message in errors],
-        error_message=error.detail,
-    )
-
-
-async def _after_sync(
-    broker: Broker, response: ProduceResponse, unsynced: list[tuple[Partition, PartitionProduceResponse]]
-) -> ProduceResponse:
-    syncs = [broker.group_commit.sync(partition.log) for partition, _answer in unsynced]
-    for (partition, answer), sync in zip(unsynced, syncs, strict=True):
-        try:
-            await sync
-        except KafkaError as error:
-            answer.error_code, answer.base_offset, answer.error_message = error.code, -1, error.detail
-            broker.storage_failed(partition.log)
-        else:
-            partition.synced()
-    return response
-
-
-def _end_without_answer(
-    broker: Broker, response: ProduceResponse, unsynced: list[tuple[Partition, PartitionProduceResponse]]
-) -> None:
+def _check_silence(response: ProduceResponse) -> None:
     """acks=0: an error can be told only by closing the connection, so that the client asks for metadata again."""
-    if unsynced:
-        ensureDeferred(_after_sync(broker, response, unsynced))
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
