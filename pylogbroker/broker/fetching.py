@@ -211,18 +211,18 @@ class Fetch:
 
     def _prepare(self) -> None:
         """In a worker thread: bring in what is on the disk, convert for old clients."""
-        for answer in self._answers:
+        for asked, answer in zip(self.asked, self._answers, strict=True):
             if isinstance(answer.records, FileRegion):
                 if self.context.api_version < _FIRST_WITH_V2:
-                    self._convert(answer, answer.records)
+                    self._convert(answer, answer.records, asked.partition.fetch_offset)
                 else:
                     read_ahead(answer.records)
 
-    def _convert(self, answer: PartitionData, region: FileRegion) -> None:
+    def _convert(self, answer: PartitionData, region: FileRegion, first_offset: int) -> None:
         """Give an old client the message format that it reads, within the bytes that it has room for."""
         magic = 1 if self.context.api_version >= 2 else 0
         try:
-            answer.records = down_convert(region.read(), magic)
+            answer.records = down_convert(region.read(), magic, first_offset=first_offset)
         except KafkaError as error:
             answer.error_code, answer.records = error.code, b""
 

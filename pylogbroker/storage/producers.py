@@ -85,6 +85,15 @@ class ProducerState:
     coordinator_epoch: int = NONE
     transaction_start: int = NONE  # first offset of the transaction that is open
 
+    def continues(self, entry: Produced) -> bool:
+        """Whether `entry` is what comes next, as nearly all are: then nothing else need be asked."""
+        return (
+            entry.producer_epoch == self.epoch
+            and bool(self.batches)
+            and entry.base_sequence == (self.batches[-1].last_sequence + 1) & _MAX_SEQUENCE
+            and self.transaction_start < 0
+        )
+
     def duplicate_of(self, entry: Produced) -> WrittenBatch | None:
         """The batch that the log holds already, if `entry` is sent again."""
         if entry.producer_epoch != self.epoch:
@@ -159,7 +168,7 @@ class ProducerStates:
         """
         for entry in entries:
             state = self._states.get(entry.producer_id)
-            if state is None or entry.producer_id < 0 or origin is Origin.REPLICATION:
+            if state is None or origin is Origin.REPLICATION or state.continues(entry):
                 continue
             if origin is Origin.COORDINATOR:
                 if entry.producer_epoch < state.epoch:
