@@ -121,16 +121,19 @@ class KafkaProtocol(Protocol):
         self._working = True
         try:
             todo = self._todo
-            self._blocked = False
-            self._flush()
+            if self._out or self._blocked:
+                self._blocked = False
+                self._flush()
             while todo and not self._blocked and not self._closing:
                 self._request(todo.popleft())
                 if self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
                     self._flush()
-            self._flush()
+            if self._out:
+                self._flush()
         finally:
             self._working = False
-        self._read_on_or_not()
+        if self._blocked or self._paused or self._finishing:
+            self._read_on_or_not()
         self._account()
 
     def _read_on_or_not(self) -> None:
@@ -165,10 +168,13 @@ class KafkaProtocol(Protocol):
             self.close_because(str(violation))
             return
         except Exception:
-            self._answer(route, correlation_id, self._failed(route))
-            return
+            answer = self._failed(route)
         if type(answer) is route.response_type:
-            self._answer(route, correlation_id, answer)
+            chunks = route.encode(correlation_id, answer)
+            if self._waiting:
+                self._waiting.append(Slot(0, chunks))
+            else:
+                self._send(chunks)
         elif answer is not None:
             self._await(route, correlation_id, cast(Awaitable[Any], answer), len(frame))
 
@@ -186,15 +192,6 @@ class KafkaProtocol(Protocol):
         return route, context
 
     # -- answers -------------------------------------------------------------------------------------------------
-
-    def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:
-        if answer is None:
-            return
-        chunks = route.encode(correlation_id, answer)
-        if self._waiting:
-            self._waiting.append(Slot(0, chunks))
-        else:
-            self._send(chunks)
 
     def _send(self, chunks: list[Chunk]) -> None:
         self._out += chunks

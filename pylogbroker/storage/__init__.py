@@ -21,6 +21,8 @@ Seen from above, each knows only what is below:
       loading      from files to a log; recovery after a crash
     log          append, read, roll, sync, expire
       reading      which region of which file a fetch returns
+      timestamps   finding a record by its time
+      syncing      what must be on disk before a log is safe up to an offset
       producers    who wrote what, for idempotent producers
       epochs       which leader epoch began where
       retention    which segments may go
@@ -34,12 +36,13 @@ Everything runs on the reactor's thread, but for what is said to block: that bel
 from pylogbroker.storage.directory import Identity, LogDirectory, Notice
 from pylogbroker.storage.files import FileHandle, FileRegion
 from pylogbroker.storage.loading import Recovered
-from pylogbroker.storage.log import Appended, Log, TimestampedOffset
+from pylogbroker.storage.log import Appended, Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.manager import DeletedDirectory, LogManager
 from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
 from pylogbroker.storage.retention import DeletePolicy, RecordTimePolicy, SegmentView, SizePolicy
 from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
+from pylogbroker.storage.timestamps import TimestampedOffset
 
 __all__ = [
     "Appended",

@@ -180,9 +180,7 @@ def _clean_end(segment: Segment) -> int | None:
         return None
 
 
-def _recover(
-    path: str, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, report: Reporter
-) -> int:
+def _recover(path: str, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, report: Reporter) -> int:
     """Check the segments from the recovery point's on, and cut; says where the log ends."""
 
     def visit(entry: Entry) -> None:

@@ -16,11 +16,10 @@ on the disk and run in workers.  The tuple of segments is replaced whole, never 
 
 from __future__ import annotations
 
-import os
 import random
 import threading
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import attrs
 
@@ -29,13 +28,15 @@ from pylogbroker.records import Buffer, Prepared, convert, is_costly, prepare
 from pylogbroker.storage import names, producer_snapshots
 from pylogbroker.storage.appending import epochs_of, follow, rules_of
 from pylogbroker.storage.epochs import LeaderEpochs
-from pylogbroker.storage.files import PASSING, FileRegion, sync_file
+from pylogbroker.storage.files import PASSING, FileRegion
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producer_loading import load_producers
 from pylogbroker.storage.producers import Origin, ProducerStates, WrittenBatch
 from pylogbroker.storage.reading import Reader
 from pylogbroker.storage.retention import DeletePolicy, SegmentView, agreed_run, policies_of
 from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
+from pylogbroker.storage.syncing import sync_segments
+from pylogbroker.storage.timestamps import TimestampedOffset, first_at
 
 
 @attrs.define
@@ -49,14 +50,6 @@ class Appended:
     log_start_offset: int
     duplicate: bool  # the log held these records already: the offsets are those of then
     must_sync: bool  # by flush.messages, `sync` is to be called before the append is acknowledged
-
-
-class TimestampedOffset(NamedTuple):
-    """A record found by its time."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int  # -1 if unknown
 
 
 class Log:
@@ -124,9 +117,7 @@ class Log:
 
     # Appending
 
-    def append(
-        self, buffer: Buffer, now_ms: int, leader_epoch: int = 0, origin: Origin = Origin.CLIENT
-    ) -> Appended:
+    def append(self, buffer: Buffer, now_ms: int, leader_epoch: int = 0, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records.
 
         Raises a KafkaError with the code for who sent them; nothing is appended then.  StorageFailure: the disk is
@@ -206,6 +197,14 @@ class Log:
             self._broken = failure.detail
         return failure
 
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """Errors of the disk within a `with` block become StorageFailure."""
+        try:
+            yield
+        except OSError as error:
+            raise self.failed(error) from error
+
     @property
     def broken(self) -> str:
         """Why the log is offline; empty if it is not."""
@@ -223,10 +222,8 @@ class Log:
         """Seal the active segment, unless it is empty, and begin a new one."""
         if not self._active.size:
             return
-        try:
+        with self._on_disk():
             self._roll(self.log_end_offset, now_ms)
-        except OSError as error:
-            raise self.failed(error) from error
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         active = self._active
@@ -279,21 +276,14 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record that is at least as young as `timestamp`.  Reads and decodes one entry."""
-        start = self.log_start_offset
-        for segment in self.segments:
-            if segment.largest()[0] < timestamp:
-                continue
-            for header in segment.find_timestamp(timestamp, start):
-                entry = segment.read_entry(header)
-                for record in entry.records():
-                    if record.timestamp >= timestamp and record.offset >= start:
-                        return TimestampedOffset(record.offset, record.timestamp, entry.leader_epoch)
-        return None
+        with self._on_disk():
+            return first_at(self.segments, timestamp, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """The first record of those with the largest timestamp; None without records or timestamps."""
-        largest = max(segment.largest()[0] for segment in self.segments)
-        return self.offset_for_timestamp(largest) if largest >= 0 else None
+        with self._on_disk():
+            largest = max(segment.largest()[0] for segment in self.segments)
+            return first_at(self.segments, largest, self.log_start_offset) if largest >= 0 else None
 
     # Epochs
 
@@ -344,18 +334,17 @@ class Log:
         """The segments as delete policies see them."""
         segments = self.segments
         ends = [segment.base_offset for segment in segments[1:]] + [self.log_end_offset]
-        return tuple(
-            segment.view(end, segment is self._active) for segment, end in zip(segments, ends, strict=True)
-        )
+        with self._on_disk():
+            return tuple(
+                segment.view(end, segment is self._active) for segment, end in zip(segments, ends, strict=True)
+            )
 
     def _drop(self, run: int) -> list[DeletedFiles]:
         gone, self.segments = self.segments[:run], self.segments[run:]
         if gone:
             self._start_at(self.segments[0].base_offset)
-        try:
+        with self._on_disk():
             return [segment.delete() for segment in gone]
-        except OSError as error:
-            raise self.failed(error) from error
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
         """Cut off the entry that reaches `offset` and all behind it, as a follower does that diverged."""
@@ -365,24 +354,19 @@ class Log:
             return self.restart_at(offset, self._synced_ms)
         kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         gone, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
-        try:
+        with self._on_disk():
             cut = self._active.truncate(offset)
             self._ends_at(offset if cut is None else min(cut, offset))
             return [segment.delete() for segment in gone]
-        except OSError as error:
-            raise self.failed(error) from error
 
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
         """Drop all entries; the next one will have `offset`."""
-        gone = self.segments
-        try:
-            deleted = [segment.delete() for segment in gone]
+        with self._on_disk():
+            deleted = [segment.delete() for segment in self.segments]
             self._active = self._new_segment(offset, now_ms)
-        except OSError as error:
-            raise self.failed(error) from error
-        self.segments = (self._active,)
-        self.log_start_offset = offset
-        self._ends_at(offset)
+            self.segments = (self._active,)
+            self.log_start_offset = offset
+            self._ends_at(offset)
         return deleted
 
     def _ends_at(self, offset: int) -> None:
@@ -421,7 +405,7 @@ class Log:
             if end <= self.recovery_point:
                 return self.recovery_point
             try:
-                self._sync_segments(segments, end)
+                sync_segments(self.path, segments, self.epochs, self.recovery_point, end)
             except OSError as error:
                 self._broken = f"{self.path}: {error.strerror or error}"
                 raise StorageFailure(self._broken) from error
@@ -429,26 +413,11 @@ class Log:
                 self.recovery_point = end
             return self.recovery_point
 
-    def _sync_segments(self, segments: tuple[Segment, ...], end: int) -> None:
-        new_names = self.epochs.save() or segments[-1].base_offset >= self.recovery_point
-        for number, segment in enumerate(segments):
-            sealed = number + 1 < len(segments)
-            if segment.base_offset < end and not (sealed and segments[number + 1].base_offset <= self.recovery_point):
-                segment.sync(sealed)
-                if sealed:
-                    sync_file(names.file_of(self.path, segments[number + 1].base_offset, names.SNAPSHOT))
-        if new_names:
-            sync_file(self.path)
-        if segments[0].base_offset >= self.recovery_point:
-            sync_file(os.path.dirname(self.path))
-
     def close(self) -> None:
         """Bring all files up to date, on the disk too, and close them.  Blocks."""
         if not self._broken:
             self.sync()
-            try:
+            with self._on_disk():
                 self._active.store_indexes()
                 self._write_snapshot(self.log_end_offset)
-            except OSError as error:
-                raise self.failed(error) from error
         self.take_offline("closed")

@@ -335,9 +335,7 @@ def _agree(one: Identity, other: Identity, path: str) -> Identity:
         raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {one.broker_id}")
     if None not in (one.cluster_id, other.cluster_id) and one.cluster_id != other.cluster_id:
         raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {one.cluster_id}")
-    return Identity(
-        other.broker_id if one.broker_id is None else one.broker_id, one.cluster_id or other.cluster_id
-    )
+    return Identity(other.broker_id if one.broker_id is None else one.broker_id, one.cluster_id or other.cluster_id)
 
 
 def _unheard(finding: object) -> None:

@@ -77,9 +77,7 @@ def policies_of(config: LogConfig) -> tuple[DeletePolicy, ...]:
     return RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)
 
 
-def agreed_run(
-    policy: DeletePolicy, segments: Sequence[SegmentView], now_ms: int, high_watermark: int
-) -> int:
+def agreed_run(policy: DeletePolicy, segments: Sequence[SegmentView], now_ms: int, high_watermark: int) -> int:
     """How many of the oldest segments may go by `policy`, and may be taken by the log at all."""
     chosen = {view.base_offset for view in policy.deletable(segments, now_ms)}
     run = 0

@@ -202,8 +202,8 @@ class Segment:
     def store_indexes(self) -> None:
         """Bring the indexes on disk up to date.  The time index then ends with the largest timestamp."""
         self.offset_index.store()
-        if self.size:
-            self.time_index.append(*self.largest())
+        if self._largest is not None:  # else nothing was written
+            self.time_index.append(*self._largest)
         self.time_index.store()
 
     def seal(self) -> None:
@@ -249,9 +249,10 @@ class Segment:
         return DeletedFiles(tuple(renamed), self.size)
 
     def close(self) -> None:
-        """Forget descriptor and loaded indexes."""
+        """Give descriptor and loaded index back."""
         self.pools.files.forget(self)
         self.pools.indexes.forget(self.offset_index)
+        self.offset_index.release()
         self._handle = None
 
     # Reading

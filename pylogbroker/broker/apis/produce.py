@@ -56,8 +56,8 @@ def handle(
         topics.append(TopicProduceResponse(topic.name, answers))
     response = ProduceResponse(topics)
     if acks:
-        return appends.finish(response) if appends.unfinished else response
-    if appends.unfinished:
+        return appends.finish(response) if appends.lined_up or appends.unsynced else response
+    if appends.lined_up or appends.unsynced:
         ensureDeferred(appends.finish(response))
     _check_silence(response)
     return None
@@ -69,13 +69,8 @@ class _Appends:
 
     _broker: Broker
     _now_ms: int
-    _lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
-    _unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether an answer is not yet true."""
-        return bool(self._lined_up or self._unsynced)
+    lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
+    unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
 
     def append(
         self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int, version: int
@@ -89,21 +84,23 @@ class _Appends:
             records = _checked(partition, data, acks, version)
             if partition.must_line_up(records):
                 later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread))
-                self._lined_up.append((answer, partition, later))
+                self.lined_up.append((answer, partition, later))
                 return
-            self._appended(answer, partition, partition.append(records, self._now_ms))
+            appended = partition.append(records, self._now_ms)
         except KafkaError as error:
             self._refuse(answer, partition, error)
+        else:
+            self._appended(answer, partition, appended)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         """Wait for what waits; `response`, complete."""
-        for answer, partition, later in self._lined_up:
+        for answer, partition, later in self.lined_up:
             try:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
                 self._refuse(answer, partition, error)
-        syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self._unsynced]
-        for (answer, partition), sync in zip(self._unsynced, syncs, strict=True):
+        syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self.unsynced]
+        for (answer, partition), sync in zip(self.unsynced, syncs, strict=True):
             try:
                 await sync
             except KafkaError as error:
@@ -117,7 +114,7 @@ class _Appends:
         answer.log_append_time_ms = appended.log_append_time
         answer.log_start_offset = appended.log_start_offset
         if appended.must_sync:
-            self._unsynced.append((answer, partition))
+            self.unsynced.append((answer, partition))
 
     def _refuse(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
         answer.error_code, answer.error_message = error.code, error.detail
