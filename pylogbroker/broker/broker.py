@@ -6,7 +6,7 @@ shows gets logs here, and one that it drops loses them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -70,6 +70,7 @@ class Broker:
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
+    _next_turn: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
 
@@ -93,6 +94,17 @@ class Broker:
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
         return int(self.clock.seconds() * 1000)
+
+    def next_turn(self, call: Callable[[], None]) -> None:
+        """Call something when what goes on now is done, such as the rest of the requests that came along."""
+        if not self._next_turn:
+            self.clock.callLater(0, self._take_turn)
+        self._next_turn.append(call)
+
+    def _take_turn(self) -> None:
+        calls, self._next_turn = self._next_turn, []
+        for call in calls:
+            call()
 
     # -- start and stop ------------------------------------------------------------------------------------------
 
@@ -216,5 +228,6 @@ class Broker:
             partition = self.partitions.get((topic.name, index))
             if partition is not None:
                 partition.log.config = config
-                partition.min_insync_replicas = settings.integer("min.insync.replicas")
+                replicas = len(topic.partitions[index].replicas)
+                partition.min_insync_replicas = min(settings.integer("min.insync.replicas"), replicas)
                 partition.may_down_convert = settings.boolean("message.downconversion.enable")

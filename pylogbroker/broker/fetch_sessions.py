@@ -23,7 +23,6 @@ from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, Partit
 MIN_IDLE_MS = 120_000
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
-NO_ID = UUID(int=0)
 
 TopicKey = str | UUID
 
@@ -47,20 +46,13 @@ class Asked:
         return bool(moved or answer.error_code or answer.records)
 
 
-def asked_in(request: FetchRequest) -> list[Asked]:
+def asked_in(request: FetchRequest, by_id: bool) -> list[Asked]:
     """The partitions that a request names, in its order."""
-    by_id = _by_id(request)
     return [
         Asked(topic.topic_id if by_id else topic.topic, partition)
         for topic in request.topics
         for partition in topic.partitions
     ]
-
-
-def _by_id(request: FetchRequest) -> bool:
-    named = [topic.topic_id for topic in request.topics]
-    named += [topic.topic_id for topic in request.forgotten_topics_data]
-    return any(topic_id != NO_ID for topic_id in named)
 
 
 @attrs.define(eq=False)
@@ -75,7 +67,7 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and forgets."""
-        for asked in asked_in(request):
+        for asked in asked_in(request, self.by_id):
             known = self.partitions.get((asked.topic, asked.partition.partition))
             if known is None:
                 self.partitions[asked.topic, asked.partition.partition] = asked
@@ -103,18 +95,20 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def enter(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
+    def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
         """The session that the request goes on with or begins; None for a request without one.
+
+        `by_id` says that the request names topics by their ids.
 
         Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
-        if request.session_epoch > FIRST_EPOCH:
-            return self._resume(request, now_ms)
+        if request.session_epoch not in (FIRST_EPOCH, FINAL_EPOCH):
+            return self._resume(request, now_ms, by_id)
         if request.session_id:
             self._sessions.pop(request.session_id, None)
-        return self._begin(request, now_ms) if request.session_epoch == FIRST_EPOCH else None
+        return self._begin(request, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
 
-    def _resume(self, request: FetchRequest, now_ms: int) -> FetchSession:
+    def _resume(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(f"There is no fetch session {request.session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -123,7 +117,7 @@ class FetchSessions:
                 f"Fetch session {session.id} expects epoch {session.epoch}, not {request.session_epoch}",
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             )
-        if (request.topics or request.forgotten_topics_data) and _by_id(request) != session.by_id:
+        if by_id != session.by_id:
             raise KafkaError(
                 f"Fetch session {session.id} began {'with' if session.by_id else 'without'} topic ids",
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
@@ -134,10 +128,10 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
-    def _begin(self, request: FetchRequest, now_ms: int) -> FetchSession | None:
+    def _begin(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession | None:
         if not request.topics or not self._make_room(now_ms):
             return None
-        session = FetchSession(self._new_id(), _by_id(request), last_used_ms=now_ms)
+        session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
         session.update(request)
         self._sessions[session.id] = session
         return session

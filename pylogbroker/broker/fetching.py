@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
+from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import down_convert
-from pylogbroker.storage import FileRegion
+from pylogbroker.storage import FileRegion, Log
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
@@ -41,6 +42,7 @@ CONSUMER = -1
 _NO_LIMIT = 0x7FFFFFFF
 _FIRST_WITH_BYTE_LIMIT = 3
 _FIRST_WITH_V2 = 4
+_FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 
 
@@ -60,14 +62,14 @@ class Fetch:
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
-    _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
+    _waiting: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
     _committed: bool = attrs.field(init=False)
-    _is_replica: bool = attrs.field(init=False)
+    _follower: int = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         request = self.request
         self._committed = request.isolation_level == READ_COMMITTED
-        self._is_replica = request.replica_id != CONSUMER or request.replica_state.replica_id != CONSUMER
+        self._follower = max(request.replica_id, request.replica_state.replica_id)
 
     def run(self) -> FetchResponse | Awaitable[FetchResponse]:
         """The answer, or what will be it."""
@@ -75,7 +77,7 @@ class Fetch:
         request = self.request
         if self._urgent or self._size >= request.min_bytes or request.max_wait_ms <= 0 or not self.asked:
             return self._answer() if self._is_ready() else self._prepare_and_answer()
-        return self._wait_and_answer()
+        return self._wait()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -90,7 +92,8 @@ class Fetch:
                 answer = self._read_partition(asked, max(0, left), left == limit)
             except KafkaError as error:
                 self._urgent = True
-                answer = _failed(asked.partition.partition, error.code)
+                answer = PartitionData(asked.partition.partition)
+                self._fail(answer, error.code)
             answers.append(answer)
             if answer.records:
                 left -= len(answer.records)
@@ -103,9 +106,11 @@ class Fetch:
             partition.check_epoch(wanted.current_leader_epoch)
         if self.context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
+        if self._follower > CONSUMER:
+            self._check_follower(partition)
         log = partition.log
         stable = log.last_stable_offset
-        upto = log.log_end_offset if self._is_replica else stable if self._committed else log.high_watermark
+        upto = log.log_end_offset if self._follower > CONSUMER else stable if self._committed else log.high_watermark
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
         answer.aborted_transactions, answer.records = [] if self._committed else None, b""
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
@@ -113,10 +118,26 @@ class Fetch:
             try:
                 answer.records = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one) or b""
             except OSError as error:
-                failure = log.failed(error)
-                self.broker.storage_failed(log)
-                raise failure from error
+                raise self._storage_failure(log, error) from error
         return answer
+
+    def _storage_failure(self, log: Log, error: OSError) -> StorageFailure:
+        failure = log.failed(error)
+        self.broker.storage_failed(log)
+        return failure
+
+    def _check_follower(self, partition: Partition) -> None:
+        """Refuse a follower that has no replica of the partition."""
+        state = self.broker.catalog.topics[partition.topic].partitions[partition.index]
+        if self._follower == state.leader or self._follower not in state.replicas:
+            raise KafkaError(f"broker {self._follower} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _fail(self, answer: PartitionData, code: ErrorCode) -> None:
+        """Answer with an error alone, one that the client knows."""
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and self.context.api_version < _FIRST_WITH_STORAGE_ERROR:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_code, answer.records = code, b""
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
     def _check_age(self, partition: Partition) -> None:
         """Refuse a client that is too old for what the topic is to hold."""
@@ -139,39 +160,29 @@ class Fetch:
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
-    async def _wait_and_answer(self) -> FetchResponse:
+    def _wait(self) -> Deferred[FetchResponse]:
         self._missing = self.request.min_bytes - self._size
-        self._waiting = Deferred()
+        waiting: Deferred[FetchResponse] = Deferred()
+        self._waiting = waiting
         for asked in self.asked:
             partition = self.broker.find(asked.topic, asked.partition.partition)
             partition.watchers.add(self)
             self._watched.append(partition)
-        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self._wake)
+        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self.stop_waiting)
         self.broker.waiting.add(self)
-        await self._waiting
-        self._read()
-        return self._answer() if self._is_ready() else await self._prepare_and_answer()
+        return waiting
 
     def grew(self, size: int) -> None:
         """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
         had, self._missing = self._missing, self._missing - size
         if had > 0 >= self._missing:
-            self._wake_soon()
+            self.broker.next_turn(self.stop_waiting)
 
     def gone(self) -> None:
         """A partition went away: the client is to learn it now."""
         if self._missing > 0:
             self._missing = 0
-            self._wake_soon()
-
-    def _wake_soon(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = self.broker.clock.callLater(0, self._wake)
-
-    def _wake(self) -> None:
-        self._deadline = None
-        self.stop_waiting()
+            self.broker.next_turn(self.stop_waiting)
 
     def stop_waiting(self) -> None:
         """Answer with what there is."""
@@ -179,12 +190,24 @@ class Fetch:
             partition.watchers.discard(self)
         self._watched.clear()
         self.broker.waiting.discard(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        deadline, self._deadline = self._deadline, None
+        if deadline is not None and deadline.active():
+            deadline.cancel()
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.callback(None)
+            self._answer_late(waiting)
+
+    def _answer_late(self, waiting: Deferred[FetchResponse]) -> None:
+        try:
+            self._read()
+            if not self._is_ready():
+                ensureDeferred(self._prepare_and_answer()).chainDeferred(waiting)
+                return
+            answer = self._answer()
+        except Exception:
+            waiting.errback(Failure())
+        else:
+            waiting.callback(answer)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -206,17 +229,32 @@ class Fetch:
         return True
 
     async def _prepare_and_answer(self) -> FetchResponse:
-        await self.broker.in_thread(self._prepare)
+        for asked, answer, error in await self.broker.in_thread(self._prepare):
+            self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition = self.broker.partitions.get((self._name(asked), asked.partition.partition))
+            if partition is not None:
+                self._storage_failure(partition.log, error)
         return self._answer()
 
-    def _prepare(self) -> None:
-        """In a worker thread: bring in what is on the disk, convert for old clients."""
+    def _name(self, asked: Asked) -> str:
+        if isinstance(asked.topic, str):
+            return asked.topic
+        topic = self.broker.catalog.by_id(asked.topic)
+        return topic.name if topic is not None else ""
+
+    def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
+        """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""
+        failed = []
         for asked, answer in zip(self.asked, self._answers, strict=True):
             if isinstance(answer.records, FileRegion):
-                if self.context.api_version < _FIRST_WITH_V2:
-                    self._convert(answer, answer.records, asked.partition.fetch_offset)
-                else:
-                    read_ahead(answer.records)
+                try:
+                    if self.context.api_version < _FIRST_WITH_V2:
+                        self._convert(answer, answer.records, asked.partition.fetch_offset)
+                    else:
+                        read_ahead(answer.records)
+                except OSError as error:
+                    failed.append((asked, answer, error))
+        return failed
 
     def _convert(self, answer: PartitionData, region: FileRegion, first_offset: int) -> None:
         """Give an old client the message format that it reads, within the bytes that it has room for."""
@@ -224,7 +262,7 @@ class Fetch:
         try:
             answer.records = down_convert(region.read(), magic, first_offset=first_offset)
         except KafkaError as error:
-            answer.error_code, answer.records = error.code, b""
+            self._fail(answer, error.code)
 
     def _answer(self) -> FetchResponse:
         pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)
@@ -249,7 +287,3 @@ class Fetch:
         changed = [pair for pair in answers if pair[0].changed(pair[1])]
         session.sent_last((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
         return changed if self.incremental else answers
-
-
-def _failed(index: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(index, code, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1, records=b"")

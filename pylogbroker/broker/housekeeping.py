@@ -101,7 +101,7 @@ class Housekeeping:
     def sync_what_is_due(self) -> None:
         """Sync logs whose `flush.ms` is over, and sealed segments; one sync at a time for each log."""
         now_ms = self._broker.now_ms()
-        for partition in self._broker.partitions.values():
+        for partition in tuple(self._broker.partitions.values()):
             found = partition.log
             target = found.sync_target(now_ms) if found not in self._syncing else None
             if target is not None:

@@ -6,6 +6,7 @@ flush policy says so, as soon as they are on the disk.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 import attrs
@@ -44,7 +45,7 @@ class Partition:
     watchers: set[Watcher] = attrs.field(factory=set, init=False)
     _line: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _syncing: int = attrs.field(default=0, init=False)
-    _hidden: int = attrs.field(default=0, init=False)
+    _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # end offset and size of appends
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records and let consumers see them.
@@ -55,10 +56,10 @@ class Partition:
         appended = log.append(records, now_ms, self.leader_epoch, origin)
         if appended.must_sync or self._syncing:
             self._syncing += appended.must_sync
-            self._hidden += len(records)
+            self._hidden.append((log.log_end_offset, len(records)))
         else:
             log.high_watermark = log.log_end_offset
-            if self.watchers:
+            if self.watchers and not appended.duplicate:
                 self._tell(len(records))
         return appended
 
@@ -82,8 +83,10 @@ class Partition:
         self._syncing -= 1
         log = self.log
         log.high_watermark = max(log.high_watermark, log.recovery_point if self._syncing else log.log_end_offset)
-        if not self._syncing:
-            size, self._hidden = self._hidden, 0
+        hidden, size = self._hidden, 0
+        while hidden and hidden[0][0] <= log.high_watermark:
+            size += hidden.popleft()[1]
+        if size:
             self._tell(size)
 
     def _tell(self, size: int) -> None:

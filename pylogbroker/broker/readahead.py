@@ -3,11 +3,12 @@
 `preadv` with RWF_NOWAIT answers EAGAIN for bytes that are not in the page cache.  Of a large region one byte in every
 `_STRIDE` is asked for: the kernel reads ahead in pieces of about that size.  A small one is read as a whole: to send
 its bytes along with the rest of an answer costs less than a `sendfile` of its own.  File systems that don't know the
-flag are taken to be fast.
+flag are taken to be fast.  What cannot be read at all counts as not cached: who brings it in learns why.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 
 from pylogbroker.storage import FileRegion
@@ -27,10 +28,8 @@ def is_cached(region: FileRegion) -> bool:
         for sample in range(position, last, _STRIDE):
             os.preadv(fd, _byte, sample, os.RWF_NOWAIT)
         os.preadv(fd, _byte, last, os.RWF_NOWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return error.errno == errno.EOPNOTSUPP
     return True
 
 
@@ -39,10 +38,8 @@ def read_if_cached(region: FileRegion) -> bytes | None:
     data = bytearray(region.length)
     try:
         count = os.preadv(region.file.fd, (data,), region.position, os.RWF_NOWAIT)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return region.read()
+    except OSError as error:
+        return region.read() if error.errno == errno.EOPNOTSUPP else None
     return bytes(data) if count == region.length else None
 
 

@@ -11,8 +11,8 @@ not take its answers, or too many requests wait, no further request is handled a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -176,7 +176,7 @@ class KafkaProtocol(Protocol):
             else:
                 self._send(chunks)
         elif answer is not None:
-            self._await(route, correlation_id, cast(Awaitable[Any], answer), len(frame))
+            self._await(route, correlation_id, answer, len(frame))
 
     def _meet(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
         route = self.factory.routes.find(key, version)
@@ -199,18 +199,23 @@ class KafkaProtocol(Protocol):
             if type(chunk) is bytes:
                 self._out_bytes += len(chunk)
 
-    def _await(self, route: Route, correlation_id: int, answer: Awaitable[Any], held: int) -> None:
+    def _await(
+        self, route: Route, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
+    ) -> None:
         slot = Slot(held)
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= MOST_WAITING:
             self._blocked = True
-        deferred: Deferred[Any] = ensureDeferred(answer)  # type: ignore[arg-type]
-        deferred.addErrback(lambda failure: self._failed(route, failure))
-        deferred.addCallback(lambda result: self._ready(slot, route, correlation_id, result))
-        deferred.addErrback(lambda failure: self._broken(failure))
+        deferred = answer if isinstance(answer, Deferred) else ensureDeferred(answer)
+        place = (slot, route, correlation_id)
+        deferred.addCallbacks(self._ready, self._not_ready, place, {}, place, {})
+        deferred.addErrback(self._broken)
 
-    def _ready(self, slot: Slot, route: Route, correlation_id: int, answer: Any) -> None:
+    def _not_ready(self, failure: Failure, slot: Slot, route: Route, correlation_id: int) -> None:
+        self._ready(self._failed(route, failure), slot, route, correlation_id)
+
+    def _ready(self, answer: Any, slot: Slot, route: Route, correlation_id: int) -> None:
         slot.chunks = [] if answer is None else route.encode(correlation_id, answer)
         self._waiting_bytes -= slot.held
         slot.held = 0

@@ -22,13 +22,16 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
+_FIRST_WITH_IDS = 13
+
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer from the logs, at once or when `min_bytes` have come or `max_wait_ms` passed."""
+    by_id = context.api_version >= _FIRST_WITH_IDS
     try:
-        session = broker.fetch_sessions.enter(request, broker.now_ms())
+        session = broker.fetch_sessions.enter(request, broker.now_ms(), by_id)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
-    asked = list(session.partitions.values()) if session is not None else asked_in(request)
+    asked = list(session.partitions.values()) if session is not None else asked_in(request, by_id)
     return Fetch(broker, context, request, session, asked, incremental).run()

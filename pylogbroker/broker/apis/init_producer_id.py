@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Give out the next producer id, with epoch 0."""
-    if request.transactional_id is not None:
-        raise KafkaError("transactions are not served", ErrorCode.INVALID_REQUEST)
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        raise KafkaError("a producer id goes with its epoch", ErrorCode.INVALID_REQUEST)
+    has_half = (request.producer_id == -1) != (request.producer_epoch == -1)
+    if has_half or request.transactional_id is not None:  # transactions are not served
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)

@@ -2,7 +2,7 @@
 
 0    an empty list of topics means all      8      authorised operations
 1    null means all; racks, controller      9      flexible
-2    cluster id                             10     topic ids
+2    cluster id                             10     topic ids in the answer
 4    whether to create topics               11     the cluster's authorised operations are asked of DescribeCluster
 5    offline replicas                       12     topics by id alone
 7    leader epochs
@@ -77,6 +77,8 @@ async def _find_or_create(
     broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
 ) -> Topic:
     if wanted.topic_id != NO_ID:
+        if context.api_version < _FIRST_WITH_IDS_ALONE:
+            raise KafkaError("topics are asked for by id from version 12 on", ErrorCode.INVALID_REQUEST)
         topic = broker.catalog.by_id(wanted.topic_id)
         if topic is None:
             raise KafkaError(f"There is no topic {wanted.topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)

@@ -21,6 +21,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, ProtocolViolation, StorageFailure
 from pylogbroker.records import Buffer, Codec, entries
+from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.storage import Appended
 from pylogbroker.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _ACKS = (-1, 0, 1)
 _MAGIC_AT = 16
+_ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
 
@@ -82,6 +84,9 @@ class _Appends:
             if partition is None:
                 partition = broker.find(topic, data.index)
             records = _checked(partition, data, acks, version)
+            if not records:
+                answer.base_offset = -1
+                return
             if partition.must_line_up(records):
                 later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread))
                 self.lined_up.append((answer, partition, later))
@@ -137,13 +142,35 @@ def _checked(partition: Partition, data: PartitionProduceData, acks: int, versio
     if partition.is_internal:
         raise KafkaError(f"{partition.topic} is written by the broker alone", ErrorCode.INVALID_TOPIC_EXCEPTION)
     records = data.records
-    if records is None or len(records) <= _MAGIC_AT:
+    if records is None or (version >= _FIRST_WITH_V2 and len(records) <= _ATTRIBUTES_AT):
         raise InvalidRecords("a produce request needs at least one record for each partition")
-    if version >= _FIRST_WITH_V2 and records[_MAGIC_AT] != 2:
-        raise InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
-    if version < _FIRST_WITH_ZSTD and any(entry.codec is Codec.ZSTD for entry in entries(records)):
-        raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if version < _FIRST_WITH_ZSTD:
+        return _checked_of_old(records, version)
+    _check_start(records, version)
     return records
+
+
+def _check_start(records: Buffer, version: int) -> None:
+    if records[_MAGIC_AT] != 2:
+        raise InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
+    if records[_ATTRIBUTES_AT] & TRANSACTIONAL:
+        raise _no_transactions()
+
+
+def _checked_of_old(records: Buffer, version: int) -> Buffer:
+    """Records from a client that is older than zstd; empty if it may send no whole message, and does."""
+    if version >= _FIRST_WITH_V2:
+        _check_start(records, version)
+    found = list(entries(records, partial=True))
+    if any(entry.codec is Codec.ZSTD for entry in found):
+        raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if any(entry.is_transactional for entry in found):
+        raise _no_transactions()
+    return records if found or version >= _FIRST_WITH_V2 else b""
+
+
+def _no_transactions() -> KafkaError:
+    return KafkaError("transactions are not served", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _check_silence(response: ProduceResponse) -> None:
