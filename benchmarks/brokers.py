@@ -1,0 +1,119 @@
+"""The brokers that are measured: this project's, in a process of its own, and any other one by its address.
+
+Both are started with everything they keep in a fresh directory, and delete a topic's files at once, so that the
+workloads of one run go on using the same memory.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+from benchmarks.errors import BenchmarkError
+from benchmarks.session import Session
+from tests.peers.kafka import KafkaBroker
+from tests.peers.processes import free_ports, stop
+
+PROJECT = Path(__file__).parents[1]
+SETTINGS: Mapping[str, str] = {"log.segment.delete.delay.ms": "100"}
+START_SECONDS = 60.0
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class Running:
+    """A broker that is up: its name in the table, where it is, and its process if that is known."""
+
+    name: str
+    session: Session
+    pid: int | None = None
+
+    def resident_bytes(self) -> int:
+        """How much memory the process has."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
+
+    def cpu_seconds(self) -> float:
+        """How much processor time the process has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@attrs.define
+class OwnBroker:
+    """This project's broker on one data directory: `twistd -n pylogbroker`."""
+
+    directory: Path
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    port: int = attrs.field(factory=lambda: free_ports(1)[0])
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Start it and return the seconds until it has accepted a connection."""
+        command = [str(Path(sys.executable).with_name("twistd")), "-n", "--pidfile=", "pylogbroker"]
+        command += ["--data-dir", str(self.directory), "--listener", f"PLAINTEXT://127.0.0.1:{self.port}"]
+        for name, value in {**SETTINGS, **self.settings}.items():
+            command += ["--override", f"{name}={value}"]
+        log = self.directory.parent / f"{self.directory.name}.log"
+        begin = time.perf_counter()
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=PROJECT)
+        while not _accepts(self.port):
+            if self.process.poll() is not None or time.perf_counter() - begin > START_SECONDS:
+                raise BenchmarkError(f"the broker does not start:\n{log.read_text()[-4000:]}")
+            time.sleep(0.001)
+        return time.perf_counter() - begin
+
+    def stop(self) -> None:
+        """Shut it down cleanly."""
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+
+    @property
+    def running(self) -> Running:
+        """It, as it is now."""
+        return Running("pylogbroker", Session("127.0.0.1", self.port), self.process.pid if self.process else None)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def own(parent: Path | None) -> Iterator[Running]:
+    """Run this project's broker on a fresh directory for the length of a `with` block."""
+    with scratch(parent) as directory:
+        broker = OwnBroker(directory / "data")
+        try:
+            broker.start()
+            yield broker.running
+        finally:
+            broker.stop()
+
+
+@contextmanager
+def kafka(parent: Path | None) -> Iterator[Running]:
+    """Run Apache Kafka on a fresh directory for the length of a `with` block."""
+    with scratch(parent) as directory, KafkaBroker(directory, SETTINGS) as broker:
+        pid = broker.process.pid if broker.process else None
+        yield Running("Apache Kafka", Session("127.0.0.1", broker.port), pid)
+
+
+@contextmanager
+def scratch(parent: Path | None) -> Iterator[Path]:
+    """Make a directory below `parent` (or where temporary files go), gone at the end of the `with` block."""
+    directory = Path(tempfile.mkdtemp(prefix="benchmark-", dir=parent))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

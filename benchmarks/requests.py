@@ -1,0 +1,108 @@
+"""The requests that the workloads send, as whole frames, and what their answers say.
+
+Both brokers of a comparison are sent the same versions: those of today's clients that still name topics by name.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from pylogbroker.records import Record, build
+from pylogbroker.wire import decode_response_header, request_codec, response_codec
+from pylogbroker.wire.messages import create_topics, delete_topics, fetch, list_offsets, produce
+
+CLIENT_ID = "benchmark"
+TIMEOUT_MS = 30_000
+VERSIONS: Mapping[int, int] = {
+    create_topics.CreateTopicsRequest.api_key: 5,
+    delete_topics.DeleteTopicsRequest.api_key: 5,
+    fetch.FetchRequest.api_key: 12,
+    list_offsets.ListOffsetsRequest.api_key: 6,
+    produce.ProduceRequest.api_key: 9,
+}
+LATEST = -1
+
+
+@cache
+def batch(records: int, value_bytes: int) -> bytes:
+    """Return a batch of `records` records, of the moment of the first call, each with a value of `value_bytes`."""
+    now_ms = int(time.time() * 1000)
+    value = bytes(range(256)) * (value_bytes // 256 + 1)
+    return build(Record(offset=n, timestamp=now_ms, key=None, value=value[:value_bytes]) for n in range(records))
+
+
+def frame(request: Any) -> bytes:
+    """Return a request as a frame."""
+    codec = request_codec(request.api_key, VERSIONS[request.api_key])
+    chunks: list[Any] = codec.frame(0, CLIENT_ID, request)
+    return b"".join(chunks)
+
+
+def answer(api_key: int, body: bytes) -> Any:
+    """Return the response in a frame's body."""
+    view = memoryview(body)
+    _, position = decode_response_header(view, api_key, VERSIONS[api_key])
+    return response_codec(api_key, VERSIONS[api_key]).decode(view, position)
+
+
+def produce_request(topic: str, batches: Iterable[tuple[int, bytes]], acks: int = 1) -> bytes:
+    """Ask to append a batch to each partition."""
+    data = [produce.PartitionProduceData(partition, records) for partition, records in batches]
+    return frame(produce.ProduceRequest(None, acks, TIMEOUT_MS, [produce.TopicProduceData(topic, data)]))
+
+
+def produced(body: bytes) -> list[tuple[int, int]]:
+    """Return error code and base offset for each partition."""
+    topics = answer(produce.ProduceRequest.api_key, body).responses
+    return [(each.error_code, each.base_offset) for topic in topics for each in topic.partition_responses]
+
+
+def fetch_request(topic: str, positions: Iterable[tuple[int, int]], partition_bytes: int) -> bytes:
+    """Ask for records of each partition from its offset on, outside of any fetch session."""
+    partitions = [
+        fetch.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_bytes)
+        for partition, offset in positions
+    ]
+    topics = [fetch.FetchTopic(topic=topic, partitions=partitions)]
+    return frame(fetch.FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=50 << 20, topics=topics))
+
+
+def fetched(body: bytes) -> list[tuple[int, bytes]]:
+    """Return error code and records for each partition."""
+    topics = answer(fetch.FetchRequest.api_key, body).responses
+    return [(each.error_code, bytes(each.records or b"")) for topic in topics for each in topic.partitions]
+
+
+def create_topic_request(topic: str, partitions: int, settings: Mapping[str, str]) -> bytes:
+    """Ask for a topic of one replica."""
+    configs = [create_topics.CreatableTopicConfig(name, value) for name, value in settings.items()]
+    creatable = create_topics.CreatableTopic(topic, partitions, 1, [], configs)
+    return frame(create_topics.CreateTopicsRequest([creatable], TIMEOUT_MS))
+
+
+def created(body: bytes) -> list[int]:
+    """Return the error code of each topic."""
+    return [topic.error_code for topic in answer(create_topics.CreateTopicsRequest.api_key, body).topics]
+
+
+def delete_topic_request(topic: str) -> bytes:
+    """Ask for a topic's end."""
+    return frame(delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=TIMEOUT_MS))
+
+
+def deleted(body: bytes) -> list[int]:
+    """Return the error code of each topic."""
+    return [each.error_code for each in answer(delete_topics.DeleteTopicsRequest.api_key, body).responses]
+
+
+def end_offsets_request(topic: str, partitions: int) -> bytes:
+    """Ask where each partition ends."""
+    asked = [list_offsets.ListOffsetsPartition(partition_index=n, timestamp=LATEST) for n in range(partitions)]
+    return frame(list_offsets.ListOffsetsRequest(topics=[list_offsets.ListOffsetsTopic(topic, asked)]))
+
+
+def end_offsets(body: bytes) -> list[int]:
+    """Return the end offset of each partition, -1 for one that nobody leads."""
+    topics = answer(list_offsets.ListOffsetsRequest.api_key, body).topics
+    return [each.offset for topic in topics for each in topic.partitions]

@@ -1,0 +1,187 @@
+"""`python -m benchmarks.size`: how fast this project's broker starts, and how much memory it takes.
+
+python -m benchmarks.size                       # everything; the flow of 20 GB takes a minute or two
+python -m benchmarks.size --only start --only idle
+python -m benchmarks.size --only flow --gigabytes 100
+"""
+
+import gc
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import attrs
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import requests
+from benchmarks.brokers import OwnBroker, Running, scratch
+from benchmarks.driver import call
+from benchmarks.errors import BenchmarkError
+from benchmarks.machine import description, touch_memory
+from benchmarks.session import Session, expect, try_produce
+from benchmarks.workloads import SINGLE, SIXTEEN_KILOBYTES, stream
+
+MEGABYTE = 1e6
+STARTS = 5
+SETTLING_SECONDS = 1.0
+TOPICS, PARTITIONS = 100, 100
+CONNECTIONS = 2_000
+FLOW_PAIRS = 4
+FLOW_CHUNK_BYTES = 500_000_000
+FLOW_SETTINGS: Mapping[str, str] = {"retention.bytes": "200000000", "segment.bytes": "50000000"}
+FLOW_BROKER_SETTINGS: Mapping[str, str] = {"log.retention.check.interval.ms": "500"}
+
+
+@attrs.frozen
+class Figure:
+    """One row of the table: what was measured, and the most that it should be."""
+
+    title: str
+    value: float
+    unit: str
+    most: float | None = None
+
+    def cells(self) -> list[str]:
+        """Return the row."""
+        verdict = "" if self.most is None else f"{self.most:g} {self.unit}"
+        return [self.title, f"{self.value:,.4g} {self.unit}", verdict]
+
+
+@contextmanager
+def broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Running, float]]:
+    """Run the broker on a data directory; yield it and the seconds that its start took."""
+    started = OwnBroker(directory, settings or {})
+    try:
+        seconds = started.start()
+        yield started.running, seconds
+    finally:
+        started.stop()
+
+
+def megabytes(running: Running) -> float:
+    """Return what the broker has in memory."""
+    return running.resident_bytes() / MEGABYTE
+
+
+def start(parent: Path, gigabytes: int) -> list[Figure]:
+    """Start on an empty data directory, several times."""
+    times = []
+    for number in range(STARTS):
+        with broker(parent / f"start-{number}") as (_, seconds):
+            times.append(seconds)
+    return [Figure("first connection on an empty data directory", statistics.median(times), "s", 0.5)]
+
+
+def idle(parent: Path, gigabytes: int) -> list[Figure]:
+    """Look at a broker that has just started and has nothing to do."""
+    with broker(parent / "idle") as (running, _):
+        time.sleep(SETTLING_SECONDS)
+        return [Figure("resident when idle", megabytes(running), "MB", 80)]
+
+
+def partitions(parent: Path, gigabytes: int) -> list[Figure]:
+    """Write to 10,000 partitions, stop, and open them again."""
+    names = [f"topic-{number}" for number in range(TOPICS)]
+    directory = parent / "partitions"
+    with broker(directory) as (running, _):
+        for name in names:
+            _fill(running.session, name)
+    with broker(directory) as (running, seconds):
+        begin = time.perf_counter()
+        for name in names:
+            expect(running.session.end_offsets(name, PARTITIONS), [1] * PARTITIONS, "log ends after a restart")
+        seconds += time.perf_counter() - begin
+        title = f"{TOPICS * PARTITIONS:,} partitions"
+        return [
+            Figure(f"{title} open and answered for after a clean stop", seconds, "s", 5),
+            Figure(f"resident with {title}", megabytes(running), "MB", 600),
+        ]
+
+
+def _fill(session: Session, topic: str) -> None:
+    records = SINGLE.build()
+    with session.connection() as sock:
+        session.create(sock, topic, PARTITIONS, {})
+        request = requests.produce_request(topic, [(number, records) for number in range(PARTITIONS)])
+        try_produce(sock, request, [0] * PARTITIONS)
+
+
+def connections(parent: Path, gigabytes: int) -> list[Figure]:
+    """Hold 2,000 connections open, all of which get answers."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with broker(parent / "connections") as (running, _), running.session.topic() as topic, ExitStack() as stack:
+        begin = time.perf_counter()
+        socks = [stack.enter_context(running.session.connection()) for _ in range(CONNECTIONS)]
+        opened = time.perf_counter() - begin
+        request = requests.produce_request(topic, [(0, SINGLE.build())])
+        for number, sock in enumerate(socks):
+            expect(requests.produced(call(sock, request)), [(0, number)], "produce")
+        for sock in socks:
+            sock.sendall(request)
+        deadline = time.monotonic() + SETTLING_SECONDS * 30
+        while running.session.end_offsets(topic) != [2 * CONNECTIONS]:
+            if time.monotonic() > deadline:
+                raise BenchmarkError("not every connection was served")
+        title = f"{CONNECTIONS:,} connections"
+        return [
+            Figure(f"{title} opened", opened, "s"),
+            Figure(f"resident with {title}, all used", megabytes(running), "MB"),
+        ]
+
+
+def flow(parent: Path, gigabytes: int) -> list[Figure]:
+    """Write and read a lot through a few partitions that keep little of it; see whether memory stays flat."""
+    batch_bytes = len(SIXTEEN_KILOBYTES.build())
+    count = FLOW_CHUNK_BYTES // FLOW_PAIRS // batch_bytes
+    chunks = gigabytes * 1_000_000_000 // FLOW_CHUNK_BYTES
+    offsets = range(0, chunks * (count + 1) * SIXTEEN_KILOBYTES.records, (count + 1) * SIXTEEN_KILOBYTES.records)
+    sizes, seconds = [], 0.0
+    with (
+        broker(parent / "flow", FLOW_BROKER_SETTINGS) as (running, _),
+        running.session.topic(FLOW_PAIRS, FLOW_SETTINGS) as topic,
+    ):
+        for offset in offsets:
+            seconds += stream(running.session, topic, FLOW_PAIRS, count, offset)
+            sizes.append(megabytes(running))
+    settled = max(sizes[: max(1, len(sizes) // 10)])
+    title = f"flow of {gigabytes} GB in and out"
+    return [
+        Figure(f"{title}: speed", gigabytes * 1_000 / seconds, "MB/s"),
+        Figure(f"{title}: resident after the first tenth", settled, "MB"),
+        Figure(f"{title}: most that it grew after that", max(sizes) - settled, "MB", 10),
+    ]
+
+
+MEASUREMENTS: Mapping[str, Callable[[Path, int], list[Figure]]] = {
+    "start": start,
+    "idle": idle,
+    "partitions": partitions,
+    "connections": connections,
+    "flow": flow,
+}
+
+
+@click.command()
+@click.option("--only", multiple=True, type=click.Choice(list(MEASUREMENTS)), help="Measure only this; repeatable.")
+@click.option("--gigabytes", default=20, show_default=True, help="How much flows through in `flow`.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+def main(only: Sequence[str], gigabytes: int, directory: Path | None) -> None:
+    """Measure the broker's start and size."""
+    gc.disable()
+    touch_memory()
+    table = Table("measured", "", "at most", caption=f"{description()}; {time.strftime('%Y-%m-%d')}")
+    with scratch(directory) as parent:
+        for name in only or MEASUREMENTS:
+            for figure in MEASUREMENTS[name](parent, gigabytes):
+                table.add_row(*figure.cells())
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The workloads: what is sent, how much of it, what is measured, and how much better than Kafka it should be.
+
+Every measurement makes a topic of its own, proves with a first request that the broker does what is asked, measures,
+and proves with the log's end that everything has been written. `scale` shortens or lengthens all of them.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+import attrs
+
+from benchmarks.crowd import Consumer, FetchForm, Producer, run
+from benchmarks.driver import Block, pump, round_trips
+from benchmarks.latency import end_to_end
+from benchmarks.requests import batch, fetch_request, produce_request
+from benchmarks.session import Session, expect, try_fetch, try_produce
+
+MEGABYTE = 1e6
+PRELOADED_BYTES = 64 << 20
+PARTITION_BYTES = 1 << 20
+Figures = Mapping[str, float]
+
+
+@attrs.frozen
+class Batches:
+    """One kind of batch, sent again and again."""
+
+    records: int
+    value_bytes: int
+
+    def build(self) -> bytes:
+        """Return the batch."""
+        return batch(self.records, self.value_bytes)
+
+
+MEGABYTE_OF_KILOBYTES = Batches(1024, 1000)
+SIXTEEN_KILOBYTES = Batches(16, 1000)
+ONE_KILOBYTE = Batches(1, 940)
+SINGLE = Batches(1, 100)
+
+
+def produce(session: Session, batches: Batches, count: int, in_flight: int) -> Figures:
+    """Produce to one partition over one connection; requests and megabytes per second."""
+    with session.topic() as topic, session.connection() as sock:
+        request = produce_request(topic, [(0, batches.build())])
+        size = try_produce(sock, request, [0])
+        elapsed = pump(sock, Block.of([request]), count, in_flight, size)
+        expect(session.end_offsets(topic), [(count + 1) * batches.records], "log end")
+    return {"requests/s": count / elapsed, "MB/s": count * len(request) / MEGABYTE / elapsed}
+
+
+def produce_one_at_a_time(session: Session, count: int) -> Figures:
+    """Produce single records, each after the answer to the one before; the median time of one."""
+    with session.topic() as topic, session.connection() as sock:
+        request = produce_request(topic, [(0, SINGLE.build())])
+        size = try_produce(sock, request, [0])
+        times = round_trips(sock, Block.of([request]), count, size)
+        expect(session.end_offsets(topic), [count + 1], "log end")
+    return {"us": statistics.median(times) * 1e6}
+
+
+def fetch(session: Session, answer_bytes: int, count: int, in_flight: int) -> Figures:
+    """Fetch again and again through a partition that was just written; answers and megabytes per second."""
+    records = SIXTEEN_KILOBYTES.build()
+    step = answer_bytes // len(records)
+    steps = PRELOADED_BYTES // answer_bytes
+    with session.topic() as topic, session.connection() as sock:
+        request = produce_request(topic, [(0, records)])
+        size = try_produce(sock, request, [0])
+        pump(sock, Block.of([request]), step * steps - 1, 5, size)
+        offsets = range(0, step * steps * SIXTEEN_KILOBYTES.records, step * SIXTEEN_KILOBYTES.records)
+        fetches = [fetch_request(topic, [(0, offset)], step * len(records)) for offset in offsets]
+        size = len(try_fetch(sock, fetches[0], [records * step]))
+        elapsed = pump(sock, Block.of(fetches), count, in_flight, size)
+    return {"answers/s": count / elapsed, "MB/s": count * size / MEGABYTE / elapsed}
+
+
+def many_partitions(session: Session, partitions: int, count: int) -> Figures:
+    """Produce a batch to each partition with one request and fetch one from each with the next; pairs per second."""
+    records = ONE_KILOBYTE.build()
+    with session.topic(partitions) as topic, session.connection() as sock:
+        request = produce_request(topic, [(partition, records) for partition in range(partitions)])
+        question = fetch_request(topic, [(partition, 0) for partition in range(partitions)], len(records))
+        size = try_produce(sock, request, [0] * partitions)
+        size += len(try_fetch(sock, question, [records] * partitions))
+        elapsed = pump(sock, Block.of([request + question]), count, 1, size)
+        expect(session.end_offsets(topic, partitions), [count + 1] * partitions, "log ends")
+    return {"pairs/s": count / elapsed}
+
+
+def crowd(session: Session, pairs: int, count: int) -> Figures:
+    """Let producers and consumers work at once, a partition for each pair; megabytes per second, in and out."""
+    with session.topic(pairs) as topic:
+        elapsed = stream(session, topic, pairs, count, 0)
+    return {"MB/s": (count * pairs * len(SIXTEEN_KILOBYTES.build())) / MEGABYTE / elapsed}
+
+
+def stream(session: Session, topic: str, pairs: int, count: int, start: int) -> float:
+    """Write `count` batches to each partition from offset `start` on, and read them at once; return the seconds.
+
+    One more batch goes before them as a trial, so that the partitions end at `start` and `count + 1` batches.
+    """
+    with ExitStack() as stack:
+        members: list[Producer | Consumer] = []
+        for partition in range(pairs):
+            sock = stack.enter_context(session.connection())
+            request = produce_request(topic, [(partition, SIXTEEN_KILOBYTES.build())])
+            size = try_produce(sock, request, [start])
+            members.append(Producer(sock, Block.of([request]), count, 5, size))
+            members.append(_consumer(session, stack, topic, partition, SIXTEEN_KILOBYTES, count, start))
+        return run(members)
+
+
+def latency(session: Session, rate: float, count: int) -> Figures:
+    """Send single records at a fixed rate to one who waits for them; the median and the 99th percentile."""
+    with session.topic() as topic, session.connection() as sock, ExitStack() as stack:
+        request = produce_request(topic, [(0, SINGLE.build())])
+        try_produce(sock, request, [0])
+        consumer = _consumer(session, stack, topic, 0, SINGLE, count, 0)
+        times = sorted(end_to_end(sock, request, consumer, rate))
+    return {"p50 ms": times[len(times) // 2] * 1e3, "p99 ms": times[len(times) * 99 // 100] * 1e3}
+
+
+def _consumer(
+    session: Session, stack: ExitStack, topic: str, partition: int, batches: Batches, count: int, start: int
+) -> Consumer:
+    """Return one that reads `count` batches, after the one at `start` that is there already: its trial."""
+    sock, records = stack.enter_context(session.connection()), batches.build()
+    first = fetch_request(topic, [(partition, start)], PARTITION_BYTES)
+    frame = try_fetch(sock, first, [records])
+    form = FetchForm.of(topic, partition, PARTITION_BYTES, frame, len(records))
+    end = start + (count + 1) * batches.records
+    return Consumer(sock, form, len(records), batches.records, end, offset=start + batches.records)
+
+
+@attrs.frozen
+class Workload:
+    """One row of the table, or more than one: a measurement and the ratio wanted for each figure of note."""
+
+    name: str
+    title: str
+    measure: Callable[[Session, float], Figures]
+    wanted: Mapping[str, float]
+    less_is_better: bool = False
+
+    def ratio(self, ours: float, theirs: float) -> float:
+        """How many times better `ours` is."""
+        return theirs / ours if self.less_is_better else ours / theirs
+
+
+WORKLOADS: tuple[Workload, ...] = (
+    Workload(
+        "produce-1m",
+        "produce 1 MB requests of 1 KB records, 5 in flight",
+        lambda session, scale: produce(session, MEGABYTE_OF_KILOBYTES, int(600 * scale), 5),
+        {"MB/s": 3},
+    ),
+    Workload(
+        "produce-16k",
+        "produce 16 KB requests, 5 in flight",
+        lambda session, scale: produce(session, SIXTEEN_KILOBYTES, int(20_000 * scale), 5),
+        {"requests/s": 3},
+    ),
+    Workload(
+        "produce-single",
+        "produce single 100 B records, 64 in flight",
+        lambda session, scale: produce(session, SINGLE, int(40_000 * scale), 64),
+        {"requests/s": 5},
+    ),
+    Workload(
+        "produce-latency",
+        "produce single 100 B records, one at a time",
+        lambda session, scale: produce_one_at_a_time(session, int(10_000 * scale)),
+        {"us": 1.3},
+        less_is_better=True,
+    ),
+    Workload(
+        "fetch-1m",
+        "fetch 1 MB answers from the page cache",
+        lambda session, scale: fetch(session, 1 << 20, int(3_000 * scale), 1),
+        {"MB/s": 1.5},
+    ),
+    Workload(
+        "fetch-64k",
+        "fetch 64 KB answers, 4 in flight",
+        lambda session, scale: fetch(session, 1 << 16, int(20_000 * scale), 4),
+        {"answers/s": 1.5},
+    ),
+    Workload(
+        "partitions",
+        "produce and fetch over 100 partitions in one request of 1 KB each",
+        lambda session, scale: many_partitions(session, 100, int(500 * scale)),
+        {"pairs/s": 1.5},
+    ),
+    Workload(
+        "crowd",
+        "10 producers and 10 consumers at once, 16 KB batches",
+        lambda session, scale: crowd(session, 10, int(1_500 * scale)),
+        {"MB/s": 1.5},
+    ),
+    Workload(
+        "end-to-end",
+        "end-to-end latency at 1,000 records/s",
+        lambda session, scale: latency(session, 1_000, int(3_000 * scale)),
+        {"p50 ms": 2, "p99 ms": 2},
+        less_is_better=True,
+    ),
+)
