@@ -6,7 +6,7 @@ shows gets logs here, and one that it drops loses them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from pylogbroker.broker.syncing import GroupCommit
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from pylogbroker.broker.turns import Turns
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
@@ -70,7 +71,7 @@ class Broker:
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
-    _next_turn: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+    turns: Turns = attrs.field(init=False)
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
 
@@ -83,6 +84,7 @@ class Broker:
         self.group_commit = GroupCommit(self.in_thread)
         self.housekeeping = Housekeeping(self)
         self.group_store = GroupStore(self)
+        self.turns = Turns(self.clock)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
 
@@ -94,17 +96,6 @@ class Broker:
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
         return int(self.clock.seconds() * 1000)
-
-    def next_turn(self, call: Callable[[], None]) -> None:
-        """Call something when what goes on now is done, such as the rest of the requests that came along."""
-        if not self._next_turn:
-            self.clock.callLater(0, self._take_turn)
-        self._next_turn.append(call)
-
-    def _take_turn(self) -> None:
-        calls, self._next_turn = self._next_turn, []
-        for call in calls:
-            call()
 
     # -- start and stop ------------------------------------------------------------------------------------------
 
@@ -191,7 +182,14 @@ class Broker:
 
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
-        for key in self.logs.isolate(failed):
+        self._offline(self.logs.isolate(failed))
+
+    def directory_failed(self, path: str, reason: str) -> None:
+        """A log directory failed: all of its partitions are gone."""
+        self._offline(self.logs.fail_directory(path, reason))
+
+    def _offline(self, keys: Iterable[tuple[str, int]]) -> None:
+        for key in keys:
             log.error("{topic}-{partition} is offline", topic=key[0], partition=key[1])
             partition = self.partitions.pop(key, None)
             if partition is not None:

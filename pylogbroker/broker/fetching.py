@@ -10,6 +10,7 @@ for, are dealt with in a worker thread first.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import down_convert
-from pylogbroker.storage import FileRegion, Log
+from pylogbroker.storage import FileRegion
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
@@ -117,14 +118,10 @@ class Fetch:
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
                 answer.records = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one) or b""
-            except OSError as error:
-                raise self._storage_failure(log, error) from error
+            except StorageFailure:
+                self.broker.storage_failed(log)
+                raise
         return answer
-
-    def _storage_failure(self, log: Log, error: OSError) -> StorageFailure:
-        failure = log.failed(error)
-        self.broker.storage_failed(log)
-        return failure
 
     def _check_follower(self, partition: Partition) -> None:
         """Refuse a follower that has no replica of the partition."""
@@ -176,13 +173,13 @@ class Fetch:
         """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
         had, self._missing = self._missing, self._missing - size
         if had > 0 >= self._missing:
-            self.broker.next_turn(self.stop_waiting)
+            self.broker.turns.at_end(self.stop_waiting)
 
     def gone(self) -> None:
         """A partition went away: the client is to learn it now."""
         if self._missing > 0:
             self._missing = 0
-            self.broker.next_turn(self.stop_waiting)
+            self.broker.turns.at_end(self.stop_waiting)
 
     def stop_waiting(self) -> None:
         """Answer with what there is."""
@@ -231,16 +228,11 @@ class Fetch:
     async def _prepare_and_answer(self) -> FetchResponse:
         for asked, answer, error in await self.broker.in_thread(self._prepare):
             self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
-            partition = self.broker.partitions.get((self._name(asked), asked.partition.partition))
-            if partition is not None:
-                self._storage_failure(partition.log, error)
+            with suppress(KafkaError):  # it is gone meanwhile
+                log = self.broker.find(asked.topic, asked.partition.partition).log
+                log.failed(error)
+                self.broker.storage_failed(log)
         return self._answer()
-
-    def _name(self, asked: Asked) -> str:
-        if isinstance(asked.topic, str):
-            return asked.topic
-        topic = self.broker.catalog.by_id(asked.topic)
-        return topic.name if topic is not None else ""
 
     def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
         """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""

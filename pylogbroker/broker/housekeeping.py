@@ -12,13 +12,14 @@ Deciding is quick and happens on the reactor's thread; what blocks runs in worke
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import Cooperator, LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, Notice
 
@@ -38,6 +39,10 @@ class Housekeeping:
     _broker: Broker
     _loops: list[LoopingCall] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
+    _steps: Cooperator = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._steps = Cooperator(scheduler=lambda step: self._broker.clock.callLater(0, step))
 
     def start(self) -> None:
         """Begin; the first run of each job comes after its interval."""
@@ -50,6 +55,7 @@ class Housekeeping:
 
     def stop(self) -> None:
         """End all jobs."""
+        self._steps.stop()
         for loop in self._loops:
             loop.stop()
         self._loops.clear()
@@ -58,13 +64,7 @@ class Housekeeping:
         return min(self._broker.config.integer(setting) / 1000, _LONGEST_SECONDS)
 
     def _every(self, seconds: float, job: Callable[[], None]) -> None:
-        def run() -> None:
-            try:
-                job()
-            except Exception:
-                log.failure("{job} failed; it will be tried again", job=job.__name__)
-
-        loop = LoopingCall(run)
+        loop = LoopingCall(_run, job)
         loop.clock = self._broker.clock
         loop.start(seconds, now=False)
         self._loops.append(loop)
@@ -72,24 +72,30 @@ class Housekeeping:
     # -- the jobs ------------------------------------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`."""
-        now_ms = self._broker.now_ms()
-        for partition in tuple(self._broker.partitions.values()):
-            found = partition.log
-            try:
-                gone = found.expire(now_ms)
-            except KafkaError as error:
-                log.error("retention of {path} failed: {why}", path=found.path, why=error)
-                self._broker.storage_failed(found)
-                continue
-            if gone:
-                log.info(
-                    "{count} segments of {path} are over their retention, it begins at {start} now",
-                    count=len(gone),
-                    path=found.path,
-                    start=found.log_start_offset,
-                )
-                self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
+        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`.
+
+        Many logs take their time, so it goes on in small steps, with requests served in between.
+        """
+        self._steps.cooperate(_run(self._expire, partition) for partition in tuple(self._broker.partitions.values()))
+
+    def _expire(self, partition: Partition) -> None:
+        found = partition.log
+        if found.broken:  # since the round began
+            return
+        try:
+            gone = found.expire(self._broker.now_ms())
+        except KafkaError as error:
+            log.error("retention of {path} failed: {why}", path=found.path, why=error)
+            self._broker.storage_failed(found)
+            return
+        if gone:
+            log.info(
+                "{count} segments of {path} are over their retention, it begins at {start} now",
+                count=len(gone),
+                path=found.path,
+                start=found.log_start_offset,
+            )
+            self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
 
     def _unlink(self, gone: list[DeletedFiles]) -> None:
         def unlink() -> None:
@@ -132,11 +138,20 @@ class Housekeeping:
 
     def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
         self._broker.in_thread(job).addCallbacks(
-            _tell,
+            self._directories_failed,
             lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value),
         )
 
+    def _directories_failed(self, notices: list[Notice] | None) -> None:
+        for notice in notices or ():
+            log.error("{notice}", notice=notice)
+            if not notice.passing:
+                self._broker.directory_failed(notice.path, notice.text)
 
-def _tell(notices: list[Notice] | None) -> None:
-    for notice in notices or ():
-        log.error("{notice}", notice=notice)
+
+def _run(job: Callable[..., None], *arguments: Any) -> None:
+    """A job that fails is run again at its next time."""
+    try:
+        job(*arguments)
+    except Exception:
+        log.failure("{job} failed; it will be tried again", job=job.__name__)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import errno
 import os
 
+from pylogbroker.records import Buffer
 from pylogbroker.storage import FileRegion
 
-SMALL = 16 * 1024
+SMALL = 64 * 1024
 """Bytes up to which a region is read rather than sent from its file."""
 
 _STRIDE = 128 * 1024
@@ -33,14 +34,14 @@ def is_cached(region: FileRegion) -> bool:
     return True
 
 
-def read_if_cached(region: FileRegion) -> bytes | None:
+def read_if_cached(region: FileRegion) -> Buffer | None:
     """The bytes of a small region, or None if they are not in the page cache."""
     data = bytearray(region.length)
     try:
         count = os.preadv(region.file.fd, (data,), region.position, os.RWF_NOWAIT)
     except OSError as error:
         return region.read() if error.errno == errno.EOPNOTSUPP else None
-    return bytes(data) if count == region.length else None
+    return data if count == region.length else None
 
 
 def read_ahead(region: FileRegion) -> None:

@@ -79,7 +79,13 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "low",
         "Which security protocol each listener's name stands for. PLAINTEXT is the one there is.",
     ),
-    fixed("socket.listen.backlog.size", at_least(1), 50, "medium", "How many connections may wait to be accepted."),
+    fixed(
+        "socket.listen.backlog.size",
+        at_least(1),
+        1024,
+        "medium",
+        "How many connections may wait to be accepted; what comes beyond is tried again by the peer after a second.",
+    ),
     fixed(
         "socket.receive.buffer.bytes",
         at_least(-1),

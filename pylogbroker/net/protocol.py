@@ -119,6 +119,7 @@ class KafkaProtocol(Protocol):
         if self._working:
             return
         self._working = True
+        self.factory.turns.begin()
         try:
             todo = self._todo
             if self._out or self._blocked:
@@ -132,6 +133,7 @@ class KafkaProtocol(Protocol):
                 self._flush()
         finally:
             self._working = False
+            self.factory.turns.end()
         if self._blocked or self._paused or self._finishing:
             self._read_on_or_not()
         self._account()
@@ -196,7 +198,7 @@ class KafkaProtocol(Protocol):
     def _send(self, chunks: list[Chunk]) -> None:
         self._out += chunks
         for chunk in chunks:
-            if type(chunk) is bytes:
+            if type(chunk) is bytes or type(chunk) is memoryview:
                 self._out_bytes += len(chunk)
 
     def _await(

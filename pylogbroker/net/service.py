@@ -60,6 +60,7 @@ class KafkaFactory(Factory):
         self.reactor = reactor
         self.broker = broker
         self.listener_name = listener_name
+        self.turns = broker.turns
         self.memory = bounds.memory
         self.routes = Routes(broker.apis)
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")

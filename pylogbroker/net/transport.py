@@ -14,6 +14,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice, takewhile
 from typing import Any, Protocol, cast
 
 from twisted.internet import main, tcp
@@ -25,6 +26,9 @@ from pylogbroker.wire import Buffer, Chunk
 
 RECEIVE_SIZE = 256 * 1024
 """Bytes asked of the socket at once, when no frame's own buffer is waiting to be filled."""
+
+_BYTES = (bytes, memoryview, bytearray)
+_MOST_VECTORS = os.sysconf("SC_IOV_MAX")
 
 
 class File(Protocol):
@@ -101,7 +105,7 @@ class ChunkServer(tcp.Server):
             if not chunk:
                 continue
             self._unsent.append(chunk)
-            if type(chunk) is bytes or type(chunk) is memoryview:
+            if isinstance(chunk, _BYTES):
                 self.unsent_bytes += len(chunk)
         if waiting:
             return
@@ -136,24 +140,36 @@ class ChunkServer(tcp.Server):
         unsent = self._unsent
         try:
             while unsent:
-                chunk = unsent[0]
-                if type(chunk) is bytes or type(chunk) is memoryview:
-                    self._send_bytes(chunk, len(unsent) > 1)
-                elif not self._send_region(cast(FileRegion, chunk)):
-                    return False
+                if not isinstance(unsent[0], _BYTES):
+                    if not self._send_region(cast(FileRegion, unsent[0])):
+                        return False
+                elif len(unsent) == 1:
+                    self._sent(self.socket.send(unsent[0]))
+                else:
+                    self._send_run()
         except BlockingIOError:
             return True
         except OSError:
             return False
         return True
 
-    def _send_bytes(self, chunk: Buffer, more: bool) -> None:
-        sent = self.socket.send(chunk, socket.MSG_MORE if more else 0)
-        self.unsent_bytes -= sent
-        if sent == len(chunk):
-            self._unsent.popleft()
-        else:
-            self._unsent[0] = memoryview(chunk)[sent:]
+    def _send_run(self) -> None:
+        """Send the bytes up to the next region, or to the end, with one call."""
+        run = list(islice(takewhile(lambda chunk: isinstance(chunk, _BYTES), self._unsent), _MOST_VECTORS))
+        more = socket.MSG_MORE if len(run) < len(self._unsent) else 0
+        self._sent(self.socket.sendmsg(cast(list[Buffer], run), (), more))
+
+    def _sent(self, count: int) -> None:
+        """Take `count` bytes off the front of what is unsent, which is bytes."""
+        unsent = self._unsent
+        self.unsent_bytes -= count
+        while count:
+            chunk = cast(Buffer, unsent[0])
+            if count < len(chunk):
+                unsent[0] = memoryview(chunk)[count:]
+                return
+            count -= len(chunk)
+            unsent.popleft()
 
     def _send_region(self, region: FileRegion) -> bool:
         done = self._head_sent

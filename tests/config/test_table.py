@@ -37,6 +37,7 @@ OTHER_DEFAULTS = {
     "log.dir": "data",  # /tmp/kafka-logs is another layout's, and is gone after a restart of the machine
     "socket.receive.buffer.bytes": -1,  # Kafka's 100 KiB keep the system from adapting the buffers
     "socket.send.buffer.bytes": -1,
+    "socket.listen.backlog.size": 1024,  # beyond 50 connections at once each waits a second
     "listener.security.protocol.map": BROKER["listener.security.protocol.map"].default,  # Kafka's has no order
 }
 

@@ -9,6 +9,7 @@ import attrs
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
+from pylogbroker.broker.turns import Turns
 from pylogbroker.net.limits import MemoryBound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
@@ -70,6 +71,7 @@ class FakeFactory:
     idle_tick: int = 0
     memory: MemoryBound = attrs.field(factory=lambda: MemoryBound(10_000_000))
     connections: set[Any] = attrs.field(factory=set)
+    turns: Turns = attrs.field(factory=lambda: Turns(Clock()))
     lost: list[str] = attrs.field(factory=list)
 
     @property
