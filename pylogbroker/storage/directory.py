@@ -30,6 +30,7 @@ class Notice:
 
     path: str
     text: str
+    passing: bool = False  # the disk is full, or the like: another try may succeed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}"
@@ -49,6 +50,7 @@ class LogDirectory:
 
     path: str
     failure: str = ""
+    logs: int = 0  # how many are open in it
     _lock: int = -1
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 

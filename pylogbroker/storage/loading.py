@@ -85,6 +85,7 @@ def load_log(
         segments = [Segment.create(path, saved.log_start_offset, pools, preallocate, now_ms)]
     for segment in segments:
         segment.index_interval = config.index_interval_bytes
+    segments[-1].jitter_ms = config.random_jitter_ms()
     epochs = _load_epochs(path, segments)
     end = _clean_end(segments[-1]) if saved.clean or not found.sizes else None
     if end is None or (found.sizes and end != saved.recovery_point):

@@ -16,7 +16,6 @@ on the disk and run in workers.  The tuple of segments is replaced whole, never 
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -250,8 +249,7 @@ class Log:
         preallocate = config.segment_bytes if config.preallocate else 0
         segment = Segment.create(self.path, base_offset, self._pools, preallocate, now_ms)
         segment.index_interval = config.index_interval_bytes
-        jitter = min(config.segment_jitter_ms, config.segment_ms)
-        segment.jitter_ms = random.randrange(jitter) if jitter else 0
+        segment.jitter_ms = config.random_jitter_ms()
         return segment
 
     # Reading
@@ -418,6 +416,6 @@ class Log:
         if not self._broken:
             self.sync()
             with self._on_disk():
-                self._active.store_indexes()
+                self._active.seal()
                 self._write_snapshot(self.log_end_offset)
         self.take_offline("closed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Final
 
@@ -49,6 +50,11 @@ class LogConfig:
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         return cls(**{name: value for name, value in values.items() if name in known} | {"magic": magic})  # type: ignore[arg-type]
+
+    def random_jitter_ms(self) -> int:
+        """How much earlier than segment.ms one segment is rolled."""
+        most = min(self.segment_jitter_ms, self.segment_ms)
+        return random.randrange(most) if most else 0
 
     @property
     def compacts(self) -> bool:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -84,20 +86,26 @@ class LogManager:
             raise StartupError("a log directory is named twice in log.dirs")
         try:
             for directory in self.directories:
-                self._lock(directory)
+                with self._failing(directory):
+                    directory.lock()
         except StartupError:
             self._unlock()
             raise
+        self._need_one()
+        return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
+
+    @contextmanager
+    def _failing(self, directory: LogDirectory) -> Iterator[None]:
+        """An error of the disk within a `with` block takes the directory offline."""
+        try:
+            yield
+        except OSError as error:
+            self.fail_directory(directory.path, _reason(directory, error))
+
+    def _need_one(self) -> None:
         if not self.online:
             failures = "; ".join(directory.failure for directory in self.directories)
             raise StartupError(f"no log directory can be used: {failures}")
-        return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
-
-    def _lock(self, directory: LogDirectory) -> None:
-        try:
-            directory.lock()
-        except OSError as error:
-            directory.failure = f"{directory.path}: {error.strerror or error}"
 
     def _unlock(self) -> None:
         for directory in self.directories:
@@ -107,17 +115,20 @@ class LogManager:
         """Whose data the directories hold; StartupError if they disagree."""
         found = Identity()
         for directory in self.online:
-            found = _agree(found, directory.identity(), directory.path)
+            with self._failing(directory):
+                found = _agree(found, directory.identity(), directory.path)
         return found
 
     def identify(self, broker_id: int, cluster_id: str) -> None:
         """Mark the directories as this broker's; StartupError if one is another's."""
         wanted = Identity(broker_id, cluster_id)
         for directory in self.online:
-            present = directory.identity()
-            _agree(wanted, present, directory.path)
-            if present != wanted:
-                directory.write_identity(wanted)
+            with self._failing(directory):
+                present = directory.identity()
+                _agree(wanted, present, directory.path)
+                if present != wanted:
+                    directory.write_identity(wanted)
+        self._need_one()
 
     def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
         """Open all logs; returns deleted partitions that are still to be removed."""
@@ -127,7 +138,7 @@ class LogManager:
             try:
                 tasks += self._look(directory, deleted, report)
             except OSError as error:
-                self._report_failure(directory, error, report)
+                self._fail(directory, error, report)
 
         def open_one(task: _Task) -> Log | OSError:
             topic, partition = task.key
@@ -170,13 +181,14 @@ class LogManager:
             raise StartupError(f"partition {task.key[1]} of {task.key[0]} lies in two log directories")
         if isinstance(outcome, Log) and not task.home.failure:
             self.logs[task.key] = outcome
+            task.home.logs += 1
             return
         self.offline[task.key] = task.home.path
         if isinstance(outcome, OSError) and not task.home.failure:
-            self._report_failure(task.home, outcome, report)
+            self._fail(task.home, outcome, report)
 
-    def _report_failure(self, directory: LogDirectory, error: OSError, report: Report) -> None:
-        reason = f"{error.filename or directory.path}: {error.strerror or error}"
+    def _fail(self, directory: LogDirectory, error: OSError, report: Report) -> None:
+        reason = _reason(directory, error)
         self.fail_directory(directory.path, reason)
         report(Notice(directory.path, f"offline, {reason}"))
 
@@ -199,29 +211,21 @@ class LogManager:
             return log
         if not is_new and len(self.online) < len(self.directories):
             raise StorageFailure(f"partition {partition} of {topic} may lie in a directory that is offline")
-        home = self._emptiest()
+        if not self.online:
+            raise StorageFailure("all log directories are offline")
+        home = min(self.online, key=attrgetter("logs"))
         path = f"{home.path}/{names.partition_directory(topic, partition)}"
         try:
             os.makedirs(path, exist_ok=True)
             log = load_log(topic, partition, path, config, self._pools, Checkpointed(), now_ms, _unheard)
         except OSError as error:
-            raise self._cannot_create(home, error) from error
+            raise self._failure(home, error) from error
         self.logs[topic, partition] = log
+        home.logs += 1
         return log
 
-    def _emptiest(self) -> LogDirectory:
-        online = self.online
-        if not online:
-            raise StorageFailure("all log directories are offline")
-        if len(online) == 1:
-            return online[0]
-        counts = dict.fromkeys((directory.path for directory in online), 0)
-        for log in self.logs.values():
-            counts[os.path.dirname(log.path)] += 1
-        return min(online, key=lambda directory: counts[directory.path])
-
-    def _cannot_create(self, home: LogDirectory, error: OSError) -> StorageFailure:
-        reason = f"{error.filename or home.path}: {error.strerror or error}"
+    def _failure(self, home: LogDirectory, error: OSError) -> StorageFailure:
+        reason = _reason(home, error)
         if error.errno not in PASSING:
             self.fail_directory(home.path, reason)
         return StorageFailure(reason)
@@ -231,13 +235,15 @@ class LogManager:
         log = self.get(topic, partition)
         if log is None:
             return None
-        path = f"{os.path.dirname(log.path)}/{names.deleted_directory(os.path.basename(log.path))}"
+        home = self._home(log)
+        path = f"{home.path}/{names.deleted_directory(os.path.basename(log.path))}"
         try:
             os.rename(log.path, path)
         except OSError as error:
-            raise self._cannot_create(self._home(log), error) from error
+            raise self._failure(home, error) from error
         log.take_offline("deleted")
         del self.logs[topic, partition]
+        home.logs -= 1
         return DeletedDirectory(path)
 
     def _home(self, log: Log) -> LogDirectory:
@@ -260,6 +266,7 @@ class LogManager:
         for directory in self.directories:
             if directory.path == path:
                 directory.failure = directory.failure or reason
+                directory.logs = 0
         gone = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
         for key in gone:
             self.logs.pop(key).take_offline(reason)
@@ -271,7 +278,7 @@ class LogManager:
     def checkpoint_recovery_points(self) -> list[Notice]:
         """Keep up to where logs are safe on the disk.
 
-        This and the other two say which directories failed at that: those should be taken offline.
+        This and the other two say which directories failed at that: those should be taken offline, unless it passes.
         """
         return self._checkpoint(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
@@ -296,7 +303,8 @@ class LogManager:
                 try:
                     directory.save_offsets(name, offsets)
                 except OSError as error:
-                    failed.append(Notice(directory.path, f"{name}: {error.strerror or error}"))
+                    text = f"{name}: {error.strerror or error}"
+                    failed.append(Notice(directory.path, text, error.errno in PASSING))
         return failed
 
     # Stop
@@ -312,9 +320,14 @@ class LogManager:
         unclean = {notice.path for notice in failed}
         for directory in self.online:
             if directory.path not in unclean:
-                directory.leave_clean_marker()
+                with self._failing(directory):
+                    directory.leave_clean_marker()
         self._unlock()
         return failed
+
+
+def _reason(directory: LogDirectory, error: OSError) -> str:
+    return f"{error.filename or directory.path}: {error.strerror or error}"
 
 
 def _close(log: Log) -> Notice | None:

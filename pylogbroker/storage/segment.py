@@ -24,7 +24,7 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records.entry import Entry, parse
 from pylogbroker.storage import names
-from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pool, remove, sync_file, write_at
+from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pool, remove, reserve, sync_file, write_at
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from pylogbroker.storage.offset_index import OffsetIndex
@@ -36,6 +36,8 @@ from pylogbroker.storage.time_index import TimeIndex
 _MANY: Final = 100_000  # descriptors, if the process may have any number
 _LONGEST_HEADER: Final = 61
 MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
+_RESERVE_FROM: Final = 1 << 20  # bytes of a segment; small ones are many, and not worth it
+_MOST_RESERVED: Final = 16 << 20
 _SPARSE: Final = 64  # index intervals that a lookup may pass before the index counts as incomplete
 T = TypeVar("T")
 
@@ -94,6 +96,7 @@ class Segment:
     created_ms: int = 0
     jitter_ms: int = 0
     unindexed: int = 0  # bytes since the last index entry
+    reserved: int = 0  # up to where blocks are ready
     _handle: FileHandle | None = None
     _largest: tuple[int, int] | None = None  # largest timestamp, and the offset it came with
     _first_timestamp: int | None = None
@@ -122,6 +125,7 @@ class Segment:
         handle = FileHandle.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if preallocate:
             os.posix_fallocate(handle.fd, 0, preallocate)
+            segment.reserved = preallocate
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             remove(names.file_of(directory, base_offset, suffix))
         segment._largest, segment._first_timestamp = (-1, base_offset), -1
@@ -157,6 +161,8 @@ class Segment:
     def append(self, chunks: Sequence[Buffer], size: int, entries: Sequence[Written]) -> None:
         """Write `entries`, whose bytes are `chunks`; OSError, and nothing changed, if they can't be written."""
         handle = self._handle or self.handle
+        if self.size + size > self.reserved and self.size > _RESERVE_FROM:
+            self._reserve(handle.fd)
         try:
             write_at(handle.fd, chunks, self.size, size)
         except OSError:
@@ -167,6 +173,18 @@ class Segment:
             self._first_timestamp = entries[0].max_timestamp
         for entry in entries:
             self.note(entry.last_offset, entry.max_timestamp, entry.size)
+
+    def _reserve(self, fd: int) -> None:
+        """Have blocks ready, a quarter of what is there already."""
+        length = min(self.size // 4, _MOST_RESERVED)
+        reserve(fd, self.size, length)
+        self.reserved = self.size + length
+
+    def _unreserve(self) -> None:
+        """Give back what is not used."""
+        if self.reserved > self.size:
+            os.ftruncate(self.handle.fd, self.size)
+        self.reserved = 0
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> None:
         """The next entry in the file is known: index it if it is time."""
@@ -209,8 +227,7 @@ class Segment:
     def seal(self) -> None:
         """No append will follow."""
         self.store_indexes()
-        if os.fstat(self.handle.fd).st_size != self.size:
-            os.ftruncate(self.handle.fd, self.size)
+        self._unreserve()
 
     def sync(self, sealed: bool) -> None:
         """Force the entries, and the indexes of a sealed segment, to the disk.  Blocks; any thread."""

@@ -48,9 +48,8 @@ def test_more_chunks_than_one_call_takes(tmp_path: Path) -> None:
 def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = FileHandle.open(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
     monkeypatch.setattr(os, "pwritev", ShortWrites(0))
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError, match="nothing was written"):
         write_at(handle.fd, [b"abc"], 0, 3)
-    assert caught.value.errno == errno.EIO
 
 
 def test_a_region_outlives_the_name_of_its_file(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def log(tmp_path: Path) -> Log:
 
 
 def small_segments(tmp_path: Path, **settings: Any) -> Log:
-    return open_log(tmp_path / "events_0", LogConfig(**({"segment_bytes": 1000, "index_interval_bytes": 200} | settings)))
+    return open_log(
+        tmp_path / "events_0", LogConfig(**({"segment_bytes": 1000, "index_interval_bytes": 200} | settings))
+    )
 
 
 # Appending
@@ -313,6 +315,16 @@ def test_a_broken_disk_takes_the_log_offline(log: Log, monkeypatch: pytest.Monke
     assert "Input/output error" in log.broken
     with pytest.raises(StorageFailure):
         fill(log, 1)
+
+
+def test_a_file_that_is_gone_is_a_storage_failure(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "events_0", LogConfig(segment_bytes=500), pools=Pools.of(1))
+    fill(log, 10)
+    assert len(log.segments) > 1
+    os.unlink(log.segments[0].path)
+    with pytest.raises(StorageFailure):
+        log.read(0, 100, upto=10)
+    assert log.broken
 
 
 def test_a_repeated_batch_is_no_news_after_a_full_disk(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

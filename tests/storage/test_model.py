@@ -156,6 +156,8 @@ class LogMachine(RuleBasedStateMachine):
         self._reopen(clean=False)
 
     def _reopen(self, **saved: Any) -> None:
+        # A gap behind the last entry is not written down.
+        written = max([self.log.segments[-1].base_offset, *(each.end for each in self.batches)])
         self.log = open_log(
             self.log.path,
             self.config,
@@ -164,9 +166,9 @@ class LogMachine(RuleBasedStateMachine):
             high_watermark=self.log.high_watermark,
             **saved,
         )
-        # A gap behind the last entry is not written down.
-        written = max((each.end for each in self.batches), default=self.log.segments[0].base_offset)
-        self.end = max(written, self.start, self.log.segments[-1].base_offset)
+        if written < self.start:  # a log that ends before it begins, begins anew
+            self.batches = []
+        self.end = max(written, self.start)
         self.log.high_watermark = self.end
 
     @invariant()
@@ -185,4 +187,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLog.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

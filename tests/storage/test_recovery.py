@@ -108,7 +108,15 @@ def test_flipped_bytes_in_the_last_segment(tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize(
     "block",
-    [b"\0", b"\0" * 17, b"\0" * 61, b"\0" * 5000, b"\xff" * 100, random.Random(1).randbytes(3000), b"\0" * 8 + b"\x7f" * 500],
+    [
+        b"\0",
+        b"\0" * 17,
+        b"\0" * 61,
+        b"\0" * 5000,
+        b"\xff" * 100,
+        random.Random(1).randbytes(3000),
+        b"\0" * 8 + b"\x7f" * 500,
+    ],
 )
 @pytest.mark.parametrize("clean", [True, False])
 def test_blocks_of_nonsense_behind_the_last_entry(tmp_path: Path, block: bytes, clean: bool) -> None:
@@ -238,7 +246,11 @@ def test_damage_to_what_can_be_made_anew(
         region = again.read(2 * number, 1, upto=80)
         assert region is not None
         assert records_in(region.read())[0] == (2 * number, b"%03d" % number)
-        assert again.offset_for_timestamp(NOW + number) == (0 if number == 0 else 2 * number, NOW + number, number // 10)
+        assert again.offset_for_timestamp(NOW + number) == (
+            0 if number == 0 else 2 * number,
+            NOW + number,
+            number // 10,
+        )
     assert read_all(again, 0, 1000) == whole
     assert [view.largest_timestamp for view in again.views()] == sorted(
         view.largest_timestamp for view in again.views()

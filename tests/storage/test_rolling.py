@@ -65,7 +65,7 @@ def test_jitter_rolls_earlier(tmp_path: Path) -> None:
     for number in range(60):
         append_at(log, number * HOUR // 4)
     gaps = {end - begin for begin, end in zip(bases(log), bases(log)[1:], strict=False)}
-    assert gaps <= {3, 4, 5}  # between half of an hour and an hour, and the first segment has no jitter
+    assert gaps <= {3, 4, 5}  # between half of an hour and an hour
     assert len(gaps) > 1
 
 
@@ -129,3 +129,18 @@ def test_preallocated_segments(tmp_path: Path, clean: bool) -> None:
     again = reopen(log) if clean else open_log(log.path, log.config)
     assert [segment.size for segment in again.segments] == sizes
     assert [offset for offset, _ in stored(again)] == list(range(20))
+
+
+def test_blocks_that_are_reserved_for_a_growing_segment_are_given_back(tmp_path: Path) -> None:
+    log = a_log(tmp_path, segment_bytes=1 << 30)
+    records = batch([bytes(100_000)])
+    for _ in range(30):
+        log.append(records, NOW)
+    file = next(tmp_path.rglob("*.kafka"))
+    written = file.stat().st_size
+    used = file.stat().st_blocks * 512
+    assert written == log.size
+    assert used < written * 1.3
+    log.close()
+    assert file.stat().st_size == written
+    assert file.stat().st_blocks * 512 < written + 64 * 1024
