@@ -28,6 +28,7 @@ raises `EncodingError`; a version or an API that is not declared raises `Unsuppo
 `messages`      the declarations, one module per API
 `decoding`      the compiler of decoders
 `encoding`      the compiler of encoders
+`source`        the source text that both write
 `codecs`        both for one message in one version, and frames
 `headers`       what stands before a message
 `framing`       what stands before that: the splitting of a stream into frames

@@ -13,10 +13,11 @@ large records that the message holds, as they are, and the bytes between them.
 """
 
 import struct
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
-from pylogbroker.wire.decoding import struct_decoder
-from pylogbroker.wire.encoding import Pieces, struct_encoder
+from pylogbroker.wire.decoding import decoder
+from pylogbroker.wire.encoding import Encode, encoder
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.schema import Buffer, Chunk, Message, Request, Response
@@ -29,17 +30,22 @@ _pack_size = struct.Struct(">i").pack
 
 
 class Codec(Generic[M]):
-    """The encoding of one message in one version."""
+    """The encoding of one message in one version.
+
+    What reads the message is compiled at once, so that a wrong declaration is refused here; what writes it,
+    when it is first used.
+    """
 
     def __init__(self, message: type[M], version: int) -> None:
         if version not in message.versions:
             raise UnsupportedVersion(f"{message.__name__} has no version {version}")
-        flexible = message.versions.is_flexible(version)
         self.message: Final = message
         self.version: Final = version
-        declared: object = message
-        self._decode: Final = struct_decoder(declared, version, flexible)
-        self._encode: Final = struct_encoder(declared, version, flexible)
+        self._decode: Final = decoder(message, version, message.versions.is_flexible(version))
+
+    @cached_property
+    def _encode(self) -> Encode:
+        return encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
         """The message that fills a buffer from a position to its end."""
@@ -59,12 +65,10 @@ class Codec(Generic[M]):
 
     def chunks(self, message: M) -> list[Chunk]:
         """The message as few chunks, of which the first one is bytes."""
-        pieces = Pieces()
         try:
-            self._encode(message, pieces)
+            return self._encode(message)
         except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
             raise EncodingError(f"{self} cannot be encoded: {error}") from error
-        return pieces.finish()
 
     def __str__(self) -> str:
         return f"{self.message.__name__} v{self.version}"

@@ -1,132 +1,214 @@
-"""The compiler of decoders: a declaration and a version in, a closure out.
+"""The compiler of decoders: a declaration and a version in, the source of one straight-line function out.
 
-The closure is `(buffer, position) -> (value, position)`.  A struct is read in *runs*.  A run is one
-`struct.Struct` over consecutive fields of fixed size and the *lead* of the variable field that ends it: the
-length of a string, the count of an array (of the compact kinds its first byte), the count of tagged
-fields.  What finishes a variable field is a function `(buffer, position, lead) -> (value, position)`::
+The function is `decode(buffer, position) -> (message, position)`.  Consecutive fields of fixed size are read by
+one `struct.Struct`, together with the *lead* of the variable field behind them where it is of fixed size too:
+the length of a string, the count of an array, of the compact kinds its first byte, the count of tagged fields.
+Structs and arrays stand in the text where they stand on the wire.  Of ProduceRequest 9::
 
-    acks  timeout_ms  count of topics | the topics ...      ->   Struct(">hii"), then an array's finish
-    i2    i4          i4              |
+    def decode(buffer, position):
+        message = new(ProduceRequest)
+        ...
+        message.acks, message.timeout_ms, size = unpack_from_hiB(buffer, position)
+        position += 7
+        if size > 0x7F:
+            size, position = rest_of_uvarint(buffer, position, size)
+        if size < 1:
+            raise WireError("topic_data is null or of an impossible size")
+        message.topic_data = list_1 = []
+        for _ in range(size - 1):
+            item_1 = new(TopicProduceData)
+            size = buffer[position]
+            ...
+            end = position + size - 1
+            item_1.name = text(buffer[position:end].tobytes())
+            position = end
+            ...
+            list_1.append(item_1)
+        tags = buffer[position]
+        position += 1
+        if tags:
+            position = read_tagged(buffer, position, tags, message, {})
+        return message, position
 
-Nothing is checked twice.  A slice beyond the end is short, but the position behind it is not: the next run
-fails there, or at last `Codec.decode`, which wants every byte read and none missing.  So a claimed length
-costs nothing, and an array never has more elements than there are bytes left.
+Nothing is checked twice.  A slice beyond the end is short, but the position behind it is not: the next field
+fails there, or at last `Codec.decode`, which wants every byte read and none missing.  An array grows by its
+elements as they are read, each of a byte at least, and is never made as long as it claims to be.
 """
 
 import struct
-from collections.abc import Callable, Iterable
-from functools import cache
-from operator import itemgetter
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.primitives import identifier, read_uvarint, rest_of_uvarint, text
-from pylogbroker.wire.schema import Field, Kind, fields_of
+from pylogbroker.wire.schema import Field, Kind, fields_of, is_frozen
+from pylogbroker.wire.source import Source
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
-Finish: TypeAlias = Callable[[memoryview, int, Any], tuple[Any, int]]
-Unpack: TypeAlias = Callable[[memoryview, int], tuple[Any, ...]]
-Step: TypeAlias = tuple[Unpack, int, Finish]
 Tagged: TypeAlias = dict[int, tuple[str, Decode]]
 
 
-@cache
-def struct_decoder(cls: type, version: int, flexible: bool) -> Decode:
-    """The decoder of one struct."""
-    fields = [field for field in fields_of(cls) if field.is_in(version)]
-    plain = [field for field in fields if field.tag is None]
-    steps, tail = _runs(plain, version, flexible)
-    build = _builder(cls, plain)
-    if flexible:
-        tagged = {
-            field.tag: (field.name, _value_decoder(field, version, True))
-            for field in fields
-            if field.tag is not None
-        }
-        return _flexible_struct(build, steps, tail + "B", tagged)
-    if not steps:
-        return _fixed_struct(build, tail)
-    return _classic_struct(build, steps, tail)
+def decoder(cls: type, version: int, flexible: bool) -> Decode:
+    """The decoder of a message."""
+    return _Compiler(version, flexible).message(cls)
 
 
-def _runs(fields: Iterable[Field], version: int, flexible: bool) -> tuple[tuple[Step, ...], str]:
-    """The runs that end in a variable field, and the format of the last one, which does not."""
-    steps: list[Step] = []
-    run = ">"
-    for field in fields:
+class _Compiler:
+    """Writes the decoder of one message."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+        self._source = Source(_NAMES)
+        self._line = self._source.line
+        self._codes = ""
+        self._targets: list[str] = []
+        self._depth = 0
+
+    def message(self, cls: type) -> Decode:
+        with self._source.function("decode(buffer, position)"):
+            self._struct(cls, "message")
+            self._line("return message, position")
+        return self._source.compile("decode", f"decode {cls.__name__} v{self._version}")
+
+    # -- structs -------------------------------------------------------------------------------------------
+
+    def _struct(self, cls: type, target: str) -> None:
+        """Read a struct.  A frozen one is made when its fields are known, any other at first and then filled."""
+        new = self._source.name(cls, cls.__name__)
+        fields = fields_of(cls)
+        plain = [field for field in fields if field.tag is None and field.is_in(self._version)]
+        if not is_frozen(cls):
+            self._line(f"{target} = new({new})")
+            for field in fields:
+                if field not in plain:
+                    self._line(f"{target}.{field.name} = {self._source.literal(field.default)}")
+            self._plain({field: f"{target}.{field.name}" for field in plain})
+        else:
+            given = {field: f"{target}_{field.name}".replace(".", "_") for field in plain}
+            self._plain(given)
+            arguments = (f"{field.name}={value}" for field, value in given.items())
+            self._line(f"{target} = {new}({', '.join(arguments)})")
+        if self._flexible:
+            self._tagged([field for field in fields if field.tag is not None], target)
+
+    def _plain(self, targets: dict[Field, str]) -> None:
+        """Read what is not tagged, and the count of what is."""
+        for field, target in targets.items():
+            self._field(field, target)
+        if self._flexible:
+            self._fixed("B", "tags")
+        self._unpack()
+
+    def _tagged(self, fields: Iterable[Field], target: str) -> None:
+        """Read the tagged fields of a struct, if there are any."""
+        fields = [field for field in fields if field.is_in(self._version)]
+        decoders = ", ".join(f"{field.tag}: ({field.name!r}, {self._function(field)})" for field in fields)
+        known = self._source.constant(f"{{{decoders}}}") if fields else "{}"
+        with self._source.block("if tags"):
+            self._line(f"position = read_tagged(buffer, position, tags, {target}, {known})")
+
+    def _function(self, field: Field) -> str:
+        """The name of a function that decodes a field's value."""
+        name = f"decode_{field.name}"
+        with self._source.function(f"{name}(buffer, position)"):
+            self._field(field, "value")
+            self._unpack()
+            self._line("return value, position")
+        return name
+
+    # -- fields --------------------------------------------------------------------------------------------
+
+    def _fixed(self, code: str, target: str) -> None:
+        """Read a field of fixed size, in one with those before it."""
+        self._codes += code
+        self._targets.append(target)
+
+    def _unpack(self) -> None:
+        """Read the fields of fixed size that have come together."""
+        codes, targets = self._codes, self._targets
+        self._codes, self._targets = "", []
+        if codes == "B":
+            self._line(f"{targets[0]} = buffer[position]")
+        elif codes:
+            unpack = self._source.packing("unpack_from", codes)
+            self._line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {unpack}(buffer, position)")
+        if codes:
+            self._line(f"position += {struct.calcsize('>' + codes)}")
+
+    def _field(self, field: Field, target: str) -> None:
         if field.code:
-            run += field.code
-            continue
-        lead, finish = _variable(field, version, flexible)
-        compiled = struct.Struct(run + lead)
-        steps.append((compiled.unpack_from, compiled.size, finish))
-        run = ">"
-    return tuple(steps), run
+            self._fixed(field.code, target)
+        elif field.is_array:
+            with self._sized(field, "i", target):
+                self._array(field, target)
+        elif isinstance(field.kind, type):
+            self._nested(field, field.kind, target)
+        elif field.kind is Kind.UUID:
+            self._fixed("16s", "raw")
+            self._unpack()
+            self._line(f"{target} = identifier(raw)")
+        else:
+            with self._sized(field, "h" if field.kind is Kind.STRING else "i", target):
+                self._line(f"end = position + size{' - 1' if self._flexible else ''}")
+                self._line(f"{target} = {_STRETCHES[field.kind]}")
+                self._line("position = end")
+
+    def _nested(self, field: Field, cls: type, target: str) -> None:
+        """Read a struct in a struct; where it may be null, a byte says whether it is there."""
+        if not field.is_nullable(self._version):
+            self._struct(cls, target)
+            return
+        self._fixed("b", "present")
+        self._unpack()
+        with self._source.block("if present < 0"):
+            self._line(f"{target} = None")
+        with self._source.block("else"):
+            self._struct(cls, target)
+
+    @contextmanager
+    def _sized(self, field: Field, code: str, target: str) -> Iterator[None]:
+        """Read a lead, and then what is written in this context unless the field is null."""
+        self._fixed("B" if self._flexible else code, "size")
+        self._unpack()
+        if self._flexible:
+            with self._source.block("if size > 0x7F"):
+                self._line("size, position = rest_of_uvarint(buffer, position, size)")
+        least = 1 if self._flexible else 0
+        if not field.is_nullable(self._version):
+            self._refuse_below(least, field)
+            yield
+            return
+        with self._source.block(f"if size == {least - 1}"):
+            self._line(f"{target} = None")
+        with self._source.block("else"):
+            if not self._flexible:
+                self._refuse_below(least, field)
+            yield
+
+    def _refuse_below(self, least: int, field: Field) -> None:
+        with self._source.block(f"if size < {least}"):
+            self._line(f'raise WireError("{field.name} is null or of an impossible size")')
+
+    def _array(self, field: Field, target: str) -> None:
+        count = "size - 1" if self._flexible else "size"
+        if isinstance(field.kind, Kind) and field.kind.code:
+            self._line(f'{target}, position = read_numbers(buffer, position, {count}, "{field.kind.code}")')
+            return
+        self._depth += 1
+        item, items = f"item_{self._depth}", f"list_{self._depth}"
+        self._line(f"{target} = {items} = []")
+        with self._source.block(f"for _ in range({count})"):
+            self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
+            self._unpack()
+            self._line(f"{items}.append({item})")
+        self._depth -= 1
 
 
-def _builder(cls: type, present: list[Field]) -> Callable[..., Any]:
-    """What makes the object of the values read, putting the defaults of absent fields in between."""
-    fields = fields_of(cls)
-    while fields and fields[-1] not in present:
-        fields = fields[:-1]
-    if list(fields) == present:
-        return cls
-    absent = tuple(field.argument for field in fields if field not in present)
-    names = [field.name for field in present] + [field.name for field in fields if field not in present]
-    arrange = itemgetter(*(names.index(field.name) for field in fields))
-
-    def build(*values: Any) -> Any:
-        return cls(*arrange(values + absent))
-
-    return build
-
-
-def _fixed_struct(build: Callable[..., Any], tail: str) -> Decode:
-    compiled = struct.Struct(tail)
-    unpack, size = compiled.unpack_from, compiled.size
-
-    def decode(buffer: memoryview, position: int) -> tuple[Any, int]:
-        return build(*unpack(buffer, position)), position + size
-
-    return decode
-
-
-def _classic_struct(build: Callable[..., Any], steps: tuple[Step, ...], tail: str) -> Decode:
-    compiled = struct.Struct(tail)
-    last_unpack, last_size = compiled.unpack_from, compiled.size
-
-    def decode(buffer: memoryview, position: int) -> tuple[Any, int]:
-        values: list[Any] = []
-        for unpack, size, finish in steps:
-            values += unpack(buffer, position)
-            values[-1], position = finish(buffer, position + size, values[-1])
-        if last_size:
-            values += last_unpack(buffer, position)
-        return build(*values), position + last_size
-
-    return decode
-
-
-def _flexible_struct(build: Callable[..., Any], steps: tuple[Step, ...], tail: str, tagged: Tagged) -> Decode:
-    compiled = struct.Struct(tail)
-    last_unpack, last_size = compiled.unpack_from, compiled.size
-
-    def decode(buffer: memoryview, position: int) -> tuple[Any, int]:
-        values: list[Any] = []
-        for unpack, size, finish in steps:
-            values += unpack(buffer, position)
-            values[-1], position = finish(buffer, position + size, values[-1])
-        values += last_unpack(buffer, position)
-        position += last_size
-        count = values.pop()
-        if not count:
-            return build(*values), position
-        message = build(*values)
-        return message, read_tagged(buffer, position, count, message, tagged)
-
-    return decode
+# -- what the functions call -------------------------------------------------------------------------------
 
 
 def read_tagged(buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged) -> int:
@@ -151,119 +233,25 @@ def read_tagged(buffer: memoryview, position: int, count: int, message: Any, tag
     return position
 
 
-def _value_decoder(field: Field, version: int, flexible: bool) -> Decode:
-    """The decoder of a value that stands alone: that of a tagged field, or an element of an array."""
-    lead, finish = _variable(field, version, flexible)
-    compiled = struct.Struct(">" + lead)
-    unpack, size = compiled.unpack_from, compiled.size
-    return lambda buffer, position: finish(buffer, position + size, *unpack(buffer, position))
+def _read_numbers(buffer: memoryview, position: int, count: int, code: str) -> tuple[list[Any], int]:
+    end = position + count * struct.calcsize(">" + code)
+    if end > len(buffer):
+        raise WireError(f"an array of {count} numbers in {len(buffer) - position} bytes")
+    return list(struct.unpack_from(f">{count}{code}", buffer, position)), end
 
 
-def _variable(field: Field, version: int, flexible: bool) -> tuple[str, Finish]:
-    """The lead of a field that is not a plain number, and what finishes it."""
-    nullable = field.is_nullable(version)
-    if field.is_array:
-        return _sized(_array(field, version, flexible), "i", nullable, flexible)
-    if isinstance(field.kind, type):
-        return _nested(struct_decoder(field.kind, version, flexible), nullable)
-    if field.code:
-        return field.code, lambda buffer, position, number: (number, position)
-    if field.kind is Kind.UUID:
-        return field.kind.value, lambda buffer, position, raw: (identifier(raw), position)
-    return _sized(_STRETCHES[field.kind], "h" if field.kind is Kind.STRING else "i", nullable, flexible)
-
-
-def _sized(finish: Finish, lead: str, nullable: bool, flexible: bool) -> tuple[str, Finish]:
-    """What finishes a field of known size, behind a lead that holds the size, or says null."""
-    return ("B", _compact(finish, nullable)) if flexible else (lead, _classic(finish, nullable))
-
-
-def _classic(finish: Finish, nullable: bool) -> Finish:
-    def finish_classic(buffer: memoryview, position: int, size: int) -> tuple[Any, int]:
-        if size < 0:
-            if size != -1 or not nullable:
-                raise WireError(f"a length of {size}")
-            return None, position
-        return finish(buffer, position, size)
-
-    return finish_classic
-
-
-def _compact(finish: Finish, nullable: bool) -> Finish:
-    def finish_compact(buffer: memoryview, position: int, size: int) -> tuple[Any, int]:
-        if size > 0x7F:
-            size, position = rest_of_uvarint(buffer, position, size)
-        if not size:
-            if not nullable:
-                raise WireError("a null where the field must have a value")
-            return None, position
-        return finish(buffer, position, size - 1)
-
-    return finish_compact
-
-
-def _nested(decode: Decode, nullable: bool) -> tuple[str, Finish]:
-    """A struct in a struct; where it may be null, a byte says whether it is there."""
-    if not nullable:
-        return "0s", lambda buffer, position, _: decode(buffer, position)
-
-    def finish(buffer: memoryview, position: int, present: int) -> tuple[Any, int]:
-        return (None, position) if present < 0 else decode(buffer, position)
-
-    return "b", finish
-
-
-def _finish_string(buffer: memoryview, position: int, size: int) -> tuple[str, int]:
-    end = position + size
-    return text(buffer[position:end].tobytes()), end
-
-
-def _finish_bytes(buffer: memoryview, position: int, size: int) -> tuple[bytes, int]:
-    end = position + size
-    return buffer[position:end].tobytes(), end
-
-
-def _finish_records(buffer: memoryview, position: int, size: int) -> tuple[memoryview, int]:
-    end = position + size
-    return buffer[position:end], end
-
-
-_STRETCHES = {Kind.STRING: _finish_string, Kind.BYTES: _finish_bytes, Kind.RECORDS: _finish_records}
-
-
-def _array(field: Field, version: int, flexible: bool) -> Finish:
-    """What finishes an array of so many elements."""
-    if isinstance(field.kind, type):
-        return _array_of(struct_decoder(field.kind, version, flexible))
-    if field.kind.code:
-        return _array_of_numbers(field.kind.code)
-    element = attrs.evolve(field, is_array=False, nullable_since=float("inf"))
-    return _array_of(_value_decoder(element, version, flexible))
-
-
-def _array_of(decode: Decode) -> Finish:
-    def finish(buffer: memoryview, position: int, count: int) -> tuple[list[Any], int]:
-        if count == 1:
-            element, position = decode(buffer, position)
-            return [element], position
-        if count > len(buffer) - position:
-            raise WireError(f"an array of {count} elements in {len(buffer) - position} bytes")
-        elements = []
-        for _ in range(count):
-            element, position = decode(buffer, position)
-            elements.append(element)
-        return elements, position
-
-    return finish
-
-
-def _array_of_numbers(code: str) -> Finish:
-    width = struct.calcsize(">" + code)
-
-    def finish(buffer: memoryview, position: int, count: int) -> tuple[list[Any], int]:
-        end = position + count * width
-        if end > len(buffer):
-            raise WireError(f"an array of {count} numbers in {len(buffer) - position} bytes")
-        return list(struct.unpack_from(f">{count}{code}", buffer, position)), end
-
-    return finish
+_STRETCHES: Final = {
+    Kind.STRING: "text(buffer[position:end].tobytes())",
+    Kind.BYTES: "buffer[position:end].tobytes()",
+    Kind.RECORDS: "buffer[position:end]",
+}
+_NAMES: Final = {
+    "WireError": WireError,
+    "identifier": identifier,
+    "new": object.__new__,
+    "read_numbers": _read_numbers,
+    "read_tagged": read_tagged,
+    "rest_of_uvarint": rest_of_uvarint,
+    "text": text,
+}
+"""The global names of every decoder."""

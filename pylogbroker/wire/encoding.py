@@ -1,52 +1,47 @@
-"""The compiler of encoders: a declaration and a version in, a closure `(message, pieces)` out.
+"""The compiler of encoders: a declaration and a version in, the source of one straight-line function out.
 
-The closure appends the bytes of the encoded message to `Pieces`.  A struct is written in steps, each a
-getter of one or several fields and a writer of what it gets::
+The function is `encode(message) -> chunks`.  It collects pieces of bytes, and joins them at the end or where
+records stand that are a region of a file, or large: those become chunks of their own and are never copied.
+Consecutive numbers, with the lengths in front of what is not compact, are packed by one `struct.Struct`; an
+empty section of tagged fields is a zero byte behind them, `x`.  Of ProduceResponse 9::
 
-    index  error_code  base_offset | record_errors | error_message      ->   one pack of ">ihq", two writers
-    i4     i2          i8          | array         | nullable string
+    def encode(message):
+        ...
+        value = message.responses
+        ...
+        append(uvarint(len(value) + 1))
+        for item_1 in value:
+            append(compact_string(item_1.name))
+            ...
+            for item_2 in value:
+                if not (item_2.current_leader is default_LeaderIdAndEpoch):
+                    refuse(item_2, 9, lost_1)
+                ...
+                append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
+                ...
+            append(b"\\0")
+        append(pack_ix(message.throttle_time_ms))
+        ...
+        return chunks
 
-Records that are a region of a file, or large, become chunks of their own and are never copied.  What is the
-same each time (an empty section of tagged fields, a short string's bytes with their length) is not made
-again.
+What a version does not carry, and what is tagged, is compared with its default: first in the quickest way, by
+identity, and by value only if that fails.
 """
 
 import struct
-from collections.abc import Callable, Iterable
-from functools import cache
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from pylogbroker.wire.errors import EncodingError
-from pylogbroker.wire.primitives import REMEMBERED, REMEMBERED_SIZE, compact_size, uvarint
+from pylogbroker.wire.primitives import Memory, compact_size, uvarint
 from pylogbroker.wire.schema import Chunk, Field, Kind, fields_of
+from pylogbroker.wire.source import Source, is_plain
 
-
-class Pieces(list[bytes]):
-    """The pieces since the last chunk that stands alone, and the chunks up to there."""
-
-    __slots__ = ("chunks",)
-
-    def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
-
-    def cut(self, chunk: Chunk) -> None:
-        """Let a chunk that stands alone follow the pieces."""
-        self.chunks += (b"".join(self), chunk)
-        self.clear()
-
-    def finish(self) -> list[Chunk]:
-        """All that was written, as chunks, of which the first one is bytes."""
-        if self or not self.chunks:
-            self.chunks.append(b"".join(self))
-        return self.chunks
-
-
-Write: TypeAlias = Callable[[Any, Pieces], None]
-Step: TypeAlias = tuple[Callable[[Any], Any], Write]
-Lead: TypeAlias = Callable[[int], bytes]
+Encode: TypeAlias = Callable[[Any], list[Chunk]]
+Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
 OWN_CHUNK: Final = 4096
 """Records of at least this size are not copied into the bytes around them."""
@@ -54,207 +49,236 @@ OWN_CHUNK: Final = 4096
 _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
 _PRESENT: Final = b"\1"
-_BUFFERS: Final = frozenset((bytes, bytearray, memoryview))
-_known_strings: Final[dict[Lead, dict[str, bytes]]] = {}
-_pack_int16 = struct.Struct(">h").pack
-_pack_int32 = struct.Struct(">i").pack
 
 
-@cache
-def struct_encoder(cls: type, version: int, flexible: bool) -> Write:
-    """The encoder of one struct."""
-    fields = fields_of(cls)
-    present = [field for field in fields if field.is_in(version)]
-    steps = _absence(cls, [field for field in fields if not (field in present or field.ignorable)], version)
-    steps += _runs([field for field in present if field.tag is None], version, flexible)
-    if flexible:
-        steps += _tags([field for field in present if field.tag is not None], version)
-    if len(steps) == 1:
-        return _single(*steps[0])
-    return _several(tuple(steps))
+def encoder(cls: type, version: int, flexible: bool) -> Encode:
+    """The encoder of a message."""
+    return _Compiler(version, flexible).message(cls)
 
 
-def _single(get: Callable[[Any], Any], write: Write) -> Write:
-    return lambda message, pieces: write(get(message), pieces)
+class _Compiler:
+    """Writes the encoder of one message."""
 
+    def __init__(self, version: int, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+        self._source = Source(_NAMES)
+        self._line = self._source.line
+        self._codes = ""
+        self._values: list[str] = []
+        self._depth = 0
 
-def _several(steps: tuple[Step, ...]) -> Write:
-    def encode(message: Any, pieces: Pieces) -> None:
-        for get, write in steps:
-            write(get(message), pieces)
+    def message(self, cls: type) -> Encode:
+        with self._function("encode(message)"):
+            self._struct(cls, "message")
+        return self._source.compile("encode", f"encode {cls.__name__} v{self._version}")
 
-    return encode
+    @contextmanager
+    def _function(self, signature: str) -> Iterator[None]:
+        with self._source.function(signature):
+            self._line("chunks = []")
+            self._line("pieces = []")
+            self._line("append = pieces.append")
+            yield
+            self._pack()
+            with self._source.block("if pieces or not chunks"):
+                self._line('chunks.append(b"".join(pieces))')
+            self._line("return chunks")
 
+    # -- structs -------------------------------------------------------------------------------------------
 
-def _absence(cls: type, fields: list[Field], version: int) -> list[Step]:
-    """The step that refuses values which this version would lose."""
-    names = [field.name for field in fields]
-    defaults = tuple(field.default for field in fields)
+    def _struct(self, cls: type, value: str) -> None:
+        fields = fields_of(cls)
+        present = [field for field in fields if field.is_in(self._version)]
+        self._absent([field for field in fields if not (field in present or field.ignorable)], value)
+        for field in present:
+            if field.tag is None:
+                self._field(field, f"{value}.{field.name}")
+        if self._flexible:
+            self._tagged([field for field in present if field.tag is not None], value)
 
-    def refuse(values: tuple[Any, ...], pieces: Pieces) -> None:
-        if values != defaults:
-            lost = [field.name for field, value in zip(fields, values, strict=True) if value != field.default]
-            raise EncodingError(f"version {version} of {cls.__name__} has no {', '.join(lost)}")
+    def _absent(self, fields: list[Field], value: str) -> None:
+        """Refuse values that this version would lose."""
+        if fields:
+            lost = self._source.name(fields, "lost")
+            with self._source.block(f"if not ({self._at_default(fields, value)})"):
+                self._line(f"refuse({value}, {self._version}, {lost})")
 
-    return [(_getter(names), refuse)] if fields else []
-
-
-def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gets these attributes as a tuple, be they one or several."""
-    if len(names) == 1:
-        get = attrgetter(names[0])
-        return lambda message: (get(message),)
-    return attrgetter(*names)
-
-
-def _runs(fields: Iterable[Field], version: int, flexible: bool) -> list[Step]:
-    """The steps of plain fields, neighbouring numbers in one."""
-    steps: list[Step] = []
-    run: list[Field] = []
-    for field in fields:
-        if field.code:
-            run.append(field)
-            continue
-        steps += _numbers(run)
-        steps.append((attrgetter(field.name), _writer(field, version, flexible)))
-        run = []
-    return steps + _numbers(run)
-
-
-def _numbers(run: list[Field]) -> list[Step]:
-    if not run:
-        return []
-    pack = struct.Struct(">" + "".join(field.code for field in run)).pack
-    if len(run) == 1:
-        return [(attrgetter(run[0].name), lambda value, pieces: pieces.append(pack(value)))]
-    return [(attrgetter(*(field.name for field in run)), lambda values, pieces: pieces.append(pack(*values)))]
-
-
-def _tags(fields: list[Field], version: int) -> list[Step]:
-    """The step of the tagged fields: of those that are not at their default, by rising number."""
-    if not fields:
-        return [(lambda message: None, lambda _, pieces: pieces.append(_EMPTY))]
-    fields = sorted(fields, key=lambda field: field.tag or 0)
-    defaults = tuple(field.default for field in fields)
-    writers = {field.name: _writer(field, version, True) for field in fields}
-
-    def write(values: tuple[Any, ...], pieces: Pieces) -> None:
-        if values == defaults:
-            pieces.append(_EMPTY)
+    def _tagged(self, fields: list[Field], value: str) -> None:
+        """Write the tagged fields that are not at their default."""
+        if not fields:
+            self._fixed("x")
             return
-        given = [pair for pair in zip(fields, values, strict=True) if pair[1] != pair[0].default]
-        pieces.append(uvarint(len(given)))
-        for field, value in given:
-            inner = Pieces()
-            writers[field.name](value, inner)
-            body = b"".join(inner)
-            pieces.append(uvarint(field.tag or 0) + uvarint(len(body)) + body)
+        self._pack()
+        rows = (
+            f"({field.tag}, {field.name!r}, {self._source.literal(field.default)}, {self._encoder(field)}),"
+            for field in sorted(fields, key=lambda field: field.tag or 0)
+        )
+        table = self._source.constant(f"({' '.join(rows)})")
+        section = f"tagged_section({value}, {table})"
+        self._line(f"append({_EMPTY!r} if {self._at_default(fields, value)} else {section})")
 
-    return [(_getter([field.name for field in fields]), write)]
+    def _encoder(self, field: Field) -> str:
+        """The name of a function that encodes a field's value."""
+        name = f"encode_{field.name}"
+        with self._function(f"{name}(tagged)"):
+            self._field(field, "tagged")
+        return name
 
+    def _at_default(self, fields: list[Field], value: str) -> str:
+        """A condition: true only if all these fields are at their defaults."""
+        return " and ".join(
+            f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
+        )
 
-def _writer(field: Field, version: int, flexible: bool) -> Write:
-    """The writer of one field's value."""
-    nullable = field.is_nullable(version)
-    if field.is_array:
-        element = _writer(attrs.evolve(field, is_array=False, nullable_since=float("inf")), version, flexible)
-        return _array(element, *_lead(_pack_int32, flexible, nullable))
-    if isinstance(field.kind, type):
-        return _nested(struct_encoder(field.kind, version, flexible), nullable)
-    if field.kind is Kind.STRING:
-        return _string(*_lead(_pack_int16, flexible, nullable))
-    if field.kind is Kind.BYTES:
-        return _bytes(*_lead(_pack_int32, flexible, nullable))
-    if field.kind is Kind.RECORDS:
-        return _records(*_lead(_pack_int32, flexible, nullable))
-    if field.kind is Kind.UUID:
-        return lambda value, pieces: pieces.append(value.bytes)
-    pack = struct.Struct(">" + field.code).pack
-    return lambda value, pieces: pieces.append(pack(value))
+    # -- fields --------------------------------------------------------------------------------------------
 
+    def _fixed(self, code: str, *value: str) -> None:
+        """Write what is of fixed size, in one with what is before it."""
+        self._codes += code
+        self._values += value
 
-def _lead(classic: Lead, flexible: bool, nullable: bool) -> tuple[Lead, bytes | None]:
-    """What encodes a length, and null as it is encoded where it may be."""
-    lead = compact_size if flexible else classic
-    return lead, lead(-1) if nullable else None
-
-
-def _nested(encode: Write, nullable: bool) -> Write:
-    if not nullable:
-        return encode
-
-    def write(value: Any, pieces: Pieces) -> None:
-        if value is None:
-            pieces.append(_ABSENT)
-        else:
-            pieces.append(_PRESENT)
-            encode(value, pieces)
-
-    return write
-
-
-def _array(element: Write, lead: Lead, null: bytes | None) -> Write:
-    empty = lead(0)
-
-    def write(values: list[Any] | None, pieces: Pieces) -> None:
+    def _pack(self) -> None:
+        """Write what has come together."""
+        codes, values = self._codes, self._values
+        self._codes, self._values = "", []
         if values:
-            pieces.append(lead(len(values)))
-            for value in values:
-                element(value, pieces)
-        elif values is None:
-            pieces.append(_allowed(null))
+            self._line(f"append({self._source.packing('pack', codes)}({', '.join(values)}))")
+        elif codes:
+            self._line(f"append({bytes(len(codes))!r})")
+
+    def _append(self, piece: str) -> None:
+        self._pack()
+        self._line(f"append({piece})")
+
+    def _field(self, field: Field, value: str) -> None:
+        if field.code:
+            self._fixed(field.code, value)
+        elif field.is_array:
+            with self._given(field, value):
+                self._array(field)
+        elif isinstance(field.kind, type):
+            self._nested(field, field.kind, value)
+        elif field.kind is Kind.UUID:
+            self._fixed("16s", f"{value}.bytes")
+        elif field.kind is Kind.STRING:
+            self._string(field, value)
         else:
-            pieces.append(empty)
+            with self._given(field, value):
+                self._lead("len(value)")
+                self._records() if field.kind is Kind.RECORDS else self._append("bytes(value)")
 
-    return write
-
-
-def _string(lead: Lead, null: bytes | None) -> Write:
-    known = _known_strings.setdefault(lead, {})
-
-    def encoded(value: str | None) -> bytes:
-        if value is None:
-            return _allowed(null)
-        raw = value.encode()
-        whole = lead(len(raw)) + raw
-        if len(raw) <= REMEMBERED_SIZE:
-            if len(known) >= REMEMBERED:
-                known.clear()
-            known[value] = whole
-        return whole
-
-    return lambda value, pieces: pieces.append(known.get(value) or encoded(value))
-
-
-def _bytes(lead: Lead, null: bytes | None) -> Write:
-    def write(value: bytes | None, pieces: Pieces) -> None:
-        if value is None:
-            pieces.append(_allowed(null))
-        else:
-            pieces.append(lead(len(value)))
-            pieces.append(bytes(value))
-
-    return write
-
-
-def _records(lead: Lead, null: bytes | None) -> Write:
-    def write(value: Any, pieces: Pieces) -> None:
-        if value is None:
-            pieces.append(_allowed(null))
+    def _nested(self, field: Field, cls: type, value: str) -> None:
+        """Write a struct in a struct; where it may be null, a byte says whether it is there."""
+        if not field.is_nullable(self._version):
+            self._struct(cls, value)
             return
-        size = len(value)
-        pieces.append(lead(size))
-        if type(value) not in _BUFFERS:
-            pieces.cut(value)
-        elif size < OWN_CHUNK:
-            pieces.append(bytes(value))
+        self._pack()
+        with self._source.block(f"if {value} is None"):
+            self._append(repr(_ABSENT))
+        with self._source.block("else"):
+            self._append(repr(_PRESENT))
+            self._struct(cls, value)
+            self._pack()
+
+    def _string(self, field: Field, value: str) -> None:
+        strings, null = ("compact_string", b"\0") if self._flexible else ("string", b"\xff\xff")
+        nullable = f"{null!r} if {value} is None else " if field.is_nullable(self._version) else ""
+        self._append(f"{nullable}{strings}({value})")
+
+    @contextmanager
+    def _given(self, field: Field, value: str) -> Iterator[None]:
+        """Write null if a field is null; if not, what is written in this context, of its `value`."""
+        self._line(f"value = {value}")
+        if not field.is_nullable(self._version):
+            with self._source.block("if value is None"):
+                self._line(f'raise EncodingError("a null where {field.name} must have a value")')
+            yield
+            return
+        self._pack()
+        with self._source.block("if value is None"):
+            self._append(repr(b"\0" if self._flexible else b"\xff\xff\xff\xff"))
+        with self._source.block("else"):
+            yield
+            self._pack()
+
+    def _lead(self, size: str) -> None:
+        if self._flexible:
+            self._append(f"uvarint({size} + 1)")
         else:
-            pieces.cut(memoryview(value))
+            self._fixed("i", size)
+            self._pack()
 
-    return write
+    def _array(self, field: Field) -> None:
+        self._lead("len(value)")
+        if isinstance(field.kind, Kind) and field.kind.code:
+            self._append(f'pack(f">{{len(value)}}{field.kind.code}", *value)')
+            return
+        self._depth += 1
+        item = f"item_{self._depth}"
+        with self._source.block(f"for {item} in value"):
+            self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
+            self._pack()
+        self._depth -= 1
+
+    def _records(self) -> None:
+        with self._source.block("if type(value) in BUFFERS and len(value) < OWN_CHUNK"):
+            self._append("bytes(value)")
+        with self._source.block("else"):
+            self._line('chunks += b"".join(pieces), memoryview(value) if type(value) in BUFFERS else value')
+            self._line("pieces.clear()")
 
 
-def _allowed(null: bytes | None) -> bytes:
-    if null is None:
-        raise EncodingError("a null where the field must have a value")
-    return null
+def _sameness(default: Any) -> str:
+    return "==" if is_plain(default) and default is not None else "is"
+
+
+# -- what the functions call -------------------------------------------------------------------------------
+
+
+def _refuse(message: Any, version: int, fields: Iterable[Field]) -> None:
+    lost = [field.name for field in fields if getattr(message, field.name) != field.default]
+    if lost:
+        raise EncodingError(f"version {version} of {type(message).__name__} has no {', '.join(lost)}")
+
+
+def _tagged_section(message: Any, tagged: Tagged) -> bytes:
+    """The tagged fields that are not at their default, behind their count."""
+    section = []
+    for tag, name, default, encode in tagged:
+        value = getattr(message, name)
+        if value != default:
+            chunks: list[Any] = encode(value)
+            body = b"".join(chunks)
+            section.append(uvarint(tag) + uvarint(len(body)) + body)
+    return uvarint(len(section)) + b"".join(section)
+
+
+def _encoded(value: str) -> bytes:
+    if value is None:
+        raise EncodingError("a null where a string must be")
+    return value.encode()
+
+
+def _string(value: str) -> bytes:
+    raw = _encoded(value)
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _compact_string(value: str) -> bytes:
+    raw = _encoded(value)
+    return compact_size(len(raw)) + raw
+
+
+_known_strings: Final = {"string": Memory(_string), "compact_string": Memory(_compact_string)}
+_NAMES: Final = {
+    "BUFFERS": frozenset((bytes, bytearray, memoryview)),
+    "EncodingError": EncodingError,
+    "OWN_CHUNK": OWN_CHUNK,
+    "pack": struct.pack,
+    "refuse": _refuse,
+    "tagged_section": _tagged_section,
+    "uvarint": uvarint,
+    **{name: known.__getitem__ for name, known in _known_strings.items()},
+}
+"""The global names of every encoder."""

@@ -5,11 +5,13 @@ the high bit set.  Of a 32-bit number that makes five bytes at most::
 
     300 = 0b10_0101100   ->   1_0101100  0_0000010
 
-Names of topics and clients and topic ids come again with each request, so their decoded forms are kept in
-dictionaries of bounded size, and what is known already is looked up instead of being made.
+Names of topics and clients, topic ids and sizes come again with each request, so what was made of them is
+kept in dictionaries of bounded size, and looked up instead of being made again.  The functions that do so are
+subscripts of such dictionaries: nothing is called for what is known.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 from uuid import UUID
 
 from pylogbroker.wire.errors import WireError
@@ -17,58 +19,63 @@ from pylogbroker.wire.errors import WireError
 REMEMBERED: Final = 4096
 REMEMBERED_SIZE: Final = 255
 
-_texts: dict[bytes, str] = {}
-_ids: dict[bytes, UUID] = {}
+K = TypeVar("K", bound=bytes | str)
+V = TypeVar("V")
 
 
-def text(raw: bytes) -> str:
-    """The string of these UTF-8 bytes."""
-    known = _texts.get(raw)
-    if known is not None:
-        return known
+class Memory(dict[K, V]):
+    """What a function makes of its argument, by subscript; of short arguments it is remembered."""
+
+    def __init__(self, make: Callable[[K], V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: K) -> V:
+        made = self._make(key)
+        if len(key) <= REMEMBERED_SIZE:
+            if len(self) >= REMEMBERED:
+                self.clear()
+            self[key] = made
+        return made
+
+
+def _decoded(raw: bytes) -> str:
     try:
-        made = raw.decode()
+        return raw.decode()
     except UnicodeDecodeError as error:
         raise WireError(f"a string is not UTF-8: {error}") from None
-    if len(raw) <= REMEMBERED_SIZE:
-        if len(_texts) >= REMEMBERED:
-            _texts.clear()
-        _texts[raw] = made
-    return made
 
 
-def identifier(raw: bytes) -> UUID:
-    """The UUID of these 16 bytes."""
-    known = _ids.get(raw)
-    if known is not None:
-        return known
-    if len(_ids) >= REMEMBERED:
-        _ids.clear()
-    made = _ids[raw] = UUID(bytes=raw)
-    return made
+_texts: Final = Memory(_decoded)
+_ids: Final[Memory[bytes, UUID]] = Memory(lambda raw: UUID(bytes=raw))
+
+text: Final = _texts.__getitem__
+"""The string of these UTF-8 bytes."""
+
+identifier: Final = _ids.__getitem__
+"""The UUID of these 16 bytes."""
 
 
-def _encode_uvarint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+class _Varints(dict[int, bytes]):
+    """Numbers as unsigned varints, by subscript."""
+
+    def __missing__(self, number: int) -> bytes:
+        made = bytes((number & 0x7F | 0x80,)) + self[number >> 7] if number > 0x7F else bytes((number,))
+        if len(self) >= REMEMBERED:
+            self.clear()
+        self[number] = made
+        return made
 
 
-_SHORT_END: Final = 1 << 10
-_SHORT: Final = tuple(_encode_uvarint(number) for number in range(_SHORT_END))
+_varints: Final = _Varints()
 
-
-def uvarint(number: int) -> bytes:
-    """A number from 0 to 2**32 - 1 as an unsigned varint."""
-    return _SHORT[number] if number < _SHORT_END else _encode_uvarint(number)
+uvarint: Final = _varints.__getitem__
+"""A number from 0 to 2**32 - 1 as an unsigned varint."""
 
 
 def compact_size(size: int) -> bytes:
     """A size as compact fields encode it: one more than it is, so that null, -1, is 0."""
-    return _SHORT[size + 1] if size < _SHORT_END - 1 else _encode_uvarint(size + 1)
+    return uvarint(size + 1)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
@@ -79,13 +86,16 @@ def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
 
 def rest_of_uvarint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
     """The unsigned varint whose first byte, one with the high bit set, lies before a position."""
-    number = first & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
+    byte = buffer[position]
+    if byte < 0x80:
+        return first - 0x80 | byte << 7, position + 1
+    number = first & 0x7F | (byte & 0x7F) << 7
+    for shift in (14, 21, 28):
         position += 1
+        byte = buffer[position]
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return _within_32_bits(number), position
+            return _within_32_bits(number), position + 1
     raise WireError("a varint is longer than five bytes")
 
 

@@ -184,8 +184,28 @@ class Response(Message):
 
 @dataclass_transform()
 def struct(cls: C) -> C:
-    """Make a class a mutable struct with slots."""
-    return attrs.define(cls)
+    """Make a class a mutable struct with slots.
+
+    All of them share what compares and shows them: making these methods would be half the cost of a class.
+    """
+    made: Any = attrs.define(cls, eq=False, repr=False)
+    made.__eq__, made.__repr__, made.__hash__ = _equal, _shown, None
+    return made  # type: ignore[no-any-return]
+
+
+def _equal(one: Any, other: object) -> Any:
+    if one.__class__ is not other.__class__:
+        return NotImplemented
+    return all(getattr(one, name) == getattr(other, name) for name in _names(one))
+
+
+def _shown(value: Any) -> str:
+    values = ", ".join(f"{name}={getattr(value, name)!r}" for name in _names(value))
+    return f"{type(value).__name__}({values})"
+
+
+def _names(value: Any) -> list[str]:
+    return [attribute.name for attribute in attrs.fields(type(value))]
 
 
 @dataclass_transform(frozen_default=True)
@@ -194,13 +214,18 @@ def frozen_struct(cls: C) -> C:
     return attrs.frozen(cls)
 
 
+def is_frozen(cls: Any) -> bool:
+    """Whether a struct is an immutable one."""
+    return cls.__setattr__ is not object.__setattr__
+
+
 def fresh(factory: Callable[[], T]) -> T:
     """A default made anew for each message."""
     default: T = attrs.field(factory=factory)
     return default
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Field:
     """One field as its annotation declares it."""
 
@@ -212,7 +237,6 @@ class Field:
     nullable_since: float
     tag: int | None
     ignorable: bool
-    argument: Any
     default: Any
 
     @property
@@ -251,7 +275,6 @@ def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
         nullable_since=_mark(marks, NullableSince, "version", since) if nullable else float("inf"),
         tag=_mark(marks, Tag, "number", None),
         ignorable=IGNORABLE in marks,
-        argument=attrs.NOTHING if made else default,
         default=default.factory() if made else default,
     )
 

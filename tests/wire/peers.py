@@ -63,9 +63,7 @@ class KafkaPython:
 
     def encode(self, message: Any, version: int) -> bytes:
         name = type(message).__name__
-        return bytes(
-            self._theirs(message, getattr(self._module(name), name), version).encode(version=version)
-        )
+        return bytes(self._theirs(message, getattr(self._module(name), name), version).encode(version=version))
 
     def decode(self, cls: type, version: int, encoded: bytes) -> Any:
         theirs = getattr(self._module(cls.__name__), cls.__name__)

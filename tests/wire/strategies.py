@@ -38,9 +38,7 @@ INSTANTS = st.just(-1) | st.integers(0, 1 << 31).map(lambda seconds: seconds * 1
 @cache
 def messages(cls: type, version: int) -> st.SearchStrategy[Any]:
     """The structs of a class that a version can carry."""
-    return st.builds(
-        cls, **{field.name: values(field, version) for field in fields_of(cls) if field.is_in(version)}
-    )
+    return st.builds(cls, **{field.name: values(field, version) for field in fields_of(cls) if field.is_in(version)})
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[Any]:

@@ -22,9 +22,7 @@ def test_the_table_is_what_is_declared() -> None:
 
 
 @pytest.mark.parametrize(("key", "pair"), SUPPORTED.items(), ids=str)
-def test_a_request_and_its_response_belong_together(
-    key: int, pair: tuple[type[Message], type[Message]]
-) -> None:
+def test_a_request_and_its_response_belong_together(key: int, pair: tuple[type[Message], type[Message]]) -> None:
     request, response = pair
     assert request.api_key == response.api_key == key
     assert request.versions == response.versions

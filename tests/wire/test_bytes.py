@@ -84,9 +84,7 @@ EXAMPLES: list[tuple[Message, int, str]] = [
         "00000009",
     ),
     (
-        FetchRequest(
-            max_wait_ms=5, min_bytes=1, topics=[FetchTopic("t", partitions=[FetchPartition(0, -1, 9)])]
-        ),
+        FetchRequest(max_wait_ms=5, min_bytes=1, topics=[FetchTopic("t", partitions=[FetchPartition(0, -1, 9)])]),
         0,
         "ffffffff 00000005 00000001 00000001 0001 74 00000001 00000000 0000000000000009 00000000",
     ),
@@ -107,9 +105,7 @@ EXAMPLES: list[tuple[Message, int, str]] = [
         "01 0d 00000002 0000000000000003 00",  # the second, of thirteen: the follower
     ),
     (
-        FetchResponse(
-            responses=[FetchableTopicResponse("t", partitions=[PartitionData(1, 0, 8, records=b"xy")])]
-        ),
+        FetchResponse(responses=[FetchableTopicResponse("t", partitions=[PartitionData(1, 0, 8, records=b"xy")])]),
         1,
         "00000000 00000001 0001 74 00000001 00000001 0000 0000000000000008 00000002 7879",
     ),

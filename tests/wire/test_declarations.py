@@ -158,9 +158,7 @@ def test_what_a_version_cannot_carry(message: Any, version: int, words: str) -> 
 
 
 def test_what_is_ignorable_is_left_out() -> None:
-    assert codec(FetchRequest, 0).encode(FetchRequest(session_id=5)) == codec(FetchRequest, 0).encode(
-        FetchRequest()
-    )
+    assert codec(FetchRequest, 0).encode(FetchRequest(session_id=5)) == codec(FetchRequest, 0).encode(FetchRequest())
     assert codec(Sample, 1).encode(Sample(real=2.5)) == codec(Sample, 1).encode(Sample())
 
 
@@ -184,6 +182,17 @@ def test_decoding_begins_where_it_is_told_to() -> None:
     assert codec(Sample, 0).decode(b"head" + encoded, 4) == Sample(narrow=7)
     with pytest.raises(WireError):
         codec(Sample, 0).decode(encoded, len(encoded) + 1)
+
+
+def test_structs_are_compared_and_shown_by_value() -> None:
+    assert Sample(narrow=1, marks=[2]) == Sample(narrow=1, marks=[2])
+    assert Sample(narrow=1) != Sample(narrow=2)
+    assert TopicProduceData("t") != ProduceRequest()
+    assert repr(TopicProduceData("t", [PartitionProduceData(7)])) == (
+        "TopicProduceData(name='t', partition_data=[PartitionProduceData(index=7, records=None)])"
+    )
+    with pytest.raises(TypeError):
+        hash(Sample())
 
 
 def test_a_default_that_is_shared_cannot_be_changed() -> None:

@@ -52,9 +52,7 @@ def test_tagged_fields_of_headers_are_skipped() -> None:
     assert decode_response_header(encoded, 0, 9) == (7, len(encoded) - 1)
 
 
-@pytest.mark.parametrize(
-    "written", ["0000 0003 00000007 0002 c328", "0000 0009 00000007 ffff 02 00 01 ff 00 01 ff"]
-)
+@pytest.mark.parametrize("written", ["0000 0003 00000007 0002 c328", "0000 0009 00000007 ffff 02 00 01 ff 00 01 ff"])
 def test_impossible_request_headers(written: str) -> None:
     with pytest.raises(WireError):
         decode_request_header(memoryview(bytes.fromhex(written)))
