@@ -129,7 +129,7 @@ class FetchSessions:
         return session
 
     def _begin(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession | None:
-        if not request.topics or not self._make_room(now_ms):
+        if not self._make_room(now_ms):
             return None
         session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
         session.update(request)

@@ -12,6 +12,7 @@ Deciding is quick and happens on the reactor's thread; what blocks runs in worke
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -76,7 +77,7 @@ class Housekeeping:
 
         Many logs take their time, so it goes on in small steps, with requests served in between.
         """
-        self._steps.cooperate(_run(self._expire, partition) for partition in tuple(self._broker.partitions.values()))
+        self._steps.cooperate(map(partial(_run, self._expire), tuple(self._broker.partitions.values())))
 
     def _expire(self, partition: Partition) -> None:
         found = partition.log

@@ -22,10 +22,11 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.routes import Route, read_header, skip_tags
+from pylogbroker.net.routes import Route, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.framing import FrameSplitter
+from pylogbroker.wire.headers import skip_tagged
 
 if TYPE_CHECKING:
     from pylogbroker.net.service import KafkaFactory
@@ -159,9 +160,9 @@ class KafkaProtocol(Protocol):
                 caller = self._meet(key, version, id_size, client_id)
             route, context = caller
             if route.flexible:
-                position = skip_tags(frame, position)
+                position = skip_tagged(frame, position)
             request = route.decode(frame, position)
-        except ProtocolViolation as violation:
+        except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
             self.close_because(f"bad request: {violation}")
             return
         try:

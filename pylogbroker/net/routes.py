@@ -18,7 +18,6 @@ from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.wire import Chunk, request_codec, response_codec
-from pylogbroker.wire.decoding import read_tagged
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _HEADER = struct.Struct(">hhih")
@@ -36,15 +35,6 @@ def read_header(frame: memoryview) -> Header:
     if end > len(frame) or id_size < -1:
         raise ProtocolViolation(f"a client id of {id_size} bytes in a frame of {len(frame)}")
     return key, version, correlation_id, id_size, bytes(frame[10:end]), end
-
-
-def skip_tags(frame: memoryview, position: int) -> int:
-    """Where a header ends whose tagged fields begin at `position`; none of them is known."""
-    try:
-        count = frame[position]
-        return read_tagged(frame, position + 1, count, None, {}) if count else position + 1
-    except IndexError:
-        raise ProtocolViolation("a request's header is cut off") from None
 
 
 @attrs.frozen

@@ -50,6 +50,21 @@ class EntryMeta:
     producer_epoch: int = -1
     base_sequence: int = -1
 
+    @classmethod
+    def of(cls, entry: Entry) -> EntryMeta:
+        """That of an entry as it is."""
+        return cls(
+            entry.base_offset,
+            entry.last_offset,
+            entry.count,
+            entry.size,
+            entry.max_timestamp,
+            entry.attributes,
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.base_sequence,
+        )
+
     @property
     def last_sequence(self) -> int:
         """The last record's sequence number, -1 without one; numbers go round at 2^31."""
@@ -328,7 +343,7 @@ def _build(
 
 def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> Prepared:
     """What `prepare` answers for entries that were built anew."""
-    metas = [_meta(entry) for entry in entries(built)]
+    metas = [EntryMeta.of(entry) for entry in entries(built)]
     for meta in metas:
         _check_size(meta.size, rules)
     last_offset = metas[-1].last_offset
@@ -346,18 +361,4 @@ def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int
         newest.max_timestamp,
         newest.last_offset if newest.max_timestamp != NO_TIMESTAMP else NO_OFFSET,
         now_ms if rules.timestamp_type else -1,
-    )
-
-
-def _meta(entry: Entry) -> EntryMeta:
-    return EntryMeta(
-        entry.base_offset,
-        entry.last_offset,
-        entry.count,
-        entry.size,
-        entry.max_timestamp,
-        entry.attributes,
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.base_sequence,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.errors import InvalidRecords
-from pylogbroker.records import NO_BOUND, AppendRules, Buffer, Codec, Entry, EntryMeta, Prepared, TimestampType, entries
+from pylogbroker.records import NO_BOUND, AppendRules, Buffer, Codec, EntryMeta, Prepared, TimestampType, entries
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producers import Origin
 
@@ -65,7 +65,7 @@ def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
         if entry.base_offset < next_offset:
             raise InvalidRecords(f"offset {entry.base_offset} where {next_offset} or a later one is expected")
         next_offset = entry.next_offset
-        metas.append(_meta(entry))
+        metas.append(EntryMeta.of(entry))
     if not metas:
         raise InvalidRecords("there is no whole entry in the records")
     newest = max(metas, key=lambda meta: meta.max_timestamp)
@@ -77,17 +77,3 @@ def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
     """The leader epochs that entries from a leader carry, each with the offset of the entry."""
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
-
-
-def _meta(entry: Entry) -> EntryMeta:
-    return EntryMeta(
-        entry.base_offset,
-        entry.last_offset,
-        entry.count,
-        entry.size,
-        entry.max_timestamp,
-        entry.attributes,
-        entry.producer_id,
-        entry.producer_epoch,
-        entry.base_sequence,
-    )

@@ -60,7 +60,7 @@ def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
             client_id = text(buffer[position : position + size].tobytes())
             position += size
         if is_flexible(api_key, version):
-            position = _skip_tagged(buffer, position)
+            position = skip_tagged(buffer, position)
     except (struct.error, IndexError):
         raise WireError("a request's header is cut off") from None
     if position > len(buffer):
@@ -88,12 +88,13 @@ def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tu
         (correlation_id,) = _unpack_correlation_id(buffer)
         if response_header_format(api_key, version) == "i":
             return correlation_id, 4
-        return correlation_id, _skip_tagged(buffer, 4)
+        return correlation_id, skip_tagged(buffer, 4)
     except (struct.error, IndexError):
         raise WireError("a response's header is cut off") from None
 
 
-def _skip_tagged(buffer: memoryview, position: int) -> int:
+def skip_tagged(buffer: memoryview, position: int) -> int:
+    """Where a header ends whose tagged fields begin at `position`; none of them is known."""
     count = buffer[position]
     return read_tagged(buffer, position + 1, count, None, {}) if count else position + 1
 

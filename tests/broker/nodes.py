@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from inspect import isawaitable
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.records import Record, build
+from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
 from pylogbroker.wire import SUPPORTED, Request, Response, codec
 from tests.broker.trees import now, opened_tree
@@ -29,21 +29,53 @@ START = 1_700_000_000.0
 
 
 @attrs.define
+class Threads:
+    """The worker threads of a test: what is called there runs at once or, while `holding`, when `run_one` says so."""
+
+    holding: bool = False
+    held: list[tuple[Deferred[Any], Callable[[], Any]]] = attrs.field(factory=list)
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        if not self.holding:
+            return maybeDeferred(function, *arguments)
+        waiting: Deferred[Any] = Deferred()
+        self.held.append((waiting, lambda: function(*arguments)))
+        return waiting
+
+    def run_one(self) -> None:
+        """Let the oldest of the held calls run."""
+        waiting, call = self.held.pop(0)
+        maybeDeferred(call).chainDeferred(waiting)
+
+
+@attrs.define
 class Node:
-    """A broker and its clock."""
+    """A broker, its clock and its threads."""
 
     broker: Broker
     clock: Clock
     directories: tuple[str, ...]
+    threads: Threads
 
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
         """The answer to a request, both sent through the wire's codecs in the version, by default the newest."""
+        return now(self.send(handle, request, version))
+
+    def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Deferred[Any]:
+        """The same for an answer that may have to wait, or that is None and not sent."""
         request_type, response_type = SUPPORTED[request.api_key]
         version = request_type.versions.last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
-        answer = handle(self.broker, RequestContext(version, local_host="here"), sent)
-        response: Response = now(answer) if isawaitable(answer) else answer
-        return codec(response_type, version).decode(codec(response_type, version).encode(response))
+
+        def receive(answer: Response | Failure | None) -> Any:
+            if not isinstance(answer, response_type):
+                return answer
+            chunks = codec(response_type, version).chunks(answer)
+            data = b"".join(chunk if isinstance(chunk, Buffer) else chunk.read() for chunk in chunks)
+            return codec(response_type, version).decode(data)
+
+        context = RequestContext(version, local_host="here")
+        return maybeDeferred(handle, self.broker, context, sent).addBoth(receive)
 
     def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
         """Make a topic; settings by their names with underscores for dots."""
@@ -71,11 +103,12 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs.identify(NODE_ID, CLUSTER_ID)
         settings_of_all = log_config(config.topic({}))
         logs.load(lambda topic: settings_of_all, int(START * 1000), print)
-        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, maybeDeferred)
+        threads = Threads()
+        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads)
         broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())
         try:
-            yield Node(broker, clock, directories)
+            yield Node(broker, clock, directories, threads)
         finally:
             broker.release()
             logs.close()

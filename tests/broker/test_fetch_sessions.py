@@ -80,7 +80,7 @@ def test_names_and_ids_do_not_mix_in_one_session() -> None:
         session_id=session.id, session_epoch=1, topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition(0)])]
     )
     with pytest.raises(KafkaError) as caught:
-        sessions.enter(by_id, 0)
+        sessions.enter(by_id, 0, by_id=True)
     assert caught.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 

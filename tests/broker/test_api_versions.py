@@ -1,0 +1,51 @@
+"""ApiVersions: the ranges, told to whoever asks, in whatever version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.broker.apis import APIS, api_versions
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire import codec
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.nodes import NodeTests
+
+# what Apache Kafka 3.9 serves of the APIs that a single node needs, from 0 on
+RANGES = {
+    0: 11, 1: 17, 2: 9, 3: 12, 8: 9, 9: 9, 10: 6, 11: 9, 12: 4, 13: 5, 14: 5, 15: 5, 16: 5, 18: 4, 19: 7, 20: 6, 21: 2,
+    22: 5, 23: 4, 32: 4, 33: 2, 35: 4, 37: 3, 42: 2, 44: 1, 47: 0, 60: 1, 75: 0,
+}  # fmt: skip
+
+
+class ApiVersionsTests(NodeTests):
+    def ask(self, version: int, name: str = "a-client", software: str = "1.2.3") -> Any:
+        return self.node.ask(api_versions.handle, ApiVersionsRequest(name, software), version)
+
+    def ranges(self, response: Any) -> dict[int, tuple[int, int]]:
+        return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    def test_every_version_tells_the_ranges(self) -> None:
+        for version in range(5):
+            response = self.ask(version)
+            self.assertEqual((response.error_code, response.throttle_time_ms), (ErrorCode.NONE, 0))
+            self.assertEqual(self.ranges(response), {key: (0, last) for key, last in RANGES.items()})
+
+    def test_what_is_told_is_what_is_served(self) -> None:
+        self.assertEqual(set(self.ranges(self.ask(4))), {api.key for api in APIS})
+
+    def test_clients_name_themselves_decently(self) -> None:
+        for name, software in (("a b", "1"), ("", "1"), ("a", ""), ("-a", "1"), ("a", "1."), ("a\n", "1")):
+            for version in (3, 4):
+                response = self.ask(version, name, software)
+                self.assertEqual((response.error_code, response.api_keys), (ErrorCode.INVALID_REQUEST, []))
+            for version in (0, 1, 2):  # which carry no name
+                self.assertEqual(self.ask(version, name, software).error_code, ErrorCode.NONE)
+        for name in ("a", "librdkafka", "apache-kafka-java", "a.b-c9"):
+            self.assertEqual(self.ask(3, name, "2.6.0-rc1").error_code, ErrorCode.NONE)
+
+    def test_a_version_that_is_not_known(self) -> None:
+        response = api_versions.unsupported(self.node.broker, RequestContext(99), None)
+        found = codec(ApiVersionsResponse, 0).decode(codec(ApiVersionsResponse, 0).encode(response))
+        self.assertEqual(found.error_code, ErrorCode.UNSUPPORTED_VERSION)
+        self.assertEqual(self.ranges(found)[18], (0, 4))

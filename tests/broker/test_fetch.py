@@ -1,0 +1,750 @@
+"""Fetch: what is returned, how much of it, when, and in which form; and what is refused.
+
+Records are made and read by kafka-python.  The error codes are those of Apache Kafka 3.9, asked the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.apis import fetch
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.readahead import SMALL
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Codec, Record, build, entries
+from pylogbroker.storage import FileRegion, Log, Origin
+from pylogbroker.wire import NO_ID
+from pylogbroker.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from tests.broker.disks import broken, failing
+from tests.broker.nodes import NODE_ID, NodeTests
+from tests.broker.trees import now
+from tests.records.peers import PEERS
+from tests.storage.support import NOW, batch, records_in
+
+KAFKA_PYTHON = PEERS[0]
+LAST = 17
+FIRST_WITH_IDS = 13
+UNKNOWN_ID = UUID(int=12345)
+NOBODY = (-1, -1, -1)  # high watermark, last stable offset, log start of an answer that says nothing
+
+Asked = tuple[str, FetchPartition]
+
+
+def at(offset: int, partition: int = 0, topic: str = "t", most: int = 1 << 20, **fields: Any) -> Asked:
+    return topic, FetchPartition(partition, fetch_offset=offset, partition_max_bytes=most, **fields)
+
+
+def values_in(data: bytes) -> list[bytes]:
+    return [value for _, value in records_in(data)]
+
+
+class FetchTests(NodeTests):
+    """A node with a topic `t` of two partitions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("t", 2)
+
+    def log(self, topic: str = "t", partition: int = 0) -> Log:
+        return self.node.broker.find(topic, partition).log
+
+    def put(self, *values: bytes, topic: str = "t", partition: int = 0, **made: Any) -> int:
+        """Append one batch; its size."""
+        records = batch(list(values), **made)
+        self.node.broker.find(topic, partition).append(records, NOW)
+        return len(records)
+
+    def request(self, *asked: Asked, version: int = LAST, **fields: Any) -> FetchRequest:
+        topics: list[FetchTopic] = []
+        for name, partition in asked:
+            if not topics or topics[-1].topic != name:
+                known = self.node.broker.catalog.topics.get(name)
+                topics.append(FetchTopic(name, known.id if known is not None else UNKNOWN_ID, []))
+            topics[-1].partitions.append(partition)
+        return FetchRequest(topics=topics, **fields)
+
+    def send(self, *asked: Asked, version: int = LAST, **fields: Any) -> Deferred[Any]:
+        return self.node.send(fetch.handle, self.request(*asked, version=version, **fields), version)
+
+    def answers(self, answer: Deferred[Any]) -> list[Any]:
+        """The partitions of an answer that has come."""
+        response = self.successResultOf(answer)
+        self.assertEqual(response.error_code, 0)
+        return [partition for topic in response.responses for partition in topic.partitions]
+
+    def fetch(self, *asked: Asked, version: int = LAST, **fields: Any) -> list[Any]:
+        return self.answers(self.send(*asked, version=version, **fields))
+
+    def values(self, *asked: Asked, version: int = LAST, **fields: Any) -> list[list[bytes]]:
+        """The records' values, for each partition asked for."""
+        answers = self.fetch(*asked, version=version, **fields)
+        self.assertEqual([answer.error_code for answer in answers], [0] * len(asked))
+        return [values_in(answer.records) for answer in answers]
+
+    def code(self, *asked: Asked, version: int = LAST, **fields: Any) -> ErrorCode:
+        """The code with which one partition is refused."""
+        [answer] = self.fetch(*asked, version=version, **fields)
+        self.assertNotEqual(answer.error_code, 0)
+        self.assertEqual((answer.high_watermark, answer.last_stable_offset, answer.log_start_offset), NOBODY)
+        self.assertEqual(answer.records, b"")
+        return ErrorCode(answer.error_code)
+
+
+class VersionTests(FetchTests):
+    def test_every_version_gives_the_records(self) -> None:
+        records = [Record(n, NOW + n, b"key", b"%d" % n) for n in range(4)]
+        for first in (0, 2):
+            part = [attrs.evolve(each, offset=each.offset - first) for each in records[first : first + 2]]
+            sent = KAFKA_PYTHON.write(part, 2, Codec.NONE)
+            self.node.broker.find("t", 0).append(sent, NOW)
+        self.log().delete_records_before(1)
+        for version in range(LAST + 1):
+            [answer] = self.fetch(at(2), version=version)
+            magic = 0 if version < 2 else 1 if version < 4 else 2
+            self.assertEqual({entry.magic for entry in entries(answer.records)}, {magic}, version)
+            expected = records[2:] if magic else [attrs.evolve(each, timestamp=-1) for each in records[2:]]
+            self.assertEqual(KAFKA_PYTHON.read(bytes(answer.records)), expected, version)
+            self.assertEqual(
+                (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset),
+                (4, 4 if version >= 4 else -1, 1 if version >= 5 else -1),
+                version,
+            )
+            self.assertEqual(answer.preferred_read_replica, -1)
+            self.assertEqual(answer.diverging_epoch, EpochEndOffset())
+
+    def test_topics_are_named_or_have_ids(self) -> None:
+        for version in range(LAST + 1):
+            [topic] = self.successResultOf(self.send(at(0), version=version)).responses
+            named = ("t", NO_ID) if version < FIRST_WITH_IDS else ("", self.node.broker.catalog.topics["t"].id)
+            self.assertEqual((topic.topic, topic.topic_id), named)
+
+    def test_what_is_not_here(self) -> None:
+        for version in range(LAST + 1):
+            missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_WITH_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self.assertEqual(self.code(at(0, topic="nope"), version=version), missing)
+            self.assertEqual(self.code(at(0, partition=2), version=version), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def test_an_id_of_zeros_is_unknown(self) -> None:
+        request = FetchRequest(topics=[FetchTopic(topic_id=NO_ID, partitions=[FetchPartition(0)])])
+        [topic] = self.node.ask(fetch.handle, request).responses
+        self.assertEqual(topic.partitions[0].error_code, ErrorCode.UNKNOWN_TOPIC_ID)
+
+    def test_an_error_of_one_partition_is_its_own(self) -> None:
+        self.put(b"v")
+        answers = self.fetch(at(0, topic="nope"), at(0), at(9, partition=1))
+        self.assertEqual([answer.error_code for answer in answers], [100, 0, 1])
+        self.assertEqual(values_in(answers[1].records), [b"v"])
+
+    def test_nothing_asked_nothing_answered(self) -> None:
+        self.assertEqual(self.fetch(max_wait_ms=1000, min_bytes=1), [])
+
+
+class OffsetTests(FetchTests):
+    def test_from_the_batch_that_holds_the_offset_on(self) -> None:
+        self.put(b"0", b"1", b"2")
+        self.put(b"3")
+        self.assertEqual(self.values(at(2)), [[b"0", b"1", b"2", b"3"]])
+        self.assertEqual(self.values(at(3)), [[b"3"]])
+        self.assertEqual(self.values(at(4)), [[]])
+
+    def test_out_of_range(self) -> None:
+        self.put(b"0", b"1", b"2")
+        self.log().delete_records_before(2)
+        for version in range(LAST + 1):
+            for offset in (-1, 0, 1, 4):
+                self.assertEqual(self.code(at(offset), version=version), ErrorCode.OFFSET_OUT_OF_RANGE, offset)
+
+    def test_consumers_read_up_to_the_high_watermark(self) -> None:
+        self.put(b"0")
+        self.put(b"1")
+        self.log().high_watermark = 1
+        self.assertEqual(self.values(at(0)), [[b"0"]])
+        self.assertEqual(self.values(at(1)), [[]])
+        self.assertEqual(self.values(at(2)), [[]])
+
+    def test_followers_read_to_the_end(self) -> None:
+        self.put(b"0")
+        self.put(b"1")
+        self.log().high_watermark = 1
+        topics = self.node.broker.catalog.topics
+        state = attrs.evolve(topics["t"].partitions[0], replicas=(NODE_ID, 8))
+        topics["t"] = attrs.evolve(topics["t"], partitions={**topics["t"].partitions, 0: state})
+        self.assertEqual(self.values(at(0), version=12, replica_id=8), [[b"0", b"1"]])
+        self.assertEqual(self.values(at(0), version=15, replica_state=ReplicaState(8)), [[b"0", b"1"]])
+
+    def test_who_is_no_follower_reads_nothing(self) -> None:
+        for replica in (3, NODE_ID):
+            self.assertEqual(self.code(at(0), version=12, replica_id=replica), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.assertEqual(self.code(at(0), replica_state=ReplicaState(replica)), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def test_a_consumer_for_debugging_is_a_consumer(self) -> None:
+        self.put(b"0")
+        self.log().high_watermark = 0
+        self.assertEqual(self.values(at(0), version=12, replica_id=-2), [[]])
+
+
+class EpochTests(FetchTests):
+    def test_another_leader_epoch_is_refused(self) -> None:
+        self.node.broker.find("t", 0).leader_epoch = 5
+        for version in range(LAST + 1):
+            for epoch, code in ((4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+                if version >= 9:
+                    self.assertEqual(self.code(at(0, current_leader_epoch=epoch), version=version), code)
+                else:
+                    self.fetch(at(0, current_leader_epoch=epoch), version=version)
+        for epoch in (5, -1):
+            self.assertEqual(self.values(at(0, current_leader_epoch=epoch)), [[]])
+
+    def test_logs_that_part(self) -> None:
+        partition = self.node.broker.find("t", 0)
+        for epoch, values in ((0, [b"0", b"1"]), (2, [b"2"]), (5, [b"3"])):
+            partition.leader_epoch = epoch
+            self.put(*values)
+        for fetched, offset, parted in (
+            (0, 3, EpochEndOffset(0, 2)),
+            (1, 2, EpochEndOffset(0, 2)),
+            (2, 4, EpochEndOffset(2, 3)),
+            (5, 5, EpochEndOffset(5, 4)),
+        ):
+            for version in range(12, LAST + 1):
+                waiting = self.send(
+                    at(offset, last_fetched_epoch=fetched), version=version, max_wait_ms=1000, min_bytes=1
+                )
+                [answer] = self.answers(waiting)
+                self.assertEqual((answer.error_code, answer.diverging_epoch, answer.records), (0, parted, b""))
+                self.assertEqual(answer.high_watermark, 4)
+
+    def test_logs_that_agree(self) -> None:
+        self.put(b"0", b"1")
+        self.node.broker.find("t", 0).leader_epoch = 3
+        self.put(b"2")
+        for offset, epoch, values in ((1, 0, [b"0", b"1", b"2"]), (2, 0, [b"2"]), (3, 3, [])):
+            [answer] = self.fetch(at(offset, last_fetched_epoch=epoch))
+            self.assertEqual((answer.diverging_epoch, values_in(answer.records)), (EpochEndOffset(), values))
+
+    def test_an_epoch_that_was_never_heard_of(self) -> None:
+        self.put(b"0")
+        self.assertEqual(self.code(at(0, last_fetched_epoch=3)), ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+class IsolationTests(FetchTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.put(b"before")
+        self.put(b"undecided", producer=(5, 0, 0), transactional=True)
+        self.put(b"after")
+
+    def test_committed_reads_end_where_something_is_undecided(self) -> None:
+        for version in range(4, LAST + 1):
+            [answer] = self.fetch(at(0), version=version, isolation_level=1)
+            self.assertEqual(values_in(answer.records), [b"before"])
+            self.assertEqual((answer.high_watermark, answer.last_stable_offset), (3, 1))
+            self.assertEqual(answer.aborted_transactions, [])
+            self.assertEqual(self.values(at(1), version=version, isolation_level=1), [[]])
+
+    def test_others_read_on(self) -> None:
+        for version in range(LAST + 1):
+            [answer] = self.fetch(at(0), version=version)
+            self.assertEqual(values_in(answer.records), [b"before", b"undecided", b"after"])
+            self.assertEqual(answer.last_stable_offset, 1 if version >= 4 else -1)
+            self.assertEqual(answer.aborted_transactions, None if version >= 4 else [])
+
+    def test_until_it_is_decided(self) -> None:
+        marker = [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")]
+        commit = build(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
+        self.node.broker.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
+        [answer] = self.fetch(at(0), isolation_level=1)
+        self.assertEqual(answer.last_stable_offset, 4)
+        self.assertEqual(len(list(entries(answer.records))), 4)
+
+
+class LimitTests(FetchTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("u")
+        for value in (b"0", b"1", b"2"):
+            self.size = self.put(value)
+            self.put(value, partition=1)
+            self.put(value, topic="u")
+
+    def test_a_partitions_limit_ends_at_a_batch(self) -> None:
+        for most, expected in ((1, 1), (self.size, 1), (2 * self.size - 1, 1), (2 * self.size, 2), (9999, 3)):
+            for version in range(3, LAST + 1):
+                [values] = self.values(at(0, most=most), version=version)
+                self.assertEqual(values, [b"0", b"1", b"2"][:expected], most)
+
+    def test_the_first_batch_is_returned_however_large(self) -> None:
+        for version in range(3, LAST + 1):
+            for most, limit in ((0, 9999), (1, 9999), (9999, 0), (9999, 1)):
+                self.assertEqual(self.values(at(1, most=most), version=version, max_bytes=limit), [[b"1"]])
+
+    def test_but_not_those_of_the_partitions_behind(self) -> None:
+        asked = at(0, most=1), at(0, 1, most=1), at(0, topic="u")
+        self.assertEqual(self.values(*asked), [[b"0"], [], [b"0", b"1", b"2"]])
+        self.assertEqual(self.values(*asked, max_bytes=1), [[b"0"], [], []])
+
+    def test_the_first_one_that_has_any(self) -> None:
+        self.assertEqual(self.values(at(3), at(2, 1), at(0, topic="u"), max_bytes=1), [[], [b"2"], []])
+
+    def test_the_requests_limit_in_the_order_asked(self) -> None:
+        one, other, last = at(0), at(0, 1), at(0, topic="u")
+        for version in range(3, LAST + 1):
+            for asked in ((one, other, last), (last, other, one)):
+                self.assertEqual(
+                    self.values(*asked, version=version, max_bytes=4 * self.size),
+                    [[b"0", b"1", b"2"], [b"0"], []],
+                )
+
+    def test_before_version_3_there_is_no_such_limit(self) -> None:
+        for version in range(3):
+            found = self.values(at(0), at(0, 1), version=version)
+            self.assertEqual(found, [[b"0", b"1", b"2"]] * 2)
+
+
+class BrokerLimitTests(FetchTests):
+    settings = {"fetch.max.bytes": "1024"}
+
+    def test_the_brokers_own_limit(self) -> None:
+        for _ in range(3):
+            self.put(b"x" * 400)
+            self.put(b"x" * 400, partition=1)
+        for version in (0, 3, 4, LAST):
+            lengths = [len(values) for values in self.values(at(0), at(0, 1), version=version)]
+            self.assertEqual(lengths, [2, 0])
+
+
+class LongPollTests(FetchTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.size = len(batch([b"v"]))
+
+    def wait(self, *asked: Asked, min_bytes: int = 1, max_wait_ms: int = 500, **fields: Any) -> Deferred[Any]:
+        return self.send(*asked, min_bytes=min_bytes, max_wait_ms=max_wait_ms, **fields)
+
+    def assert_nobody_waits(self) -> None:
+        self.assertEqual(self.node.broker.waiting, set())
+        for partition in self.node.broker.partitions.values():
+            self.assertEqual(partition.watchers, set())
+
+    def test_what_is_enough_is_answered_at_once(self) -> None:
+        self.put(b"v")
+        calls = len(self.node.clock.getDelayedCalls())
+        for least in (0, 1, self.size):
+            [answer] = self.answers(self.wait(at(0), min_bytes=least))
+            self.assertEqual(values_in(answer.records), [b"v"])
+        self.answers(self.wait(at(1), min_bytes=0))
+        self.answers(self.wait(at(1), max_wait_ms=0))
+        self.assertEqual(len(self.node.clock.getDelayedCalls()), calls)
+        self.assert_nobody_waits()
+
+    def test_the_time_passes(self) -> None:
+        for version in range(LAST + 1):
+            waiting = self.wait(at(0), at(0, 1), version=version)
+            self.node.clock.advance(0.499)
+            self.assertNoResult(waiting)
+            self.node.clock.advance(0.001)
+            self.assertEqual([answer.records for answer in self.answers(waiting)], [b"", b""])
+            self.assert_nobody_waits()
+
+    def test_too_little_is_answered_when_the_time_is_over(self) -> None:
+        self.put(b"v")
+        waiting = self.wait(at(0), min_bytes=self.size + 1)
+        self.assertNoResult(waiting)
+        self.node.clock.advance(0.5)
+        self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
+
+    def test_appends_wake(self) -> None:
+        for version in range(LAST + 1):
+            waiting = self.wait(at(version), at(0, 1), version=version)
+            self.put(b"v")
+            self.node.clock.advance(0)
+            self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
+            self.assert_nobody_waits()
+
+    def test_appends_of_a_turn_are_answered_together(self) -> None:
+        waiting = self.wait(at(0))
+        self.put(b"1")
+        self.put(b"2")
+        self.assertNoResult(waiting)
+        self.node.clock.advance(0)
+        self.assertEqual(values_in(self.answers(waiting)[0].records), [b"1", b"2"])
+
+    def test_partitions_count_together(self) -> None:
+        self.put(b"v")
+        waiting = self.wait(at(0), at(0, 1), min_bytes=3 * self.size)
+        self.put(b"v", partition=1)
+        self.node.clock.advance(0.1)
+        self.assertNoResult(waiting)
+        self.put(b"v")
+        self.node.clock.advance(0)
+        self.assertEqual([len(values_in(answer.records)) for answer in self.answers(waiting)], [2, 1])
+
+    def test_other_partitions_do_not_wake(self) -> None:
+        waiting = self.wait(at(0))
+        self.put(b"v", partition=1)
+        self.node.clock.advance(0.1)
+        self.assertNoResult(waiting)
+
+    def test_a_batch_that_is_sent_again_does_not_wake(self) -> None:
+        self.put(b"v", producer=(5, 0, 0))
+        waiting = self.wait(at(1))
+        self.put(b"v", producer=(5, 0, 0))
+        self.node.clock.advance(0.1)
+        self.assertNoResult(waiting)
+
+    def test_what_consumers_may_not_see_yet_does_not_wake(self) -> None:
+        self.node.create("safe", flush_messages="1")
+        waiting = self.wait(at(0, topic="safe"))
+        self.put(b"v", topic="safe")
+        self.node.clock.advance(0.1)
+        self.assertNoResult(waiting)
+        self.log("safe").sync()
+        self.node.broker.find("safe", 0).synced()
+        self.node.clock.advance(0)
+        self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
+
+    def test_the_deletion_of_a_topic_wakes(self) -> None:
+        for version, code in ((12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (LAST, ErrorCode.UNKNOWN_TOPIC_ID)):
+            self.node.create("doomed")
+            waiting = self.wait(at(0), at(0, topic="doomed"), version=version)
+            now(self.node.broker.catalog.delete("doomed"))
+            self.node.clock.advance(0)
+            self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0, code])
+            self.assert_nobody_waits()
+
+    def test_errors_do_not_wait(self) -> None:
+        for wrong in (at(5), at(0, topic="nope"), at(0, current_leader_epoch=3)):
+            answers = self.answers(self.wait(at(0), wrong))
+            self.assertNotEqual(answers[1].error_code, 0)
+        self.assert_nobody_waits()
+
+    def test_a_broker_that_stops_answers(self) -> None:
+        waiting = self.wait(at(0))
+        self.restart()
+        self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0])
+
+    def test_many_wait_for_one_partition(self) -> None:
+        waiting = [self.wait(at(0)) for _ in range(100)]
+        self.put(b"v")
+        self.node.clock.advance(0)
+        for each in waiting:
+            self.assertEqual(values_in(self.answers(each)[0].records), [b"v"])
+
+
+class OldClientTests(FetchTests):
+    """Versions 0 to 3, which read message formats 0 and 1."""
+
+    def add(self, records: list[Record], codec: Codec = Codec.NONE) -> None:
+        self.node.broker.find("t", 0).append(KAFKA_PYTHON.write(records, 2, codec), NOW)
+
+    def read(self, offset: int, version: int) -> list[Record]:
+        [answer] = self.fetch(at(offset), version=version)
+        self.assertEqual(answer.error_code, 0)
+        return KAFKA_PYTHON.read(bytes(answer.records))
+
+    def test_keys_values_and_timestamps_but_no_headers(self) -> None:
+        fields = [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b"")]
+        self.add([Record(n, NOW + n, *each, (("h", b"x"),)) for n, each in enumerate(fields)])
+        for version in range(4):
+            expected = [Record(n, NOW + n if version >= 2 else -1, *each) for n, each in enumerate(fields)]
+            self.assertEqual(self.read(0, version), expected)
+
+    def test_compressed_sets(self) -> None:
+        records = [Record(n, NOW + n, b"k", b"v" * 200) for n in range(3)]
+        for n, codec in enumerate((Codec.GZIP, Codec.SNAPPY, Codec.LZ4)):
+            self.add(records, codec)
+            for version in range(4):
+                if version < 2 and codec is Codec.LZ4:
+                    continue  # kafka-python reads it with a package of its own only
+                [answer] = self.fetch(at(3 * n), version=version)
+                self.assertEqual([entry.codec for entry in entries(answer.records)], [codec])
+                found = KAFKA_PYTHON.read(bytes(answer.records))
+                expected = [(3 * n + m, NOW + m if version >= 2 else -1, b"v" * 200) for m in range(3)]
+                self.assertEqual([(each.offset, each.timestamp, each.value) for each in found], expected)
+
+    def test_nothing_from_before_the_offset(self) -> None:
+        self.add([Record(n, NOW, b"k", b"%d" % n) for n in range(5)])
+        for version in range(4):
+            self.assertEqual([each.offset for each in self.read(3, version)], [3, 4])
+
+    def test_control_records_are_left_out(self) -> None:
+        marker = [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")]
+        self.put(b"1", producer=(5, 0, 0), transactional=True)
+        commit = build(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
+        self.node.broker.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
+        self.put(b"2")
+        for version in range(4):
+            self.assertEqual([(each.offset, each.value) for each in self.read(0, version)], [(0, b"1"), (2, b"2")])
+
+    def test_zstd_is_nothing_for_them(self) -> None:
+        self.add([Record(0, NOW, b"k", b"v" * 200)], Codec.ZSTD)
+        for version in range(LAST + 1):
+            if version < 4:
+                self.assertEqual(self.code(at(0), version=version), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            else:
+                self.assertEqual(self.values(at(0), version=version), [[b"v" * 200]])
+
+    def test_topics_of_zstd_begin_with_version_10(self) -> None:
+        self.node.create("zstd", compression_type="zstd")
+        for version in range(LAST + 1):
+            if version < 10:
+                code = self.code(at(0, topic="zstd"), version=version)
+                self.assertEqual(code, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            else:
+                self.assertEqual(self.values(at(0, topic="zstd"), version=version), [[]])
+
+    def test_conversion_may_be_off(self) -> None:
+        self.node.create("new", message_downconversion_enable="false")
+        for version in range(LAST + 1):
+            if version < 4:
+                self.assertEqual(self.code(at(0, topic="new"), version=version), ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                self.assertEqual(self.values(at(0, topic="new"), version=version), [[]])
+
+    def test_conversion_is_work_for_a_thread(self) -> None:
+        self.put(b"v")
+        self.node.threads.holding = True
+        waiting = self.send(at(0), version=3)
+        self.assertNoResult(waiting)
+        self.node.threads.run_one()
+        self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
+        self.assertEqual(self.values(at(1), version=3), [[]])
+
+
+class SessionTests(FetchTests):
+    """Fetch sessions, from the request to the answer."""
+
+    def ask(self, *asked: Asked, version: int = LAST, **fields: Any) -> Any:
+        return self.successResultOf(self.send(*asked, version=version, **fields))
+
+    def begin(self, *asked: Asked, version: int = LAST) -> int:
+        response = self.ask(*asked, version=version, session_epoch=0)
+        self.assertEqual(response.error_code, 0)
+        self.assertGreater(response.session_id, 0)
+        self.session = int(response.session_id)
+        return self.session
+
+    def go_on(self, epoch: int, *asked: Asked, version: int = LAST, **fields: Any) -> list[tuple[int, list[bytes]]]:
+        """The partitions mentioned, with what was read."""
+        response = self.ask(*asked, version=version, session_id=self.session, session_epoch=epoch, **fields)
+        self.assertEqual((response.error_code, response.session_id), (0, self.session))
+        partitions = [partition for topic in response.responses for partition in topic.partitions]
+        return [(partition.partition_index, values_in(partition.records)) for partition in partitions]
+
+    def refusal(self, epoch: int, *asked: Asked, version: int = LAST, session: int | None = None) -> ErrorCode:
+        session = self.session if session is None else session
+        response = self.ask(*asked, version=version, session_id=session, session_epoch=epoch)
+        self.assertEqual((response.session_id, response.responses), (0, []))
+        return ErrorCode(response.error_code)
+
+    def test_only_what_is_new_is_told(self) -> None:
+        for version in range(7, LAST + 1):
+            end = self.log().log_end_offset
+            self.begin(at(end), at(0, 1), version=version)
+            self.assertEqual(self.go_on(1, version=version), [])
+            self.put(b"v")
+            self.assertEqual(self.go_on(2, version=version), [(0, [b"v"])])
+            self.assertEqual(self.go_on(3, at(end + 1), version=version), [])
+            self.log().delete_records_before(end + 1)
+            self.assertEqual(self.go_on(4, version=version), [(0, [])])
+            self.assertEqual(self.go_on(5, version=version), [])
+
+    def test_partitions_join_and_leave(self) -> None:
+        self.put(b"0")
+        self.put(b"1", partition=1)
+        self.begin(at(0))
+        self.assertEqual(sorted(self.go_on(1, at(0, 1))), [(0, [b"0"]), (1, [b"1"])])
+        topic = self.node.broker.catalog.topics["t"]
+        gone = [ForgottenTopic("t", topic.id, [0])]
+        self.assertEqual(self.go_on(2, forgotten_topics_data=gone), [(1, [b"1"])])
+
+    def test_a_waiting_one_answers_with_what_came(self) -> None:
+        self.begin(at(0), at(0, 1))
+        waiting = self.send(session_id=self.session, session_epoch=1, max_wait_ms=500, min_bytes=1)
+        self.put(b"v", partition=1)
+        self.node.clock.advance(0)
+        [answer] = self.answers(waiting)
+        self.assertEqual((answer.partition_index, values_in(answer.records)), (1, [b"v"]))
+
+    def test_each_partition_gets_its_turn(self) -> None:
+        for _ in range(3):
+            size = self.put(b"0")
+            self.put(b"1", partition=1)
+        self.begin(at(0), at(0, 1))
+        first = self.go_on(1, max_bytes=size)
+        second = self.go_on(2, max_bytes=size)
+        self.assertEqual(sorted(first + second), [(0, [b"0"]), (1, [b"1"])])
+
+    def test_errors_are_repeated_until_they_are_gone(self) -> None:
+        self.begin(at(5), at(0, 1))
+        for epoch in (1, 2):
+            [answer] = self.answers(self.send(session_id=self.session, session_epoch=epoch))
+            self.assertEqual((answer.partition_index, answer.error_code), (0, ErrorCode.OFFSET_OUT_OF_RANGE))
+        self.assertEqual(self.go_on(3, at(0)), [(0, [])])
+        self.assertEqual(self.go_on(4), [])
+
+    def test_refusals(self) -> None:
+        self.begin(at(0))
+        self.assertEqual(self.refusal(2), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        self.assertEqual(self.refusal(1, session=self.session ^ 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.refusal(-2, session=0), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.go_on(1), [])
+
+    def test_names_and_ids_are_not_mixed(self) -> None:
+        self.begin(at(0), version=12)
+        for asked in ((), (at(0),)):
+            self.assertEqual(self.refusal(1, *asked, version=13), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self.begin(at(0), version=13)
+        self.assertEqual(self.refusal(1, version=12), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+
+    def test_an_end(self) -> None:
+        self.put(b"v")
+        self.begin(at(0))
+        response = self.ask(at(0), session_id=self.session, session_epoch=-1)
+        self.assertEqual((response.session_id, len(response.responses)), (0, 1))
+        self.assertEqual(self.refusal(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def test_one_in_place_of_another(self) -> None:
+        first = self.begin(at(0))
+        response = self.ask(at(0, 1), session_id=first, session_epoch=0)
+        self.assertNotIn(response.session_id, (0, first))
+        self.assertEqual(self.refusal(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def test_none_is_begun_unasked(self) -> None:
+        for version in range(LAST + 1):
+            self.assertEqual(self.ask(at(0), version=version).session_id, 0)
+        self.assertEqual(len(self.node.broker.fetch_sessions), 0)
+
+
+class FullSessionTests(FetchTests):
+    settings = {"max.incremental.fetch.session.cache.slots": "1"}
+
+    def test_who_finds_no_slot_is_answered_in_full(self) -> None:
+        ids = [self.successResultOf(self.send(at(0), session_epoch=0)).session_id for _ in range(2)]
+        self.assertGreater(ids[0], 0)
+        self.assertEqual(ids[1], 0)
+
+
+class DiskTests(FetchTests):
+    """Where the bytes come from: memory at once, the disk by a thread."""
+
+    small, large = b"s" * 100, b"l" * (3 * SMALL)
+
+    def raw(self, offset: int) -> Any:
+        """The answer as the network gets it."""
+        response = fetch.handle(self.node.broker, RequestContext(LAST), self.request(at(offset, most=3 * SMALL)))
+        return response.responses[0].partitions[0].records
+
+    def test_small_ones_are_read_and_large_ones_are_sent_from_their_file(self) -> None:
+        self.put(self.small)
+        self.put(self.large)
+        found = self.raw(1)
+        self.assertIsInstance(found, FileRegion)
+        self.assertEqual(values_in(found.read()), [self.large])
+        self.assertNotIsInstance(self.raw(0), FileRegion)
+        self.assertEqual(values_in(self.raw(0)), [self.small])
+
+    def test_what_is_not_in_memory_is_brought_in_by_a_thread(self) -> None:
+        self.put(self.small)
+        self.put(self.large)
+        self.node.threads.holding = True
+        for offset, value in ((0, self.small), (1, self.large)):
+            with broken("preadv", self.log().path, failing(errno.EAGAIN)):
+                waiting = self.send(at(offset, most=3 * SMALL))
+                self.assertNoResult(waiting)
+                self.node.threads.run_one()
+            self.assertEqual(values_in(self.answers(waiting)[0].records), [value])
+
+    def test_the_cold_end_of_a_region_counts(self) -> None:
+        self.put(self.large)
+        self.node.threads.holding = True
+        end = self.log().size
+
+        def cold_end(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
+            if position + sum(map(len, buffers)) == end:
+                raise BlockingIOError(errno.EAGAIN, "")
+            return sum(map(len, buffers))
+
+        with patch.object(os, "preadv", cold_end):
+            self.assertNoResult(self.send(at(0)))
+
+    def test_while_a_thread_reads_others_are_answered(self) -> None:
+        self.put(self.large)
+        self.put(b"other", partition=1)
+        self.node.threads.holding = True
+        with broken("preadv", self.log().path, failing(errno.EAGAIN)):
+            self.assertNoResult(self.send(at(0)))
+            self.assertEqual(self.values(at(0, 1)), [[b"other"]])
+
+    def test_a_file_system_that_cannot_say_is_taken_to_be_fast(self) -> None:
+        self.put(self.small)
+        self.put(self.large)
+        self.node.threads.holding = True
+        with broken("preadv", self.log().path, failing(errno.EOPNOTSUPP)):
+            self.assertEqual(values_in(self.raw(0)), [self.small])
+            self.assertIsInstance(self.raw(1), FileRegion)
+
+    def test_a_region_outlives_its_topic(self) -> None:
+        self.put(self.large)
+        found = self.raw(0)
+        now(self.node.broker.catalog.delete("t"))
+        self.assertEqual(values_in(found.read()), [self.large])
+
+
+class FailingDiskTests(FetchTests):
+    """Two log directories; the partitions of `t` lie in one each."""
+
+    directory_count = 2
+
+    def fails(self, value: bytes, version: int) -> ErrorCode:
+        self.put(value)
+        self.put(b"fine", partition=1)
+        bad = os.path.dirname(self.log().path)
+        error = failing(errno.EIO)
+        with broken("preadv", bad, error), broken("pread", bad, error):
+            answers = self.fetch(at(0), at(0, 1), version=version)
+        self.assertEqual((answers[0].high_watermark, answers[0].records), (-1, b""))
+        self.assertEqual(values_in(answers[1].records), [b"fine"])
+        again = self.code(at(0), version=version)
+        self.assertEqual(again, answers[0].error_code)
+        return again
+
+    def test_small(self) -> None:
+        self.assertEqual(self.fails(b"v", LAST), ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def test_large(self) -> None:
+        self.assertEqual(self.fails(b"v" * 3 * SMALL, LAST), ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def test_by_name(self) -> None:
+        self.assertEqual(self.fails(b"v", 6), ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def test_before_version_6_it_is_said_in_other_words(self) -> None:
+        self.assertEqual(self.fails(b"v", 5), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def test_while_converting(self) -> None:
+        self.assertEqual(self.fails(b"v", 1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def test_who_waits_is_woken(self) -> None:
+        waiting = self.send(at(0), at(0, 1), max_wait_ms=500, min_bytes=1)
+        with broken("pwritev", os.path.dirname(self.log().path), failing(errno.EIO)):
+            try:
+                self.put(b"v")
+            except Exception:
+                self.node.broker.storage_failed(self.log())
+        self.node.clock.advance(0)
+        codes = [answer.error_code for answer in self.answers(waiting)]
+        self.assertEqual(codes, [ErrorCode.KAFKA_STORAGE_ERROR, 0])
