@@ -83,7 +83,7 @@ def _route(api: Api, version: int) -> Route:
     return Route(
         api.name,
         api.versions.is_flexible(version),
-        request_codec(api.key, version).decode,
+        request_codec(api.key, version).decode_first,
         api.handle,
         api.response,
         response_codec(api.key, version).frame,

@@ -49,14 +49,28 @@ class Codec(Generic[M]):
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
         """The message that fills a buffer from a position to its end."""
-        view = buffer if type(buffer) is memoryview else memoryview(buffer)
+        message, end = self._decoded(buffer, position)
+        if end != len(buffer):
+            raise WireError(f"{self} ends at {end}, but its frame at {len(buffer)}")
+        return message
+
+    def decode_first(self, buffer: Buffer, position: int = 0) -> M:
+        """The message that begins at a position, whatever follows.
+
+        So a broker reads requests, as Kafka does: librdkafka asks for the metadata of all topics with some bytes too
+        many in flexible versions.
+        """
+        return self._decoded(buffer, position)[0]
+
+    def _decoded(self, buffer: Buffer, position: int) -> tuple[M, int]:
+        """The message at a position, and where it ends."""
         try:
-            message, end = self._decode(view, position)
+            message, end = self._decode(buffer if type(buffer) is memoryview else memoryview(buffer), position)
         except (struct.error, IndexError):
             raise WireError(f"{self} is cut off") from None
-        if end != len(view):
-            raise WireError(f"{self} ends at {end}, but its frame at {len(view)}")
-        return message  # type: ignore[no-any-return]
+        if end > len(buffer):
+            raise WireError(f"{self} is cut off")
+        return message, end
 
     def encode(self, message: M) -> bytes:
         """The message as bytes, copied into one; it must hold no regions."""

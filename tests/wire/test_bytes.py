@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.wire import Message, codec, request_codec, response_codec
+from pylogbroker.wire import Message, WireError, codec, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pylogbroker.wire.messages.describe_topic_partitions import (
@@ -187,3 +187,13 @@ def test_lists_are_not_shared() -> None:
     first.node_endpoints.append(None)
     assert second.node_endpoints == []
     assert ProduceResponse().node_endpoints == []
+
+
+def test_what_follows_a_request_is_left_alone_where_it_is_asked_for() -> None:
+    frame = bytes.fromhex("00 00 00 00 01 00 00")  # how librdkafka 2.16 asks for the metadata of all topics
+    codec = request_codec(3, 12)
+    assert codec.decode_first(frame).topics is None
+    with pytest.raises(WireError, match="ends at 4"):
+        codec.decode(frame)
+    with pytest.raises(WireError, match="cut off"):
+        codec.decode_first(frame[:3])
