@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.broker_process import BrokerProcess
+from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 
 _counter = itertools.count()
 
@@ -37,10 +37,11 @@ def against(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def broker(against: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One running broker for the whole session; tests keep apart by the names of topics and groups."""
-    running = _new_broker(against, tmp_path_factory.mktemp("broker"), {})
+    running = make_broker(against, tmp_path_factory.mktemp("broker"), {})
     running.start()
     yield running
     running.kill()
+    assert running.complaints() == []
 
 
 @pytest.fixture
@@ -51,12 +52,13 @@ def new_broker(against: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     made: list[Broker] = []
 
     def make(settings: dict[str, str] | None = None) -> Broker:
-        made.append(_new_broker(against, tmp_path / f"broker-{len(made)}", settings or {}))
+        made.append(make_broker(against, tmp_path / f"broker-{len(made)}", settings or {}))
         return made[-1]
 
     yield make
     for each in made:
         each.kill()
+    assert [each.complaints() for each in made] == [[] for _ in made]
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def group(fresh_name: Callable[[], str]) -> str:
     return fresh_name()
 
 
-def _new_broker(against: str, directory: Path, settings: dict[str, str]) -> Broker:
+def make_broker(against: str, directory: Path, settings: dict[str, str]) -> Broker:
     if against == "kafka":
         return KafkaProcess(directory, settings)
     if against:

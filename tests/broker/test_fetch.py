@@ -12,7 +12,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from pylogbroker.broker.apis import fetch
 from pylogbroker.broker.context import RequestContext
@@ -374,6 +374,22 @@ class LongPollTests(FetchTests):
             self.node.clock.advance(0)
             self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
             self.assert_nobody_waits()
+
+    def test_who_is_gone_is_not_waited_for(self) -> None:
+        calls = self.node.clock.getDelayedCalls()
+        waiting = self.wait(at(0), at(0, 1))
+        waiting.cancel()
+        self.failureResultOf(waiting, CancelledError)
+        self.assertEqual(self.node.clock.getDelayedCalls(), calls)
+        self.assert_nobody_waits()
+
+    def test_who_is_gone_when_records_have_come(self) -> None:
+        waiting = self.wait(at(0))
+        self.put(b"v")
+        waiting.cancel()
+        self.failureResultOf(waiting, CancelledError)
+        self.node.clock.advance(0)
+        self.assert_nobody_waits()
 
     def test_appends_of_a_turn_are_answered_together(self) -> None:
         waiting = self.wait(at(0))

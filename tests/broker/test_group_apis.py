@@ -446,6 +446,16 @@ class RestartTests(GroupTests):
         beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
         self.assertEqual(self.ask(heartbeat.handle, beat).error_code, 0)
 
+    def test_offsets_of_a_topic_whose_deletion_was_interrupted(self) -> None:
+        self.commit(4)
+        catalog = self.node.broker.catalog
+        now(catalog._store.mark_deleted(catalog.topics["t"]))
+        self.restart()
+        self.node.create("t")
+        self.assertEqual(self.committed().committed_offset, -1)
+        self.restart()
+        self.assertEqual(self.committed().committed_offset, -1)
+
     def test_many_of_them_in_small_slices(self) -> None:
         for offset in range(200):
             self.commit(offset, offset % 2)

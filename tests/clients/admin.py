@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
 
-from kafka.admin import KafkaAdminClient
-
-T = TypeVar("T")
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, OffsetSpec
 
 
 @contextmanager
@@ -22,13 +20,14 @@ def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-    """Create a topic and wait until every partition has a leader."""
+    """Create a topic and wait until every partition has a leader that knows that it is."""
     wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": dict(configs or {})}}
     with admin_client(bootstrap) as admin:
         admin.create_topics(wanted, wait_for_metadata=True)
+        admin.list_partition_offsets({TopicPartition(name, each): OffsetSpec.LATEST for each in range(partitions)})
 
 
-def eventually(look: Callable[[], T], wanted: T, timeout: float = 10) -> None:
+def eventually(look: Callable[[], object], wanted: object, timeout: float = 10) -> None:
     """Look until it is so: what one broker of a cluster has taken in, another may not know in the same instant."""
     deadline = time.monotonic() + timeout
     while (found := look()) != wanted:

@@ -35,7 +35,7 @@ class Rec:
 START = (int(time.time()) - 3600) * 1000
 
 _UNICODE = "grüße, 世界, 🦉"
-_BIG = bytes(range(256)) * 390 + "ende".encode()  # about 100 KB, of every byte
+_BIG = bytes(range(256)) * 390 + b"ende"  # about 100 KB, of every byte
 
 CANONICAL: tuple[Rec, ...] = (
     Rec(b"plain"),

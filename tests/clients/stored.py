@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -15,6 +17,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.record import MemoryRecords
 
 VERSION = 11
+NOT_LEADER_OR_FOLLOWER = 6
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MAX_BYTES = 50_000_000
 
@@ -50,11 +53,23 @@ def batches(bootstrap: str, topic: str, partition: int = 0) -> list[Batch]:
 
 def fetch(bootstrap: str, topic: str, partition: int = 0, offset: int = 0) -> bytes:
     """The raw bytes of the log from an offset on."""
-    response = ask(bootstrap, _request(topic, partition, offset), FetchResponse, VERSION)
-    found = response.responses[0].partitions[0]
+
+    def once() -> Any:
+        response = ask(bootstrap, _request(topic, partition, offset), FetchResponse, VERSION)
+        return response.responses[0].partitions[0]
+
+    found = settled(once)
     if found.error_code:
         raise AssertionError(f"Fetch was answered with error {found.error_code}")
     return bytes(found.records or b"")
+
+
+def settled(question: Callable[[], Any]) -> Any:
+    """An answer about a partition, asked again while it says that the partition's leader has yet to learn of it."""
+    deadline = time.monotonic() + 10
+    while (answer := question()).error_code == NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
+        continue
+    return answer
 
 
 def ask(bootstrap: str, request: Any, response: Any, version: int) -> Any:

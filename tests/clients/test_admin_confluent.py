@@ -164,9 +164,7 @@ def test_group_is_listed_described_and_deleted(admin: AdminClient, group: str, m
     assert group not in [each.group_id for each in admin.list_consumer_groups().result(TIMEOUT).valid]
 
 
-def test_group_offsets_are_altered_and_listed(
-    admin: AdminClient, bootstrap: str, topic: str, group: str
-) -> None:
+def test_group_offsets_are_altered_and_listed(admin: AdminClient, bootstrap: str, topic: str, group: str) -> None:
     create_topic(bootstrap, topic, 2)
     wanted = [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 4)]
     only(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)]))

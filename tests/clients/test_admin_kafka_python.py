@@ -139,9 +139,7 @@ def test_topic_settings_are_all_described(admin: KafkaAdminClient, bootstrap: st
 
 
 @pytest.mark.parametrize("incremental", [True, False])
-def test_topic_settings_are_altered(
-    admin: KafkaAdminClient, bootstrap: str, topic: str, incremental: bool
-) -> None:
+def test_topic_settings_are_altered(admin: KafkaAdminClient, bootstrap: str, topic: str, incremental: bool) -> None:
     create_topic(bootstrap, topic, configs={"retention.ms": "123456", "segment.bytes": "20000"})
 
     def alter(configs: dict[str, Any]) -> Any:
@@ -156,9 +154,7 @@ def test_topic_settings_are_altered(
     eventually(lambda: set(topic_settings(admin, topic, "modified")), {"segment.bytes"})
 
 
-def test_list_setting_is_appended_to_and_subtracted_from(
-    admin: KafkaAdminClient, bootstrap: str, topic: str
-) -> None:
+def test_list_setting_is_appended_to_and_subtracted_from(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic)
     for operation, expected in (("append", {"delete", "compact"}), ("subtract", {"delete"})):
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": (operation, "compact")})
@@ -230,7 +226,7 @@ def test_group_offsets_are_altered_reset_and_deleted(
     KafkaPython().write(bootstrap, topic, [Rec(b"x", partition=each % 2) for each in range(10)])
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     wanted = {zero: OffsetAndMetadata(2, "zwei", -1), one: OffsetAndMetadata(3, "drei", -1)}
-    assert set(error.errno for error in admin.alter_group_offsets(group, wanted).values()) == {0}
+    assert {error.errno for error in admin.alter_group_offsets(group, wanted).values()} == {0}
     found = admin.list_group_offsets(group)[group]
     assert {key: (value.offset, value.metadata) for key, value in found.items()} == {
         zero: (2, "zwei"),
@@ -242,9 +238,7 @@ def test_group_offsets_are_altered_reset_and_deleted(
     assert set(admin.list_group_offsets(group)[group]) == {one}
 
 
-def test_group_is_listed_described_and_deleted(
-    admin: KafkaAdminClient, bootstrap: str, topic: str, group: str
-) -> None:
+def test_group_is_listed_described_and_deleted(admin: KafkaAdminClient, bootstrap: str, topic: str, group: str) -> None:
     create_topic(bootstrap, topic, 2)
     member = Member("kafka-python", bootstrap, group, topic)
     try:
@@ -289,9 +283,7 @@ def test_unknown_topic_is_not_created_by_looking(admin: KafkaAdminClient, bootst
     assert topic not in admin.list_topics()
 
 
-def test_producer_learns_of_partitions_that_are_added(
-    admin: KafkaAdminClient, bootstrap: str, topic: str
-) -> None:
+def test_producer_learns_of_partitions_that_are_added(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic, 1)
     producer = KafkaProducer(bootstrap_servers=bootstrap, metadata_max_age_ms=200)
     try:

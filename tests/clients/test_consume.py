@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 import attrs
@@ -87,9 +87,7 @@ def test_healthy_topic_has_its_offsets(bootstrap: str, filled: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["confluent", "kcat"])
-def test_offset_out_of_range(
-    bootstrap: str, filled: str, name: str, client_named: Callable[[str], Client]
-) -> None:
+def test_offset_out_of_range(bootstrap: str, filled: str, name: str, client_named: Callable[[str], Client]) -> None:
     with pytest.raises(Refused) as refused:
         client_named(name).read_from(bootstrap, filled, 0, COUNT + 1000, 1)
     assert refused.value.code in (OFFSET_OUT_OF_RANGE, AUTO_OFFSET_RESET)
@@ -97,7 +95,7 @@ def test_offset_out_of_range(
 
 
 @pytest.fixture(scope="module")
-def groups(broker: Broker, client_named: Callable[[str], Client]) -> Iterator[Callable[[str], str]]:
+def groups(broker: Broker, client_named: Callable[[str], Client]) -> Callable[[str], str]:
     """A group of each committer's own, in which it has committed."""
     done: dict[str, str] = {}
 
@@ -111,7 +109,7 @@ def groups(broker: Broker, client_named: Callable[[str], Client]) -> Iterator[Ca
             committer.commit(broker.bootstrap, done[name], done[name], 2, 5, "")
         return done[name]
 
-    yield get
+    return get
 
 
 @pytest.mark.parametrize("reader", COMMITTERS)

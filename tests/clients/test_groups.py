@@ -24,9 +24,7 @@ COOPERATIVE = ("confluent", "java-3.9", "java-4")
 
 
 class Joins(Protocol):
-    def __call__(
-        self, kind: str, *, session_ms: int = ..., instance: str = ..., assignor: str = ...
-    ) -> Member: ...
+    def __call__(self, kind: str, *, session_ms: int = ..., instance: str = ..., assignor: str = ...) -> Member: ...
 
 
 @pytest.fixture
@@ -105,9 +103,7 @@ def test_crashed_members_partitions_are_taken_over(kind: str, join: Joins, produ
 
 
 @pytest.mark.parametrize("kind", COMMITTING)
-def test_commit_and_resume(
-    kind: str, bootstrap: str, topic: str, group: str, join: Joins, produce: Produces
-) -> None:
+def test_commit_and_resume(kind: str, bootstrap: str, topic: str, group: str, join: Joins, produce: Produces) -> None:
     before = produce("before", 3)
     first = join(kind)
     until([first], lambda: len(first.records) >= len(before))
@@ -136,7 +132,7 @@ def test_static_member_comes_back_without_a_rebalance(kind: str, join: Joins, pr
     until([again], lambda: again.assignments > 0)
     assert again.partitions == held
     produce("y", 1)
-    until([stays], lambda: sum(value.startswith("y") for value in stays.values) == len(stays.partitions))
+    until([stays], lambda: sum(value.startswith("y") for value in stays.values) >= len(stays.partitions))
     assert stays.assignments == assignments
 
 

@@ -55,9 +55,7 @@ def test_codec_is_kept(bootstrap: str, writer: str, written_by: Callable[[str], 
 
 
 @pytest.mark.parametrize("writer", CLIENTS)
-def test_reader_reads_writer(
-    bootstrap: str, client: Client, writer: str, written_by: Callable[[str], Written]
-) -> None:
+def test_reader_reads_writer(bootstrap: str, client: Client, writer: str, written_by: Callable[[str], Written]) -> None:
     topic, records = written_by(writer)
     expected = [record for record in records if CODECS[record.partition] in client.can.codecs]
     found = in_log_order(client.read(bootstrap, topic, sorted({record.partition for record in expected})))

@@ -124,9 +124,7 @@ def test_broker_compresses_as_the_topic_says(bootstrap: str, topic: str, client:
 
 
 @pytest.mark.parametrize("name", ["confluent", "kcat", "java-3.9", "java-4"])
-def test_name_that_no_topic_can_have(
-    bootstrap: str, name: str, client_named: Callable[[str], Client]
-) -> None:
+def test_name_that_no_topic_can_have(bootstrap: str, name: str, client_named: Callable[[str], Client]) -> None:
     with pytest.raises(Refused) as refused:
         client_named(name).write(bootstrap, "no/such name", simple(1))
     assert refused.value.code == INVALID_TOPIC_EXCEPTION

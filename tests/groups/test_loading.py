@@ -188,6 +188,16 @@ class TestWhileLoading:
         assert table.coordinator.fetch("g").offsets.keys() == {("t", 0), ("t", 1), ("t", 2)}
         assert table.coordinator.list_groups()[0] is ErrorCode.NONE
 
+    def test_partitions_that_are_deleted_in_the_meantime_are_forgotten(self) -> None:
+        table = Table(loaded=False)
+        loading = table.coordinator.begin_load(table.coordinator.partition_for("g"))
+        value = layout.encode_offset_value(CommittedOffset(4))
+        loading.replay(entries(log((layout.encode_offset_key("g", "t", 0), value))))
+        table.coordinator.remove_partitions([T0], table.now)
+        loading.replay(entries(log((layout.encode_offset_key("g", "t", 1), value))))
+        table.coordinator.finish_load(loading, table.now)
+        assert table.coordinator.fetch("g").offsets.keys() == {("t", 1)}
+
     def test_given_up_in_the_meantime(self) -> None:
         table = Table(loaded=False)
         partition = table.coordinator.partition_for("g")

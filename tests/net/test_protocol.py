@@ -169,6 +169,16 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(self.transport.sent, [])
         self.assertEqual(self.factory.lost, ["10.0.0.1"])
 
+    def test_nobody_waits_for_the_answers_of_a_connection_that_is_gone(self) -> None:
+        self.protocol.dataReceived(metadata(1) + heartbeat(2) + metadata(3))
+        cancelled: list[Any] = []
+        for waiting in self.handlers.waiting:
+            waiting.addErrback(cancelled.append)
+        self.protocol.connectionLost()
+        self.assertTrue(all(waiting.called for waiting in self.handlers.waiting))
+        self.assertEqual(self.transport.sent, [])
+        self.assertEqual(self.flushLoggedErrors(), [])
+
 
 class MemoryTests(SynchronousTestCase):
     def test_over_the_common_bound_the_connection_that_moved_least_recently_goes(self) -> None:

@@ -269,6 +269,43 @@ def test_deletions_that_a_crash_interrupted_are_finished(tmp_path: Path) -> None
     assert list(tmp_path.glob("*-delete")) == []
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_after_a_crash_a_log_is_not_taken_for_an_earlier_one_of_its_name(tmp_path: Path, restarts: bool) -> None:
+    manager = started(tmp_path)
+    fill(manager.create("events", 0, CONFIG, NOW), 100)
+    fill(manager.create("other", 0, CONFIG, NOW), 9)
+    manager.logs["events", 0].delete_records_before(90)
+    manager.logs["other", 0].delete_records_before(9)
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_log_starts()
+    manager.checkpoint_high_watermarks()
+    manager.delete("events", 0)
+    if restarts:
+        manager._unlock()
+        manager = started(tmp_path)
+    fill(manager.create("events", 0, CONFIG, NOW), 5)
+    manager._unlock()
+    again = started(tmp_path)
+    log = again.logs["events", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    assert [offset for offset, _ in stored(log)] == [0, 1, 2, 3, 4]
+    assert again.logs["other", 0].log_start_offset == 9
+
+
+def test_a_log_is_not_made_where_an_earlier_one_cannot_be_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = started(tmp_path)
+    fill(manager.create("events", 0, CONFIG, NOW), 5)
+    manager.checkpoint_high_watermarks()
+    manager.delete("events", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda *_: broken_write(0, [], 0))
+        with pytest.raises(StorageFailure):
+            manager.create("events", 0, CONFIG, NOW)
+    assert manager.create("events", 0, CONFIG, NOW).log_end_offset == 0
+
+
 def test_a_sync_under_way_while_the_log_is_deleted(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("events", 0, CONFIG, NOW)

@@ -286,6 +286,31 @@ def test_left_overs_are_removed(tmp_path: Path) -> None:
     check_whole(again, whole)
 
 
+def test_snapshots_of_earlier_stops_do_not_pile_up(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "events_0")
+    log.close()
+    bases = {segment.base_offset for segment in log.segments}
+    for stop in range(80, 90):
+        again = open_log(log.path, CONFIG, clean=True, recovery_point=stop)
+        again.append(batch([b"v"]), NOW, leader_epoch=3)
+        again.close()
+        bases |= {segment.base_offset for segment in again.segments}
+    assert {int(path.stem) for path in Path(log.path).glob("*.snapshot")} <= bases | {89, 90}
+
+
+def test_damage_before_the_recovery_point_does_not_keep_a_log_from_being_opened(tmp_path: Path) -> None:
+    """Without snapshots all entries' headers are read; what cannot be read is a reader's concern."""
+    log = a_log(tmp_path / "events_0")
+    log.close()
+    for path in Path(log.path).glob("*.snapshot"):
+        path.unlink()
+    first = min(Path(log.path).glob("*.kafka"))
+    first.write_bytes(b"\xff" * first.stat().st_size)
+    again = open_log(log.path, CONFIG, clean=True, recovery_point=80)
+    assert again.log_end_offset == 80
+    assert again.append(batch([b"039", b"y" * 60], [NOW + 39, NOW], producer=(7, 0, 78)), NOW, 3).duplicate
+
+
 def test_a_log_start_beyond_the_end(tmp_path: Path) -> None:
     """The entries were lost, but not the checkpoint that says where the log began: offsets never go back."""
     log = a_log(tmp_path / "events_0", 5)

@@ -5,10 +5,14 @@
     process.bootstrap            # "127.0.0.1:45123"
     process.stop()               # SIGTERM; or process.kill()
     process.start()              # again, on the same port and data
+
+Its log lines are `process.process.lines`.
 """
 
 from __future__ import annotations
 
+import re
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -51,6 +55,11 @@ class BrokerProcess:
             raise RuntimeError("the broker has not been started")
         return self._process
 
+    def complaints(self) -> list[str]:
+        """What it logged of errors that nobody foresaw."""
+        lines = [] if self._process is None else self._process.lines
+        return [line for line in lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
+
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self.data_dir / f"{topic}_{partition}"
 
@@ -62,8 +71,9 @@ class BrokerProcess:
         socket.create_connection(("127.0.0.1", self._port), timeout=10).close()
 
     def stop(self, timeout: float = 15) -> int:
-        """A clean stop; the exit status."""
-        return self.process.terminate(timeout)
+        """A clean stop; 0 when it went well. twistd, when it is done, ends itself by the signal that it was sent."""
+        status = self.process.terminate(timeout)
+        return 0 if status == -signal.SIGTERM and "Server Shut Down" in self.process.lines[-1] else status
 
     def kill(self) -> None:
         """As a crash would end it."""

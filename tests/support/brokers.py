@@ -32,6 +32,9 @@ class Broker(Protocol):
     def partition_dir(self, topic: str, partition: int) -> Path:
         """Where the files of a partition lie."""
 
+    def complaints(self) -> list[str]:
+        """What it logged, since its last start, of errors that nobody foresaw."""
+
 
 class KafkaProcess:
     """Apache Kafka, started from tests/peers."""
@@ -59,6 +62,9 @@ class KafkaProcess:
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self._kafka.data / f"{topic}-{partition}"
 
+    def complaints(self) -> list[str]:
+        return []
+
 
 class ExternalBroker:
     """A broker that somebody else runs."""
@@ -79,3 +85,6 @@ class ExternalBroker:
 
     def partition_dir(self, topic: str, partition: int) -> Path:
         raise NotImplementedError("its files are not known")
+
+    def complaints(self) -> list[str]:
+        return []

@@ -72,9 +72,7 @@ class Afkak:
     def offset_at(self, bootstrap: str, topic: str, partition: int, timestamp: int) -> int | None:
         raise ValueError("version 0 of ListOffsets finds segments, not records")
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None:
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         self.call("commit", bootstrap, group, topic, partition, offset, metadata)
 
     def committed(self, bootstrap: str, group: str, topic: str, partition: int) -> tuple[int, str] | None:

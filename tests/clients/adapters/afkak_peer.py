@@ -11,8 +11,18 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from afkak import CODEC_GZIP, CODEC_NONE, CODEC_SNAPPY, OFFSET_EARLIEST, OFFSET_LATEST, Consumer, KafkaClient
-from afkak import create_message_set
+from afkak import (
+    CODEC_GZIP,
+    CODEC_NONE,
+    CODEC_SNAPPY,
+    OFFSET_EARLIEST,
+    OFFSET_LATEST,
+    Consumer,
+    HashedPartitioner,
+    KafkaClient,
+    Producer,
+    create_message_set,
+)
 from afkak.common import (
     BrokerResponseError,
     OffsetCommitRequest,
@@ -47,6 +57,16 @@ async def write(client: KafkaClient, topic: str, codec: str, acks: str, rows: st
     ]
     answers = await client.send_produce_request(payloads, acks=ACKS[acks])
     return [f"{answer.partition}\t{answer.offset}" for answer in answers]
+
+
+async def send(client: KafkaClient, topic: str, codec: str, acks: str, keys: str) -> Rows:
+    """A record for each key, by afkak's producer, which chooses the partitions."""
+    await with_leaders(client, topic)
+    producer = Producer(client, HashedPartitioner, req_acks=ACKS[acks], codec=CODECS[codec])
+    for key in keys.split(","):
+        await producer.send_messages(topic, key.encode(), [f"value of {key}".encode()])
+    await producer.stop()
+    return []
 
 
 async def bounds(client: KafkaClient, topic: str, partition: str) -> Rows:
@@ -89,7 +109,7 @@ async def committed(client: KafkaClient, group: str, topic: str, partition: str)
 
 
 COMMANDS: dict[str, Callable[..., Awaitable[Rows]]] = {
-    "write": write, "bounds": bounds, "read": read, "commit": commit, "committed": committed,
+    "write": write, "send": send, "bounds": bounds, "read": read, "commit": commit, "committed": committed,
 }  # fmt: skip
 
 

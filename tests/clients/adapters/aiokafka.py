@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -15,12 +15,13 @@ from aiokafka.structs import OffsetAndMetadata
 from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
 from tests.clients.model import Rec
 
+T = TypeVar("T")
 BIG = 10_000_000
 ACKS: dict[Acks, int | str] = {"0": 0, "1": 1, "all": "all"}
 
 
 class AioKafka:
-    name: ClassVar[str] = "aiokafka"
+    name: str = "aiokafka"
     can: ClassVar[Abilities] = Abilities(null_key_and_value=False)
 
     def write(
@@ -96,9 +97,7 @@ class AioKafka:
 
         return in_time(run())
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None:
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         async def run() -> None:
             async with self.consumer(bootstrap, group_id=group) as reader:
                 assigned = TopicPartition(topic, partition)
@@ -138,7 +137,7 @@ async def admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
         await client.close()
 
 
-def in_time(work: Any) -> Any:
+def in_time(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; TimeoutError if that takes too long."""
     return asyncio.run(asyncio.wait_for(work, TIMEOUT))
 

@@ -89,9 +89,7 @@ class Client(Protocol):
 class Committer(Client, Protocol):
     """A client that commits offsets, and looks committed ones up, without joining the group."""
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None: ...
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None: ...
 
     def committed(self, bootstrap: str, group: str, topic: str, partition: int) -> tuple[int, str] | None:
         """Offset and metadata."""

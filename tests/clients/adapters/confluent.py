@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
-from tests.clients.model import Rec
+from tests.clients.model import Header, Rec
 
 BIG = 10_000_000
 
 
 class Confluent:
-    name: ClassVar[str] = "confluent"
+    name: str = "confluent"
     can: ClassVar[Abilities] = Abilities()
 
     def write(
@@ -88,9 +88,7 @@ class Confluent:
             (found,) = reader.offsets_for_times([TopicPartition(topic, partition, timestamp)], TIMEOUT)
             return int(found.offset) if found.offset >= 0 else None
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None:
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         with consumer(bootstrap, **{"group.id": group}) as reader:
             wanted = TopicPartition(topic, partition, offset, metadata)
             reader.commit(offsets=[wanted], asynchronous=False)
@@ -135,7 +133,7 @@ def record_of(message: Message) -> Rec:
     return Rec(
         value=value if value is None or isinstance(value, bytes) else value.encode(),
         key=key if key is None or isinstance(key, bytes) else key.encode(),
-        headers=tuple((name, content) for name, content in message.headers() or ()),  # type: ignore[misc]
+        headers=tuple((name, content) for name, content in cast(list[Header], message.headers() or [])),
         timestamp=message.timestamp()[1],
         partition=message.partition() or 0,
         offset=message.offset() or 0,

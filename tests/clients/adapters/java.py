@@ -66,9 +66,7 @@ class Java:
         rows = self.call("offset-at", bootstrap, topic, partition, timestamp)
         return int(rows[0][0]) if rows else None
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None:
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         self.call("commit", bootstrap, group, topic, partition, offset, metadata)
 
     def committed(self, bootstrap: str, group: str, topic: str, partition: int) -> tuple[int, str] | None:

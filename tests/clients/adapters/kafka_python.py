@@ -19,7 +19,7 @@ ACKS: dict[Acks, int | str] = {"0": 0, "1": 1, "all": "all"}
 
 
 class KafkaPython:
-    name: ClassVar[str] = "kafka-python"
+    name: str = "kafka-python"
     can: ClassVar[Abilities] = Abilities(null_key_and_value=False, null_headers=False)
 
     def __init__(self, api_version: tuple[int, ...] | None = None) -> None:
@@ -87,9 +87,7 @@ class KafkaPython:
             found = reader.offsets_for_times({assigned: timestamp})[assigned]
             return None if found is None else int(found.offset)
 
-    def commit(
-        self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str
-    ) -> None:
+    def commit(self, bootstrap: str, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         with self.consumer(bootstrap, group_id=group) as reader:
             assigned = TopicPartition(topic, partition)
             reader.assign([assigned])

@@ -46,11 +46,10 @@ def main() -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         fetch_max_wait_ms=50,
-        metadata_max_age_ms=2000,
     )
-    # a leader that assigns before it knows the topic assigns nothing, and sometimes does not notice afterwards
-    consumer.partitions_for_topic(given.topic)
     consumer.subscribe([given.topic], listener=Listener())
+    # a leader that assigns before it has heard of the topic joins again when it hears, and may be stuck then
+    consumer.topics()
     command = ""
     while command != "close":
         for batch in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
