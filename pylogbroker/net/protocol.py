@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -50,6 +50,7 @@ class Slot:
 
     held: int
     chunks: list[Chunk] | None = None
+    awaited: Deferred[Any] | None = None  # what nobody need wait for when the connection is gone
 
 
 class KafkaProtocol(Protocol):
@@ -85,6 +86,10 @@ class KafkaProtocol(Protocol):
         self._closing = True
         self._todo.clear()
         self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
+        waiting, self._waiting = self._waiting, deque()
+        for slot in waiting:
+            if slot.awaited is not None:
+                slot.awaited.cancel()
         self.factory.memory.holds(self, 0)
         self.factory.connection_lost(self, self._host)
 
@@ -206,6 +211,8 @@ class KafkaProtocol(Protocol):
         self, route: Route, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
     ) -> None:
         slot = Slot(held)
+        if isinstance(answer, Deferred):  # a coroutine is work that goes on
+            slot.awaited = answer
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= MOST_WAITING:
@@ -216,6 +223,8 @@ class KafkaProtocol(Protocol):
         deferred.addErrback(self._broken)
 
     def _not_ready(self, failure: Failure, slot: Slot, route: Route, correlation_id: int) -> None:
+        if self._closing and failure.check(CancelledError):
+            return
         self._ready(self._failed(route, failure), slot, route, correlation_id)
 
     def _ready(self, answer: Any, slot: Slot, route: Route, correlation_id: int) -> None:
@@ -263,13 +272,14 @@ class KafkaProtocol(Protocol):
             self._held = held
             self.factory.memory.holds(self, held)
 
-    def close_because(self, reason: str) -> None:
+    def close_because(self, reason: str, is_fault: bool = True) -> None:
         """Log the reason and drop the connection, after what is already on its way out."""
         if self._closing:
             return
         self._flush()
         self._closing = True
-        log.warn("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+        tell = log.warn if is_fault else log.info
+        tell("closing the connection from {host}: {reason}", host=self._host, reason=reason)
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:

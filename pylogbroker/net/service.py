@@ -103,7 +103,7 @@ class KafkaFactory(Factory):
         self.idle_tick += 1
         for protocol in tuple(self.connections):
             if self.idle_tick - protocol.idle_since > _IDLE_TICKS:
-                protocol.close_because("idle for connections.max.idle.ms")
+                protocol.close_because("idle for connections.max.idle.ms", is_fault=False)
 
     async def close(self) -> None:
         """Close every connection, those that don't take their answers after `CLOSING_SECONDS`."""
