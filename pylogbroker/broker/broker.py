@@ -108,9 +108,9 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
+        self.group_store.open()
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
-        self.group_store.open()
         self.housekeeping.start()
 
     def release(self) -> None:

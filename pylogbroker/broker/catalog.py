@@ -8,9 +8,9 @@ to the listeners; only then does the operation's awaitable resolve.  Changes run
     alter_configs     on_config_changed(topic)
     delete            on_topic_deleted(topic)
 
-A deletion is marked in the tree, then told, then the topic's nodes go: one that a crash interrupted is told again, and
-finished, by `finish_deletions` at the next start.  The catalog knows nothing of logs: the broker makes and deletes them
-as a listener.
+A deletion is marked in the tree, then told, then the topic's nodes go: one that was interrupted, by a crash or because
+the tree could not be written, is told again, and finished, before the next change or at the next start.  The catalog
+knows nothing of logs: the broker makes and deletes them as a listener.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import CoordinationError
 
 _T = TypeVar("_T")
 log = Logger()
@@ -75,9 +76,10 @@ class Catalog:
                 self._show(self._without_bad_settings(topic))
 
     async def finish_deletions(self) -> None:
-        """Finish the deletions that an end of the broker interrupted; listeners are told."""
+        """Finish the deletions that were interrupted; listeners are told."""
         while self._interrupted:
-            await self._finish_deletion(self._interrupted.pop())
+            await self._finish_deletion(self._interrupted[-1])
+            self._interrupted.pop()
 
     def subscribe(self, listener: CatalogListener) -> None:
         """Tell `listener` of every change from now on."""
@@ -180,7 +182,8 @@ class Catalog:
             topic = self.require(name)
             await self._store.mark_deleted(topic)
             self._hide(topic)
-            await self._finish_deletion(topic)
+            self._interrupted.append(topic)
+            await self.finish_deletions()
             return topic
 
         return await self._one_at_a_time(change)
@@ -190,7 +193,11 @@ class Catalog:
     async def _one_at_a_time(self, change: Callable[[], Awaitable[_T]]) -> _T:
         await self._lock.acquire()
         try:
+            await self.finish_deletions()
             return await change()
+        except CoordinationError as error:
+            log.error("a change of topics failed: {why}", why=error)
+            raise KafkaError(str(error), ErrorCode.UNKNOWN_SERVER_ERROR) from error
         finally:
             self._lock.release()
 

@@ -15,7 +15,7 @@ from pylogbroker.broker.topics import ConfigChange
 from pylogbroker.config import BrokerConfig, Source
 from pylogbroker.coordination import layout, paths
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, ITree, SetData
+from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
 
 
 @attrs.define
@@ -48,6 +48,8 @@ class DynamicSettings:
             settings = self.plan(layer, change)
             await self._write(self._path(layer), layout.encode_config(settings))
             self._config.set_dynamic(layer, settings)
+        except CoordinationError as error:
+            raise KafkaError(str(error), ErrorCode.UNKNOWN_SERVER_ERROR) from error
         finally:
             self._lock.release()
 

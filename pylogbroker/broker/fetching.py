@@ -159,7 +159,7 @@ class Fetch:
 
     def _wait(self) -> Deferred[FetchResponse]:
         self._missing = self.request.min_bytes - self._size
-        waiting: Deferred[FetchResponse] = Deferred()
+        waiting: Deferred[FetchResponse] = Deferred(self._give_up)
         self._waiting = waiting
         for asked in self.asked:
             partition = self.broker.find(asked.topic, asked.partition.partition)
@@ -183,6 +183,16 @@ class Fetch:
 
     def stop_waiting(self) -> None:
         """Answer with what there is."""
+        waiting = self._stop_watching()
+        if waiting is not None:
+            self._answer_late(waiting)
+
+    def _give_up(self, cancelled: Deferred[FetchResponse]) -> None:
+        """Nobody wants the answer any more."""
+        self._stop_watching()
+
+    def _stop_watching(self) -> Deferred[FetchResponse] | None:
+        """Wait no more; says for what an answer is owed."""
         for partition in self._watched:
             partition.watchers.discard(self)
         self._watched.clear()
@@ -191,8 +201,7 @@ class Fetch:
         if deadline is not None and deadline.active():
             deadline.cancel()
         waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            self._answer_late(waiting)
+        return waiting
 
     def _answer_late(self, waiting: Deferred[FetchResponse]) -> None:
         try:

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.topics import Topic
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, Stored
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.storage import FileRegion, Origin
@@ -151,10 +151,13 @@ class GroupStore:
     def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
         """Append records of the coordinator; when the flush policy asks for it, done is when they are on the disk."""
         now_ms = self._broker.now_ms()
+        found: Partition | None = None
         try:
             found = self._broker.find(OFFSETS_TOPIC, partition)
             appended = found.append(build(records, codec=self._codec), now_ms, Origin.COORDINATOR)
         except KafkaError as error:
+            if found is not None and isinstance(error, StorageFailure):
+                self._broker.storage_failed(found.log)
             done(error.code, now_ms)
             return
         if not appended.must_sync:
@@ -165,6 +168,8 @@ class GroupStore:
 
     def _synced(self, result: Failure | None, partition: Partition, done: Stored) -> None:
         if isinstance(result, Failure):
+            if result.check(StorageFailure):
+                self._broker.storage_failed(partition.log)
             done(_code_of(result), self._broker.now_ms())
         else:
             partition.synced()

@@ -118,6 +118,9 @@ class Housekeeping:
                 )
 
     def _sync_failed(self, failure: Failure, found: Log) -> None:
+        partition = self._broker.partitions.get((found.topic, found.partition))
+        if partition is None or partition.log is not found:  # deleted, or offline, meanwhile
+            return
         log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
         self._broker.storage_failed(found)
 

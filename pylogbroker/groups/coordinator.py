@@ -115,6 +115,7 @@ class GroupCoordinator:
             for group in loading.groups(self._turns, now_ms):
                 owned.groups[group.group_id] = group
                 self._welcome(group, now_ms)
+            self._forget(list(owned.groups.values()), loading.gone, now_ms)
         position = (loading.partition + 1) / self.partitions  # not all partitions are swept at once
         due = now_ms + max(int(self.settings.check_interval_ms * position), 1)
         owned.sweep = self._timers.start(due, partial(self._sweep, owned))
@@ -260,14 +261,12 @@ class GroupCoordinator:
         return result
 
     def remove_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
-        """These partitions are no more: forget every group's offsets of them."""
+        """These partitions are no more: forget every group's offsets of them, also of groups that are being loaded."""
         gone = set(partitions)
+        for loading in self._loading.values():
+            loading.gone |= gone
         with self._turns:
-            for group in [group for owned in self._owned.values() for group in owned.groups.values()]:
-                concerned = gone.intersection(group.offsets.committed) | gone.intersection(group.offsets.pending)
-                if concerned:
-                    self._commits.forget(group, concerned, now_ms)
-                    self._bury_if_dead(group)
+            self._forget([group for owned in self._owned.values() for group in owned.groups.values()], gone, now_ms)
 
     # -- administration --------------------------------------------------------------------------------------------
 
@@ -308,6 +307,13 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _forget(self, groups: Iterable[Group], gone: set[TopicPartition], now_ms: int) -> None:
+        for group in groups:
+            concerned = gone.intersection(group.offsets.committed) | gone.intersection(group.offsets.pending)
+            if concerned:
+                self._commits.forget(group, concerned, now_ms)
+                self._bury_if_dead(group)
 
     def _check(self, group_id: str, may_be_empty: bool = False) -> ErrorCode:
         if not (group_id or may_be_empty) or len(group_id.encode()) > _MAX_GROUP_ID_BYTES:

@@ -23,10 +23,14 @@ from pylogbroker.records import Entry, Record
 
 @attrs.define(eq=False)
 class Loading:
-    """What has been replayed of one partition so far. `problems` tells of records that were passed over."""
+    """What has been replayed of one partition so far. `problems` tells of records that were passed over.
+
+    `gone` are partitions that were deleted meanwhile; the coordinator keeps it, the replay does not look at it.
+    """
 
     partition: int
     problems: list[str] = attrs.field(factory=list, init=False)
+    gone: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
     _offsets: dict[str, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict, init=False)
 

@@ -112,9 +112,17 @@ class LogDirectory:
         """A checkpoint; without it, or if it is damaged, nothing, and what to say about that."""
         path = f"{self.path}/{name}"
         try:
-            return read_offsets(path) or {}, None
+            offsets = read_offsets(path)
         except DamagedFile as damaged:
             return {}, Notice(path, f"ignored, {damaged.detail.removeprefix(path + ': ')}")
+        if offsets is None:
+            return {}, None
+        self._saved[name] = offsets
+        return offsets, None
+
+    def speaks_of(self, log: TopicPartition) -> bool:
+        """Whether a checkpoint tells of a log; from memory."""
+        return any(log in offsets for offsets in tuple(self._saved.values()))
 
     def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace a checkpoint, unless it says the same already."""

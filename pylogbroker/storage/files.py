@@ -24,8 +24,10 @@ Buffer = bytes | bytearray | memoryview
 _fallocate: Final = ctypes.CDLL(None).fallocate
 _KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate cannot be told so
 _VECTORS: Final = os.sysconf("SC_IOV_MAX")
-PASSING: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that do not mean that a disk has failed: another try may succeed."""
+PASSING: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
+)
+"""Errors that do not mean that a disk has failed: another try, or another name, may succeed."""
 
 
 @attrs.define(eq=False)

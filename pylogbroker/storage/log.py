@@ -395,9 +395,12 @@ class Log:
     def sync(self, upto: int | None = None) -> int:
         """Force all that lies before `upto` to the disk; says up to where the log is safe there now.
 
-        Blocks; for workers, any number at a time.  StorageFailure: the log is offline from now on.
+        Blocks; for workers, any number at a time.  StorageFailure: the log is offline from now on, or was before: if
+        it is deleted, another log may have its files' names by now.
         """
         with self._sync_lock:
+            if self._broken:
+                raise StorageFailure(self._broken)
             cuts, end, segments = self._truncations, self.log_end_offset, self.segments
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:

@@ -69,6 +69,8 @@ class LogManager:
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
+        self._deletions = 0
+        self._listed = 0  # how many of the deletions the last checkpoint knew of
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -214,6 +216,7 @@ class LogManager:
         if not self.online:
             raise StorageFailure("all log directories are offline")
         home = min(self.online, key=attrgetter("logs"))
+        self._forget_former(home, (topic, partition))
         path = f"{home.path}/{names.partition_directory(topic, partition)}"
         try:
             os.makedirs(path, exist_ok=True)
@@ -223,6 +226,24 @@ class LogManager:
         self.logs[topic, partition] = log
         home.logs += 1
         return log
+
+    def _forget_former(self, home: LogDirectory, key: TopicPartition) -> None:
+        """Have no checkpoint speak of an earlier log of that name: after a crash it would be believed of the new one.
+
+        Blocks only where such a log was deleted since the last checkpoint.
+        """
+        if self._listed == self._deletions and not home.speaks_of(key):
+            return
+        with self._saving:  # one that is being written may speak of it
+            known = home.speaks_of(key)
+        if not known:
+            return
+        failed = self.checkpoint_recovery_points()
+        failed += self.checkpoint_log_starts()
+        failed += self.checkpoint_high_watermarks()
+        for notice in failed:
+            if notice.path == home.path:
+                raise StorageFailure(str(notice))
 
     def _failure(self, home: LogDirectory, error: OSError) -> StorageFailure:
         reason = _reason(home, error)
@@ -243,6 +264,7 @@ class LogManager:
             raise self._failure(home, error) from error
         log.take_offline("deleted")
         del self.logs[topic, partition]
+        self._deletions += 1
         home.logs -= 1
         return DeletedDirectory(path)
 
@@ -293,6 +315,7 @@ class LogManager:
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
         failed = []
         with self._saving:
+            self._listed = self._deletions
             logs = list(self.logs.items())
             for directory in self.online:
                 offsets = {

@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.trial.unittest import SynchronousTestCase
@@ -18,7 +19,7 @@ from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, SetData
+from pylogbroker.interfaces import Create, SetData, Unavailable
 from tests.broker.trees import now, opened_tree
 
 BROKERS = (1, 2, 3)
@@ -249,6 +250,45 @@ class DeleteTests(CatalogTests):
         self.assertEqual(listener.told, [("deleted", topic)])
         self.assertEqual(now(self.tree.children("/brokers/topics")), ["u"])
         self.assertEqual(now(self.tree.children("/admin/delete_topics")), [])
+
+
+class UnwritableTests(CatalogTests):
+    """The tree's disk is full: whoever asks is told, and nothing is stuck afterwards."""
+
+    def unwritable(self, after: int = 0) -> Any:
+        """The tree, for the time of a `with` block, takes only so many more transactions."""
+        real, left = EmbeddedTree._write, iter(range(after))
+
+        def write(tree: EmbeddedTree, operations: Any) -> Any:
+            if next(left, None) is None:
+                raise Unavailable("disk full")
+            return real(tree, operations)
+
+        return patch.object(EmbeddedTree, "_write", write)
+
+    def test_changes_are_refused(self) -> None:
+        now(self.catalog.create("t", 1, 1))
+        with self.unwritable():
+            for change in (
+                self.catalog.create("u"),
+                self.catalog.add_partitions("t", 2),
+                self.catalog.alter_configs("t", lambda own: {"retention.ms": "1"}),
+                self.catalog.delete("t"),
+            ):
+                with self.assertRaises(KafkaError) as caught:
+                    now(change)
+                self.assertIs(caught.exception.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.assertEqual(len(self.listener.told), 1)
+        now(self.catalog.create("u"))
+
+    def test_a_deletion_that_was_marked_is_finished_before_the_next_change(self) -> None:
+        now(self.catalog.create("t", 1, 1))
+        with self.unwritable(after=1), self.assertRaises(KafkaError):
+            now(self.catalog.delete("t"))
+        self.assertEqual(self.catalog.topics, {})
+        topic = now(self.catalog.create("t", 1, 1))
+        self.assertEqual(self.listener.told[-1], ("created", topic))
+        self.assertEqual(self.reopened().topics, {"t": topic})
 
 
 class OrderTests(CatalogTests):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from pylogbroker.broker.apis import alter_configs, describe_configs, incremental_alter_configs
+from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import Unavailable
 from pylogbroker.wire.messages import alter_configs as alter_messages
 from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -154,6 +157,12 @@ class AlterTests(ConfigsTests):
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="1"), ErrorCode.NONE)
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="x"), ErrorCode.INVALID_CONFIG)
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
+
+    def test_what_cannot_be_stored_is_not_in_force(self) -> None:
+        with patch.object(EmbeddedTree, "_write", side_effect=Unavailable("disk full")):
+            for kind, name in ((TOPIC, "t"), (BROKER, ME)):
+                self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.UNKNOWN_SERVER_ERROR)
+                self.assertNotEqual(self.values(kind, name, "compression.type")["compression.type"][0], "gzip")
 
     def test_a_broker(self) -> None:
         self.alter(BROKER, ME, background_threads="2", num_recovery_threads_per_data_dir="5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any
@@ -50,6 +51,7 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.disks import broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -499,6 +501,18 @@ class RestartTests(GroupTests):
 
 
 class StorageTests(GroupTests):
+    def test_a_disk_that_fails(self) -> None:
+        with broken("pwritev", self.directories[0], failing(errno.EIO)):
+            self.assertEqual(self.commit(5), ErrorCode.NOT_COORDINATOR)
+        self.assertEqual(self.node.broker.logs.online, [])
+
+    def test_a_disk_that_fails_when_records_are_to_be_on_it_first(self) -> None:
+        catalog = self.node.broker.catalog
+        now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
+        with broken("fdatasync", self.directories[0], failing(errno.EIO)):
+            self.assertEqual(self.commit(5), ErrorCode.NOT_COORDINATOR)
+        self.assertEqual(self.node.broker.logs.online, [])
+
     def test_a_full_disk(self) -> None:
         self.commit(4)
         with patch.object(Log, "append", side_effect=StorageFailure("full")):

@@ -320,6 +320,18 @@ def test_a_sync_under_way_while_the_log_is_deleted(tmp_path: Path) -> None:
     assert manager.online
 
 
+def test_a_sync_that_comes_when_another_log_has_the_name(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = manager.create("events", 0, CONFIG, NOW)
+    log.append(batch(), NOW, leader_epoch=5)
+    assert manager.delete("events", 0) is not None
+    fill(manager.create("events", 0, CONFIG, NOW), 3)
+    with pytest.raises(StorageFailure):
+        log.sync()
+    assert not (tmp_path / "events_0" / "leader-epoch-checkpoint").exists()
+    assert len(manager.online) == 1
+
+
 # Failure
 
 
@@ -430,7 +442,9 @@ def test_a_directory_that_cannot_be_marked_is_offline(tmp_path: Path, monkeypatc
     assert "Read-only file system" in manager.directories[0].failure
 
 
-@pytest.mark.parametrize(("code", "online"), [(errno.ENOSPC, 2), (errno.EMFILE, 2), (errno.EIO, 1)])
+@pytest.mark.parametrize(
+    ("code", "online"), [(errno.ENOSPC, 2), (errno.EMFILE, 2), (errno.ENAMETOOLONG, 2), (errno.EIO, 1)]
+)
 def test_a_log_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, online: int) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
 
