@@ -6,6 +6,7 @@ shows gets logs here, and one that it drops loses them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -16,6 +17,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.apis import APIS, Api
 from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.complaints import Complaints
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch_sessions import FetchSessions
@@ -33,9 +35,11 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
-from pylogbroker.storage import Log, LogManager
+from pylogbroker.storage import Log, LogConfig, LogManager
 
 T = TypeVar("T")
+_MOST_AT_ONCE = 100  # logs that are made without a pause
+_MOST_NAMED = 10  # partitions, in one line of the log
 log = Logger()
 
 
@@ -71,6 +75,7 @@ class Broker:
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
+    complaints: Complaints = attrs.field(factory=Complaints, init=False)
     turns: Turns = attrs.field(init=False)
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
@@ -180,6 +185,23 @@ class Broker:
         for topic in self.catalog.topics.values():
             self._configure(topic)
 
+    def request_failed(self, failed: Log, why: StorageFailure) -> None:
+        """A request failed for the disk under a log: if that may pass, as when it is full, tell it now and then."""
+        directory = os.path.dirname(failed.path)
+        if failed.broken:
+            self.storage_failed(failed)
+        elif self.complaints.is_due(directory, self.now_ms()):
+            log.error("requests to {directory} fail: {why}", directory=directory, why=why)
+
+    def refuse_transactions(self, context: RequestContext) -> None:
+        """A client asks for transactions, and is refused: tell it, if it is due, as many clients say no more of it."""
+        if self.complaints.is_due("transactions", self.now_ms()):
+            log.warn(
+                "transactions are not offered: refused to client {client!r} at {host}",
+                client=context.client_id,
+                host=context.client_host,
+            )
+
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
         self._offline(self.logs.isolate(failed))
@@ -188,9 +210,10 @@ class Broker:
         """A log directory failed: all of its partitions are gone."""
         self._offline(self.logs.fail_directory(path, reason))
 
-    def _offline(self, keys: Iterable[tuple[str, int]]) -> None:
+    def _offline(self, keys: Sequence[tuple[str, int]]) -> None:
+        if keys:
+            log.error("{partitions} offline: {why}", partitions=_listed(keys), why=self.logs.offline[keys[0]])
         for key in keys:
-            log.error("{topic}-{partition} is offline", topic=key[0], partition=key[1])
             partition = self.partitions.pop(key, None)
             if partition is not None:
                 partition.close()
@@ -206,18 +229,51 @@ class Broker:
 
     def _lead(self, topic: Topic, indexes: Iterable[int], is_new: bool = True) -> None:
         config = log_config(self.config.topic(topic.overrides))
+        failed: dict[str, list[tuple[str, int]]] = {}
+        begun_anew: list[tuple[str, int]] = []
         for index in indexes:
+            key = topic.name, index
+            present = self.logs.logs.get(key)
             try:
-                found = self.logs.create(topic.name, index, config, self.now_ms(), is_new=is_new)
+                found = self._open_log(topic, index, config, is_new)
             except StorageFailure as failure:
-                log.error("{topic}-{partition} is offline: {why}", topic=topic.name, partition=index, why=failure)
+                failed.setdefault(str(failure), []).append(key)
                 continue
+            if found is not present and not is_new:
+                begun_anew.append(key)
             found.high_watermark = found.log_end_offset
             epoch = topic.partitions[index].leader_epoch
             if epoch > found.latest_epoch:
                 found.assign_epoch(epoch)
             self.partitions[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
+        for why, keys in failed.items():
+            log.error("{partitions} offline: {why}", partitions=_listed(keys), why=why)
+        if begun_anew:
+            log.warn("{partitions} in no log directory: begun anew at offset 0", partitions=_listed(begun_anew))
         self._configure(topic)
+
+    def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
+        now_ms = self.now_ms()
+        return self.logs.create(topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_tell)
+
+    def lead_missing(self, tried: set[tuple[str, int]]) -> None:
+        """Try again to lead what has no log because it could not be made, up to the first that fails again.
+
+        That one is added to `tried`: those come last the next time.
+        """
+        if len(self.logs.online) < len(self.logs.directories):  # a log that is missing may lie there
+            return
+        topics, known = self.catalog.topics, self.partitions.keys() | self.logs.offline.keys()
+        missing = [(name, index) for name in topics for index in topics[name].partitions if (name, index) not in known]
+        for key in sorted(missing, key=tried.__contains__)[:_MOST_AT_ONCE]:
+            self._lead(topics[key[0]], [key[1]])
+            if key not in self.partitions:
+                if key in tried:
+                    tried.clear()
+                tried.add(key)
+                return
+            log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
+            self.group_store.on_partition_led(*key)
 
     def _configure(self, topic: Topic) -> None:
         settings = self.config.topic(topic.overrides)
@@ -229,3 +285,14 @@ class Broker:
                 replicas = len(topic.partitions[index].replicas)
                 partition.min_insync_replicas = min(settings.integer("min.insync.replicas"), replicas)
                 partition.may_down_convert = settings.boolean("message.downconversion.enable")
+
+
+def _tell(found: object) -> None:
+    log.warn("{found}", found=found)
+
+
+def _listed(keys: Sequence[tuple[str, int]]) -> str:
+    """Partitions by name, but not all if they are many, as the subject of a sentence with the verb "to be"."""
+    named = ", ".join(f"{topic}-{index}" for topic, index in keys[:_MOST_NAMED])
+    others = f" and {len(keys) - _MOST_NAMED} others" if len(keys) > _MOST_NAMED else ""
+    return f"{named}{others} {'is' if len(keys) == 1 else 'are'}"

@@ -30,6 +30,7 @@ from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 CONSUMER = -1
-_NO_LIMIT = 0x7FFFFFFF
 _FIRST_WITH_BYTE_LIMIT = 3
 _FIRST_WITH_V2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
@@ -83,9 +83,7 @@ class Fetch:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        request, version = self.request, self.context.api_version
-        limit = request.max_bytes if version >= _FIRST_WITH_BYTE_LIMIT else _NO_LIMIT
-        left = limit = min(limit, self.broker.fetch_max_bytes)
+        left = limit = self._limit()
         self._answers = answers = []
         self._urgent = False
         for asked in self.asked:
@@ -99,6 +97,11 @@ class Fetch:
             if answer.records:
                 left -= len(answer.records)
         self._size = limit - left
+
+    def _limit(self) -> int:
+        """Bytes of records that the whole answer may have."""
+        most = self.broker.fetch_max_bytes
+        return min(self.request.max_bytes, most) if self.context.api_version >= _FIRST_WITH_BYTE_LIMIT else most
 
     def _read_partition(self, asked: Asked, left: int, min_one: bool) -> PartitionData:
         wanted = asked.partition
@@ -118,8 +121,8 @@ class Fetch:
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
                 answer.records = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one) or b""
-            except StorageFailure:
-                self.broker.storage_failed(log)
+            except StorageFailure as failure:
+                self.broker.request_failed(log, failure)
                 raise
         return answer
 
@@ -239,29 +242,34 @@ class Fetch:
             self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # it is gone meanwhile
                 log = self.broker.find(asked.topic, asked.partition.partition).log
-                log.failed(error)
-                self.broker.storage_failed(log)
+                self.broker.request_failed(log, log.failed(error))
         return self._answer()
 
     def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
         """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""
         failed = []
+        size = 0
         for asked, answer in zip(self.asked, self._answers, strict=True):
             if isinstance(answer.records, FileRegion):
                 try:
                     if self.context.api_version < _FIRST_WITH_V2:
-                        self._convert(answer, answer.records, asked.partition.fetch_offset)
+                        self._convert(answer, answer.records, asked.partition, size)
+                        size += len(answer.records)
                     else:
                         read_ahead(answer.records)
                 except OSError as error:
                     failed.append((asked, answer, error))
         return failed
 
-    def _convert(self, answer: PartitionData, region: FileRegion, first_offset: int) -> None:
-        """Give an old client the message format that it reads, within the bytes that it has room for."""
-        magic = 1 if self.context.api_version >= 2 else 0
+    def _convert(self, answer: PartitionData, region: FileRegion, wanted: FetchPartition, size: int) -> None:
+        """Give an old client the message format that it reads, as far as there is room behind `size` bytes."""
+        room = self._limit() - size
+        if size and room <= 0:
+            answer.records = b""
+            return
+        magic, limit = 1 if self.context.api_version >= 2 else 0, min(room, wanted.partition_max_bytes)
         try:
-            answer.records = down_convert(region.read(), magic, first_offset=first_offset)
+            answer.records = down_convert(region.read(), magic, first_offset=wanted.fetch_offset, limit=limit)
         except KafkaError as error:
             self._fail(answer, error.code)
 

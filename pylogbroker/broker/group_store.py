@@ -13,7 +13,7 @@ had never committed would send their consumers back to the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -99,6 +99,11 @@ class GroupStore:
         if topic.name == OFFSETS_TOPIC and self._is_open:
             self._load(topic)
 
+    def on_partition_led(self, topic: str, index: int) -> None:
+        """A partition has got its log late."""
+        if topic == OFFSETS_TOPIC and self._is_open:
+            ensureDeferred(self._load_all(self._begin([index])))
+
     def on_topic_deleted(self, topic: Topic) -> None:
         """Offsets of partitions that are no more are forgotten; so is everything if it was kept in that topic."""
         now_ms = self._broker.now_ms()
@@ -117,12 +122,15 @@ class GroupStore:
 
     def _load(self, topic: Topic) -> None:
         self.coordinator.partitions = len(topic.partitions)
+        ensureDeferred(self._load_all(self._begin(topic.partitions)))
+
+    def _begin(self, indexes: Iterable[int]) -> list[tuple[Partition, Loading]]:
         loadings = []
-        for index in topic.partitions:
+        for index in indexes:
             partition = self._broker.partitions.get((OFFSETS_TOPIC, index))
             if partition is not None:
                 loadings.append((partition, self.coordinator.begin_load(index)))
-        ensureDeferred(self._load_all(loadings))
+        return loadings
 
     async def _load_all(self, loadings: list[tuple[Partition, Loading]]) -> None:
         for partition, loading in loadings:
@@ -157,7 +165,7 @@ class GroupStore:
             appended = found.append(build(records, codec=self._codec), now_ms, Origin.COORDINATOR)
         except KafkaError as error:
             if found is not None and isinstance(error, StorageFailure):
-                self._broker.storage_failed(found.log)
+                self._broker.request_failed(found.log, error)
             done(error.code, now_ms)
             return
         if not appended.must_sync:
@@ -168,8 +176,9 @@ class GroupStore:
 
     def _synced(self, result: Failure | None, partition: Partition, done: Stored) -> None:
         if isinstance(result, Failure):
-            if result.check(StorageFailure):
-                self._broker.storage_failed(partition.log)
+            partition.sync_failed()
+            if isinstance(result.value, StorageFailure):
+                self._broker.request_failed(partition.log, result.value)
             done(_code_of(result), self._broker.now_ms())
         else:
             partition.synced()

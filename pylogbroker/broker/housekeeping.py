@@ -5,6 +5,7 @@
     every log.flush.offset.checkpoint.interval.ms          recovery points and log starts are kept
     every replica.high.watermark.checkpoint.interval.ms    high watermarks are kept
     every producer.id.expiration.check.interval.ms         producers go that were silent for producer.id.expiration.ms
+    every 10 seconds                                       logs are made that could not be, on a full disk say
 
 Deciding is quick and happens on the reactor's thread; what blocks runs in worker threads.
 """
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 log = Logger()
 
 _SYNC_CHECK_SECONDS = 1.0
+_LEAD_MISSING_SECONDS = 10.0
 _LONGEST_SECONDS = 7 * 24 * 3600.0
 
 
@@ -40,6 +42,7 @@ class Housekeeping:
     _broker: Broker
     _loops: list[LoopingCall] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
+    _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _steps: Cooperator = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -53,6 +56,7 @@ class Housekeeping:
         self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_log_offsets)
         self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_high_watermarks)
         self._every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
+        self._every(_LEAD_MISSING_SECONDS, self.lead_missing)
 
     def stop(self) -> None:
         """End all jobs."""
@@ -139,6 +143,10 @@ class Housekeeping:
         now_ms, after_ms = self._broker.now_ms(), self._broker.config.integer("producer.id.expiration.ms")
         for partition in self._broker.partitions.values():
             partition.log.producers.expire(now_ms, after_ms)
+
+    def lead_missing(self) -> None:
+        """Lead partitions whose logs could not be made, if what was the matter is over."""
+        self._broker.lead_missing(self._unmade)
 
     def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
         self._broker.in_thread(job).addCallbacks(

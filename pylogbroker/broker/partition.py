@@ -50,7 +50,8 @@ class Partition:
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records and let consumers see them.
 
-        Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`.
+        Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`
+        or `sync_failed`.
         """
         log = self.log
         appended = log.append(records, now_ms, self.leader_epoch, origin)
@@ -80,7 +81,7 @@ class Partition:
 
     def synced(self) -> None:
         """A sync that an append asked for is done."""
-        self._syncing -= 1
+        self.sync_failed()
         log = self.log
         log.high_watermark = max(log.high_watermark, log.recovery_point if self._syncing else log.log_end_offset)
         hidden, size = self._hidden, 0
@@ -88,6 +89,10 @@ class Partition:
             size += hidden.popleft()[1]
         if size:
             self._tell(size)
+
+    def sync_failed(self) -> None:
+        """A sync that an append asked for is over, and nothing is safer than before."""
+        self._syncing -= 1
 
     def _tell(self, size: int) -> None:
         for watcher in tuple(self.watchers):

@@ -17,6 +17,7 @@ wrapper's timestamp is that of every message inside.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import attrs
@@ -95,11 +96,11 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
     if message.value is None:
         raise CorruptRecords("a compressed message set without a value")
     inside = decompress(codec, message.value, message.magic, limit)
-    bounds = list(_bounds(inside, message.magic))
-    if not bounds:
+    last = deque(_bounds(inside, message.magic), maxlen=1)  # not all of them: there may be millions
+    if not last:
         raise CorruptRecords("an empty compressed message set")
-    shift = _offset_shift(message, inside, bounds[-1][0])
-    for start, end in bounds:
+    shift = _offset_shift(message, inside, last[0][0])
+    for start, end in _bounds(inside, message.magic):
         each = read_message(inside, start, end)
         if each.attributes & 0x07:
             raise InvalidRecords("a compressed message inside of a compressed message set")

@@ -17,6 +17,7 @@
 Seen from above, each knows only what is below:
 
     manager      all logs of a broker, in one or several directories
+      survey       what lies in the directories at start
       directory    lock, identity, checkpoints, clean-shutdown marker
       loading      from files to a log; recovery after a crash
     log          append, read, roll, sync, expire
@@ -38,10 +39,11 @@ from pylogbroker.storage.files import FileHandle, FileRegion
 from pylogbroker.storage.loading import Recovered
 from pylogbroker.storage.log import Appended, Log
 from pylogbroker.storage.log_config import LogConfig
-from pylogbroker.storage.manager import DeletedDirectory, LogManager
+from pylogbroker.storage.manager import LogManager
 from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
 from pylogbroker.storage.retention import DeletePolicy, RecordTimePolicy, SegmentView, SizePolicy
 from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
+from pylogbroker.storage.survey import DeletedDirectory
 from pylogbroker.storage.timestamps import TimestampedOffset
 
 __all__ = [

@@ -18,7 +18,7 @@ import javaproperties
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_offsets, write_offsets
-from pylogbroker.storage.files import read_file, remove, replace_file, sync_file
+from pylogbroker.storage.files import CONFINED, read_file, remove, replace_file, sync_file
 
 _CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 _META_VERSION: Final = "0"
@@ -42,6 +42,15 @@ class Identity:
 
     broker_id: int | None = None
     cluster_id: str | None = None
+
+    def agree(self, other: Identity, path: str) -> Identity:
+        """This and what `path` says, together; StartupError if they contradict each other."""
+        broker, cluster = self.broker_id, self.cluster_id
+        if None not in (broker, other.broker_id) and broker != other.broker_id:
+            raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {broker}")
+        if None not in (cluster, other.cluster_id) and cluster != other.cluster_id:
+            raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {cluster}")
+        return Identity(other.broker_id if broker is None else broker, cluster or other.cluster_id)
 
 
 @attrs.define(eq=False)
@@ -129,6 +138,10 @@ class LogDirectory:
         if self._saved.get(name) != offsets:
             write_offsets(f"{self.path}/{name}", offsets)
             self._saved[name] = dict(offsets)
+
+    def fails_with(self, code: int | None) -> bool:
+        """Whether an error, met at some path in here and not a passing one, takes the whole directory."""
+        return code not in CONFINED or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
 
     def space(self) -> tuple[int, int]:
         """Bytes of the file system: all, and those that are free."""

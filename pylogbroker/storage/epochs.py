@@ -84,8 +84,12 @@ class LeaderEpochs:
         """Write the checkpoint file if it is out of date; says whether it was.  Blocks on the disk."""
         if not self.dirty:
             return False
-        self.dirty = False
-        write_epochs(self.path, self.entries)
+        self.dirty = False  # what changes from here on is for the next time
+        try:
+            write_epochs(self.path, self.entries)
+        except OSError:
+            self.dirty = True
+            raise
         return True
 
     def _changed(self) -> None:

@@ -28,6 +28,15 @@ PASSING: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
 )
 """Errors that do not mean that a disk has failed: another try, or another name, may succeed."""
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The same, unless they come when data is forced to the disk: what there was no room for then is lost."""
+CONFINED: Final = frozenset(
+    {
+        errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.EACCES,
+        errno.EPERM,
+    }
+)  # fmt: skip
+"""Errors that tell of one path, not of the disk it is on."""
 
 
 @attrs.define(eq=False)

@@ -20,8 +20,9 @@ from pylogbroker.storage.epochs import LeaderEpochs
 from pylogbroker.storage.files import remove
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.partition_metadata import read_topic_id
 from pylogbroker.storage.producer_loading import load_producers
-from pylogbroker.storage.recovery import Cut, recover_segment
+from pylogbroker.storage.recovery import Cut, gap_behind, recover_segment
 from pylogbroker.storage.segment import Pools, Segment
 
 _MEASURED: Final = (names.ENTRIES, names.OFFSET_INDEX, names.TIME_INDEX)
@@ -62,6 +63,7 @@ class _Found:
 
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
     snapshots: list[int] = attrs.field(factory=list)
+    has_metadata: bool = False
 
 
 def load_log(
@@ -91,6 +93,8 @@ def load_log(
     if end is None or (found.sizes and end != saved.recovery_point):
         end = _recover(path, segments, saved.recovery_point, epochs, report)
     log = _assemble(topic, partition, path, config, pools, tuple(segments), found, epochs, saved, end, now_ms)
+    if found.has_metadata:
+        log.topic_id = read_topic_id(path)
     for segment in log.segments:
         segment.close()
     return log
@@ -137,8 +141,8 @@ def _look(path: str) -> _Found:
                 continue
             parsed = names.parse_file(entry.name)
             if parsed is None:
-                continue
-            if parsed[1] == names.SNAPSHOT:
+                found.has_metadata |= entry.name == names.PARTITION_METADATA
+            elif parsed[1] == names.SNAPSHOT:
                 found.snapshots.append(parsed[0])
             elif parsed[1] in _MEASURED:
                 others.setdefault(parsed[0], {})[parsed[1]] = entry.stat().st_size
@@ -193,8 +197,10 @@ def _recover(path: str, segments: list[Segment], recovery_point: int, epochs: Le
     for number in range(first, len(segments)):
         end, cut = recover_segment(segments[number], visit)
         checked += 1
+        behind = segments[number + 1 :]
+        if cut is None and behind:
+            cut = gap_behind(segments[number], end, behind[0])
         if cut is not None:
-            behind = segments[number + 1 :]
             del segments[number + 1 :]
             for segment in behind:
                 segment.delete().unlink()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 import attrs
 
@@ -27,7 +28,7 @@ from pylogbroker.records import Buffer, Prepared, convert, is_costly, prepare
 from pylogbroker.storage import names, producer_snapshots
 from pylogbroker.storage.appending import epochs_of, follow, rules_of
 from pylogbroker.storage.epochs import LeaderEpochs
-from pylogbroker.storage.files import PASSING, FileRegion
+from pylogbroker.storage.files import NO_ROOM, PASSING, FileRegion
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producer_loading import load_producers
 from pylogbroker.storage.producers import Origin, ProducerStates, WrittenBatch
@@ -35,7 +36,7 @@ from pylogbroker.storage.reading import Reader
 from pylogbroker.storage.retention import DeletePolicy, SegmentView, agreed_run, policies_of
 from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
 from pylogbroker.storage.syncing import sync_segments
-from pylogbroker.storage.timestamps import TimestampedOffset, first_at
+from pylogbroker.storage.timestamps import Candidate, find_candidate
 
 
 @attrs.define
@@ -73,6 +74,8 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.path = path
+        self.topic_id: UUID | None = None  # None if the directory does not say
+        self.fault = 0  # the number of the error that broke the log, if one did
         self.segments = segments
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -189,11 +192,11 @@ class Log:
         except OSError as error:
             raise self.failed(error) from error
 
-    def failed(self, error: OSError) -> StorageFailure:
-        """What to raise for an error of the disk.  Unless it is only full, the log takes no more appends."""
+    def failed(self, error: OSError, passing: frozenset[int] = PASSING) -> StorageFailure:
+        """What to raise for an error of the disk.  Unless it is a `passing` one, the log takes no more appends."""
         failure = StorageFailure(f"{self.path}: {error.strerror or error}")
-        if error.errno not in PASSING:
-            self._broken = failure.detail
+        if error.errno not in passing:
+            self.fault, self._broken = error.errno or 0, failure.detail
         return failure
 
     @contextmanager
@@ -272,16 +275,20 @@ class Log:
 
     # Time
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is at least as young as `timestamp`.  Reads and decodes one entry."""
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of all records; -1 without records or timestamps."""
         with self._on_disk():
-            return first_at(self.segments, timestamp, self.log_start_offset)
+            return max(segment.largest()[0] for segment in self.segments)
 
-    def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """The first record of those with the largest timestamp; None without records or timestamps."""
+    def find_timestamp(self, timestamp: int, start: int = 0) -> Candidate | None:
+        """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
+
+        If a worker finds none in there, ask again with a `start` behind the entry.  StorageFailure: the log is offline.
+        """
+        if self._broken:
+            raise StorageFailure(self._broken)
         with self._on_disk():
-            largest = max(segment.largest()[0] for segment in self.segments)
-            return first_at(self.segments, largest, self.log_start_offset) if largest >= 0 else None
+            return find_candidate(self.segments, timestamp, max(start, self.log_start_offset))
 
     # Epochs
 
@@ -395,8 +402,8 @@ class Log:
     def sync(self, upto: int | None = None) -> int:
         """Force all that lies before `upto` to the disk; says up to where the log is safe there now.
 
-        Blocks; for workers, any number at a time.  StorageFailure: the log is offline from now on, or was before: if
-        it is deleted, another log may have its files' names by now.
+        Blocks; for workers, any number at a time.  StorageFailure: another try may succeed, or the log is offline from
+        now on, or was before: if it is deleted, another log may have its files' names by now.
         """
         with self._sync_lock:
             if self._broken:
@@ -405,20 +412,23 @@ class Log:
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:
                 return self.recovery_point
+            with self._on_disk():
+                has_new_epochs = self.epochs.save()
             try:
-                sync_segments(self.path, segments, self.epochs, self.recovery_point, end)
+                sync_segments(self.path, segments, self.recovery_point, end, has_new_epochs)
             except OSError as error:
-                self._broken = f"{self.path}: {error.strerror or error}"
-                raise StorageFailure(self._broken) from error
+                raise self.failed(error, PASSING - NO_ROOM) from error
             if cuts == self._truncations:
                 self.recovery_point = end
             return self.recovery_point
 
     def close(self) -> None:
         """Bring all files up to date, on the disk too, and close them.  Blocks."""
-        if not self._broken:
-            self.sync()
-            with self._on_disk():
-                self._active.seal()
-                self._write_snapshot(self.log_end_offset)
-        self.take_offline("closed")
+        try:
+            if not self._broken:
+                self.sync()
+                with self._on_disk():
+                    self._active.seal()
+                    self._write_snapshot(self.log_end_offset)
+        finally:
+            self.take_offline("closed")

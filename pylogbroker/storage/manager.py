@@ -3,7 +3,8 @@
 A start goes: `lock` (nothing else is touched before all directories are held), `identities` and `identify` (the data
 must be this broker's), `load`.  A stop is `close`.  In between logs are created and deleted, and checkpoints written.
 
-A directory whose disk fails goes offline, and its logs with it; the others go on.
+A directory whose disk fails goes offline, and its logs with it; the others go on.  So does the rest of a directory
+where something is wrong with the files of one log.
 
 Thread rules: `load`, `checkpoint_...`, `close`, and `remove` of what was deleted block on the disk; `checkpoint_...`
 and `remove` may run in workers while the reactor's thread uses the logs.  All else belongs to the reactor's thread.
@@ -16,9 +17,10 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import Final
+from uuid import UUID
 
 import attrs
 
@@ -27,26 +29,21 @@ from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.directory import Identity, LogDirectory, Notice
 from pylogbroker.storage.files import PASSING
-from pylogbroker.storage.loading import Checkpointed, Recovered, load_log
+from pylogbroker.storage.loading import Checkpointed, load_log
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.partition_metadata import id_text, write_topic_id
 from pylogbroker.storage.segment import Pools
+from pylogbroker.storage.survey import DeletedDirectory, Recoveries, Report, Surveyed, refuse_twins, survey
 
 _SYNC_THREADS: Final = 16
 
+
+def _unheard(finding: object) -> None:
+    """Of a log that is being made there is nothing to tell."""
+
+
 ConfigOf = Callable[[str], LogConfig]
-Report = Callable[[Notice | Recovered], None]
-
-
-@attrs.frozen
-class DeletedDirectory:
-    """A partition's directory that has been renamed away and waits for a worker."""
-
-    path: str
-
-    def remove(self) -> None:
-        """Remove the directory with all that is in it.  Blocks; any thread."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
 
 @attrs.frozen
@@ -65,7 +62,7 @@ class LogManager:
     def __init__(self, directories: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
         self.directories = tuple(LogDirectory(os.path.abspath(path)) for path in directories)
         self.logs: dict[TopicPartition, Log] = {}
-        self.offline: dict[TopicPartition, str] = {}  # logs of failed directories, and why they failed
+        self.offline: dict[TopicPartition, str] = {}  # logs that failed, or whose directories did, and why
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
@@ -118,7 +115,7 @@ class LogManager:
         found = Identity()
         for directory in self.online:
             with self._failing(directory):
-                found = _agree(found, directory.identity(), directory.path)
+                found = found.agree(directory.identity(), directory.path)
         return found
 
     def identify(self, broker_id: int, cluster_id: str) -> None:
@@ -127,25 +124,26 @@ class LogManager:
         for directory in self.online:
             with self._failing(directory):
                 present = directory.identity()
-                _agree(wanted, present, directory.path)
+                wanted.agree(present, directory.path)
                 if present != wanted:
                     directory.write_identity(wanted)
         self._need_one()
 
     def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
-        """Open all logs; returns deleted partitions that are still to be removed."""
-        deleted: list[DeletedDirectory] = []
-        tasks: list[_Task] = []
-        for directory in self.online:
-            try:
-                tasks += self._look(directory, deleted, report)
-            except OSError as error:
-                self._fail(directory, error, report)
+        """Open all logs; returns deleted partitions that are still to be removed.
+
+        StartupError, with all left as it was, if a partition lies in two directories.
+        """
+        surveyed = self._survey(report)
+        refuse_twins(surveyed)
+        recoveries = Recoveries(report)
+        note = recoveries.note
+        tasks = [task for found in surveyed for task in self._tasks(found, report)]
 
         def open_one(task: _Task) -> Log | OSError:
             topic, partition = task.key
             try:
-                return load_log(topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, report)
+                return load_log(topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, note)
             except OSError as error:
                 return error
 
@@ -153,24 +151,35 @@ class LogManager:
             run = executor.map if self._threads > 1 else map
             for task, outcome in zip(tasks, run(open_one, tasks), strict=True):
                 self._admit(task, outcome, report)
-        return deleted
+        recoveries.tell()
+        return [deleted for found in surveyed for deleted in found.deleted]
 
-    def _look(self, directory: LogDirectory, deleted: list[DeletedDirectory], report: Report) -> list[_Task]:
+    def _survey(self, report: Report) -> list[Surveyed]:
+        surveyed = []
+        for directory in self.online:
+            try:
+                surveyed.append(survey(directory))
+            except OSError as error:
+                self._fail(directory, error, report)
+        return surveyed
+
+    def _tasks(self, found: Surveyed, report: Report) -> list[_Task]:
         """The logs in a directory, with what its checkpoints say of them."""
-        clean = directory.take_clean_marker()
-        points, starts, marks = (
-            self._offsets(directory, name, report)
-            for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
-        )
-        tasks = []
-        with os.scandir(directory.path) as listing:
-            for entry in listing:
-                if names.is_deleted_directory(entry.name):
-                    deleted.append(DeletedDirectory(entry.path))
-                elif (key := names.parse_partition_directory(entry.name)) is not None and entry.is_dir():
-                    saved = Checkpointed(clean, points.get(key, 0), starts.get(key, 0), marks.get(key, 0))
-                    tasks.append(_Task(directory, key, entry.path, saved))
-        return tasks
+        home = found.home
+        self.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
+        try:
+            clean = home.take_clean_marker()
+            points, starts, marks = (
+                self._offsets(home, name, report)
+                for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
+            )
+        except OSError as error:
+            self._fail(home, error, report)
+            return []
+        return [
+            _Task(home, key, path, Checkpointed(clean, points.get(key, 0), starts.get(key, 0), marks.get(key, 0)))
+            for key, path in found.logs.items()
+        ]
 
     def _offsets(self, directory: LogDirectory, name: str, report: Report) -> dict[TopicPartition, int]:
         offsets, notice = directory.load_offsets(name)
@@ -179,15 +188,16 @@ class LogManager:
         return offsets
 
     def _admit(self, task: _Task, outcome: Log | OSError, report: Report) -> None:
-        if task.key in self.logs:
-            raise StartupError(f"partition {task.key[1]} of {task.key[0]} lies in two log directories")
-        if isinstance(outcome, Log) and not task.home.failure:
+        home, reason = task.home, task.home.failure
+        if isinstance(outcome, OSError) and not reason:
+            reason = _reason(home, outcome)
+            if _is_fatal(home, outcome):
+                self._fail(home, outcome, report)
+        if isinstance(outcome, Log) and not reason:
             self.logs[task.key] = outcome
-            task.home.logs += 1
-            return
-        self.offline[task.key] = task.home.path
-        if isinstance(outcome, OSError) and not task.home.failure:
-            self._fail(task.home, outcome, report)
+            home.logs += 1
+        else:
+            self.offline[task.key] = reason
 
     def _fail(self, directory: LogDirectory, error: OSError, report: Report) -> None:
         reason = _reason(directory, error)
@@ -197,20 +207,34 @@ class LogManager:
     # Use
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """A log; None if there is none.  StorageFailure if its directory is offline."""
+        """A log; None if there is none.  StorageFailure if it or its directory is offline."""
         log = self.logs.get((topic, partition))
         if log is None and (topic, partition) in self.offline:
             raise StorageFailure(self.offline[topic, partition])
         return log
 
-    def create(self, topic: str, partition: int, config: LogConfig, now_ms: int, *, is_new: bool = True) -> Log:
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        topic_id: UUID | None = None,
+        is_new: bool = True,
+        report: Report = _unheard,
+    ) -> Log:
         """The log, made if there is none, in the directory with the fewest logs.
 
-        StorageFailure if that fails, or if it is not `is_new` and may lie in a directory that is offline.
+        One of another topic of that name, as the directory's `topic_id` tells, is set aside; one whose directory tells
+        nothing counts as the topic's unless this `is_new`.  StorageFailure if that fails, or if the log is not `is_new`
+        and may lie in a directory that is offline.
         """
         log = self.get(topic, partition)
         if log is not None:
-            return log
+            if _belongs(log, topic_id, is_new):
+                return log
+            self._set_aside(log, report)
         if not is_new and len(self.online) < len(self.directories):
             raise StorageFailure(f"partition {partition} of {topic} may lie in a directory that is offline")
         if not self.online:
@@ -218,10 +242,15 @@ class LogManager:
         home = min(self.online, key=attrgetter("logs"))
         self._forget_former(home, (topic, partition))
         path = f"{home.path}/{names.partition_directory(topic, partition)}"
+        was_there = os.path.lexists(path)
         try:
             os.makedirs(path, exist_ok=True)
             log = load_log(topic, partition, path, config, self._pools, Checkpointed(), now_ms, _unheard)
+            if topic_id is not None:
+                _mark(log, topic_id)
         except OSError as error:
+            if not was_there:  # else another try may find the next directory emptier, and the log would lie in two
+                shutil.rmtree(path, ignore_errors=True)
             raise self._failure(home, error) from error
         self.logs[topic, partition] = log
         home.logs += 1
@@ -247,26 +276,35 @@ class LogManager:
 
     def _failure(self, home: LogDirectory, error: OSError) -> StorageFailure:
         reason = _reason(home, error)
-        if error.errno not in PASSING:
+        if _is_fatal(home, error):
             self.fail_directory(home.path, reason)
         return StorageFailure(reason)
+
+    def _set_aside(self, log: Log, report: Report) -> None:
+        path = self._take_away(log, names.stray_directory)
+        whose = f"another topic of that name, {id_text(log.topic_id)}" if log.topic_id else "an earlier topic"
+        report(Notice(log.path, f"the log of {whose}: kept, not served, as {path}"))
 
     def delete(self, topic: str, partition: int) -> DeletedDirectory | None:
         """Take a log away; a worker has to `remove` what is returned.  None if there is none."""
         log = self.get(topic, partition)
         if log is None:
             return None
+        return DeletedDirectory(self._take_away(log, names.deleted_directory))
+
+    def _take_away(self, log: Log, new_name: Callable[[str], str]) -> str:
+        """Rename a log's directory and forget the log; says where it is now."""
         home = self._home(log)
-        path = f"{home.path}/{names.deleted_directory(os.path.basename(log.path))}"
+        path = f"{home.path}/{new_name(os.path.basename(log.path))}"
         try:
             os.rename(log.path, path)
         except OSError as error:
             raise self._failure(home, error) from error
         log.take_offline("deleted")
-        del self.logs[topic, partition]
+        del self.logs[log.topic, log.partition]
         self._deletions += 1
         home.logs -= 1
-        return DeletedDirectory(path)
+        return path
 
     def _home(self, log: Log) -> LogDirectory:
         path = os.path.dirname(log.path)
@@ -275,13 +313,20 @@ class LogManager:
     # Failure
 
     def isolate(self, log: Log) -> list[TopicPartition]:
-        """After a StorageFailure: if it was not just a full disk, take the log's directory offline.
+        """After a StorageFailure: if it was not just a full disk, take the log offline, or the whole directory.
 
         Says which logs went offline.
         """
-        if not log.broken or self.logs.get((log.topic, log.partition)) is not log:
+        key = log.topic, log.partition
+        if not log.broken or self.logs.get(key) is not log:
             return []
-        return self.fail_directory(os.path.dirname(log.path), log.broken)
+        home = self._home(log)
+        if home.fails_with(log.fault):
+            return self.fail_directory(home.path, log.broken)
+        self.logs.pop(key).take_offline(log.broken)
+        self.offline[key] = log.broken
+        home.logs -= 1
+        return [key]
 
     def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
         """Take a directory and its logs offline; says which logs these are."""
@@ -353,6 +398,27 @@ def _reason(directory: LogDirectory, error: OSError) -> str:
     return f"{error.filename or directory.path}: {error.strerror or error}"
 
 
+def _is_fatal(home: LogDirectory, error: OSError) -> bool:
+    """Whether an error takes the whole directory."""
+    return error.errno not in PASSING and home.fails_with(error.errno)
+
+
+def _belongs(log: Log, topic_id: UUID | None, is_new: bool) -> bool:
+    """Whether a log that was found is the topic's; it is marked as such if it was not."""
+    if topic_id is None or log.topic_id == topic_id:
+        return True
+    if is_new or log.topic_id is not None:
+        return False
+    with suppress(OSError):  # then the next start does it
+        _mark(log, topic_id)
+    return True
+
+
+def _mark(log: Log, topic_id: UUID) -> None:
+    write_topic_id(log.path, topic_id)
+    log.topic_id = topic_id
+
+
 def _close(log: Log) -> Notice | None:
     try:
         log.close()
@@ -363,16 +429,3 @@ def _close(log: Log) -> Notice | None:
 
 def _start_within_segment(log: Log) -> int | None:
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
-
-
-def _agree(one: Identity, other: Identity, path: str) -> Identity:
-    """Both together; StartupError if they contradict each other."""
-    if None not in (one.broker_id, other.broker_id) and one.broker_id != other.broker_id:
-        raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {one.broker_id}")
-    if None not in (one.cluster_id, other.cluster_id) and one.cluster_id != other.cluster_id:
-        raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {one.cluster_id}")
-    return Identity(other.broker_id if one.broker_id is None else one.broker_id, one.cluster_id or other.cluster_id)
-
-
-def _unheard(finding: object) -> None:
-    """Of a log that is being made there is nothing to tell."""

@@ -6,6 +6,7 @@
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
     <topic>_<partition>/
         leader-epoch-checkpoint
+        partition.metadata                  the topic's id
         <base offset, 20 digits>.kafka      the entries
         <base offset, 20 digits>.index      offset -> position
         <base offset, 20 digits>.timeindex  timestamp -> offset
@@ -13,6 +14,7 @@
         <offset, 20 digits>.snapshot        producers as of that offset
         ....deleted                         a removed segment's file, until a worker unlinks it
     <topic>_<partition>.<random>-delete/    a deleted partition, until a worker removes it
+    <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, for a person to look at
 ```
 """
 
@@ -29,6 +31,7 @@ RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
 
 ENTRIES: Final = ".kafka"
 OFFSET_INDEX: Final = ".index"
@@ -39,6 +42,7 @@ SEGMENT_FILES: Final = (ENTRIES, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SN
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 DELETED_DIRECTORY: Final = "-delete"
+_STRAY_DIRECTORY: Final = "-stray"
 
 _NAME_MAX: Final = 255
 
@@ -57,7 +61,16 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 def deleted_directory(name: str) -> str:
     """A name, new each time, under which a deleted partition waits for its removal."""
-    suffix = f".{uuid.uuid4().hex}{DELETED_DIRECTORY}"
+    return _renamed(name, DELETED_DIRECTORY)
+
+
+def stray_directory(name: str) -> str:
+    """A name, new each time, under which a log that belongs to no topic is kept."""
+    return _renamed(name, _STRAY_DIRECTORY)
+
+
+def _renamed(name: str, ending: str) -> str:
+    suffix = f".{uuid.uuid4().hex}{ending}"
     return name[: _NAME_MAX - len(suffix)] + suffix
 
 

@@ -2,7 +2,9 @@
 
 From the segment of the recovery point on, every entry is checked: its size must lie within the file, its CRC must fit,
 its offset must be larger than the one before.  The log is cut at the first that is not sound (a write that a crash
-cut short, a block of zeros or of noise); segments behind the cut go.  Indexes are built anew on the way.
+cut short, a block of zeros or of noise), and behind a segment that does not end where the next one begins (a crash of
+the machine may take the data of one file and leave that of a later one); segments behind the cut go.  Indexes are
+built anew on the way.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class Cut:
     reason: str
 
     def __str__(self) -> str:
+        if not self.removed:
+            return f"cut behind {os.path.basename(self.path)} ({self.reason})"
         return f"cut {self.removed} bytes off {os.path.basename(self.path)} at {self.position} ({self.reason})"
 
 
@@ -54,6 +58,14 @@ def recover_segment(segment: Segment, visit: Callable[[Entry], None]) -> tuple[i
         return next_offset, None
     os.ftruncate(segment.handle.fd, segment.size)
     return next_offset, Cut(segment.path, segment.size, size - segment.size, reason)
+
+
+def gap_behind(segment: Segment, next_offset: int, successor: Segment) -> Cut | None:
+    """The cut that is due if a segment, which ends at `next_offset`, lacks entries that its successor goes on from."""
+    if successor.base_offset == next_offset:
+        return None
+    reason = f"the next segment begins with offset {successor.base_offset} where {next_offset} belongs"
+    return Cut(segment.path, segment.size, 0, reason)
 
 
 def _check(entry: Entry, base_offset: int, next_offset: int) -> None:

@@ -386,10 +386,6 @@ class Segment:
     def _entry_at(self, position: int) -> Entry:
         return _parse_header(self.handle.fd, position)
 
-    def read_entry(self, header: Header) -> Entry:
-        """A whole entry, records and all.  Reads from the disk."""
-        return parse(memoryview(self.region(header.position, header.size).read()))
-
     def rebuild_indexes(self) -> None:
         """Build both indexes anew from the entries' headers, as far as these are sound."""
         end = self.size

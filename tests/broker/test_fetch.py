@@ -153,6 +153,51 @@ class VersionTests(FetchTests):
         self.assertEqual(self.fetch(max_wait_ms=1000, min_bytes=1), [])
 
 
+class RoomOfOldClientsTests(FetchTests):
+    """Records take more room in the formats of old clients than in the log."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.all = [b"%d" % number for number in range(1000)]
+        for partition in (0, 1):
+            self.put(*self.all, partition=partition, codec=Codec.GZIP)
+
+    def test_a_partition_has_the_bytes_that_the_client_asks_for(self) -> None:
+        for version in range(4):
+            found: list[bytes] = []
+            while len(found) < 1000:
+                [answer] = self.fetch(at(len(found), most=5000), version=version)
+                part = KAFKA_PYTHON.read(bytes(answer.records))
+                self.assertEqual(part[0].offset, len(found))
+                self.assertLess(len(part), 200)
+                found += [record.value or b"" for record in part]
+            self.assertEqual(found, self.all)
+
+    def test_so_has_the_whole_answer(self) -> None:
+        asked = at(0), at(0, partition=1)
+        for most, counts in ((1, [1, 0]), (37 * 10, [10, 0]), (1 << 20, [1000, 1000])):
+            answers = self.fetch(*asked, version=3, max_bytes=most)
+            self.assertEqual([answer.error_code for answer in answers], [0, 0])
+            self.assertEqual([len(KAFKA_PYTHON.read(bytes(answer.records))) for answer in answers], counts)
+
+    def test_what_grows_takes_the_room_of_what_follows(self) -> None:
+        self.node.create("plain", 3)
+        size = sum(self.put(*self.all, topic="plain", partition=partition) for partition in range(3))
+        asked = [at(0, partition, "plain") for partition in range(3)]
+        first, second, third = self.fetch(*asked, version=3, max_bytes=size)
+        sizes = [len(answer.records) for answer in (first, second, third)]
+        self.assertLess(size, 34 * 1000)  # what one of them takes in the old format
+        self.assertLessEqual(sizes[0], size)
+        self.assertGreater(sizes[0], size - 40)
+        self.assertLess(sizes[1], 40)
+        self.assertEqual((sizes[2], third.error_code), (0, 0))
+
+    def test_a_client_without_room_gets_one_record_nevertheless(self) -> None:
+        for version in range(4):
+            [answer] = self.fetch(at(7, most=0), version=version, max_bytes=0)
+            self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
+
+
 class OffsetTests(FetchTests):
     def test_from_the_batch_that_holds_the_offset_on(self) -> None:
         self.put(b"0", b"1", b"2")

@@ -52,6 +52,7 @@ from pylogbroker.wire.messages.offset_fetch import (
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.disks import broken, failing
+from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -163,6 +164,18 @@ class FindCoordinatorTests(NodeTests):
         answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=1), 3)
         self.assertEqual((answer.error_code, answer.node_id, answer.port), (ErrorCode.INVALID_REQUEST, -1, -1))
         self.assertIn("key type 1", answer.error_message)
+
+    def test_who_wants_transactions_is_told_of_in_the_log_now_and_then(self) -> None:
+        request = FindCoordinatorRequest("x", key_type=1)
+        with said() as lines:
+            for _ in range(3):
+                self.node.ask(find_coordinator.handle, request, 3)
+            self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=2), 3)
+            self.assertEqual(len(lines), 1)
+            self.assertIn("transactions are not offered", lines[0])
+            self.node.clock.advance(3600)
+            self.node.ask(find_coordinator.handle, request, 3)
+        self.assertEqual(len([line for line in lines if "transactions are not offered" in line]), 2)
 
     def test_when_the_topic_cannot_be_made(self) -> None:
         with patch.object(self.node.broker.catalog.__class__, "create", side_effect=StorageFailure("full")):
@@ -352,6 +365,15 @@ class OffsetTests(GroupTests):
         self.pass_time(3_600_000 + 600_000)
         self.assertEqual(self.committed(0).committed_offset, -1)
         self.assertEqual(self.committed(1).committed_offset, 6)
+
+    def test_a_retention_time_beyond_all_time(self) -> None:
+        topics = [OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]
+        for version in (2, 3, 4):
+            request = OffsetCommitRequest("g", retention_time_ms=2**63 - 1, topics=topics)
+            [answered] = self.ask(offset_commit.handle, request, version).topics
+            self.assertEqual(answered.partitions[0].error_code, 0)
+        self.restart()
+        self.assertEqual(self.committed(0).committed_offset, 5)
 
     def test_a_timestamp_of_its_own(self) -> None:
         week_ago = self.node.broker.now_ms() - 7 * 24 * 3_600_000

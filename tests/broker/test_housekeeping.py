@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pylogbroker.broker.apis import produce
+from pylogbroker.broker.apis import find_coordinator, offset_fetch, produce
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record
 from pylogbroker.storage import Log
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.disks import broken, failing
+from tests.broker.lines import said
 from tests.broker.nodes import START, NodeTests
 from tests.broker.trees import now
 from tests.records.peers import PEERS
@@ -362,6 +365,88 @@ class ProducerTests(HousekeepingTests):
             self.assertEqual(self.code(self.numbered(sequence)), 0)
             self.node.clock.advance(10)
         self.assertEqual(self.code(self.numbered(99)), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+class MissingLogTests(HousekeepingTests):
+    """Logs that could not be made at once."""
+
+    settings = {"offsets.topic.num.partitions": "1"}
+
+    def full(self) -> Any:
+        return patch.object(os, "makedirs", side_effect=OSError(errno.ENOSPC, "No space left on device"))
+
+    def test_they_are_made_when_there_is_room_again(self) -> None:
+        with self.full(), said() as lines:
+            self.node.create("t", 3)
+            self.assertTrue(any("t-0" in line and "No space left on device" in line for line in lines), lines)
+            self.assertEqual(self.code(self.record()), ErrorCode.KAFKA_STORAGE_ERROR)
+            self.node.clock.advance(10)
+        with said() as lines:
+            self.node.clock.advance(10)
+        self.assertEqual(lines, [f"t-{index} is online now" for index in (1, 2, 0)])
+        self.assertEqual([self.code(self.record(), index=index) for index in range(3)], [0, 0, 0])
+        self.restart()
+        self.assertEqual([self.log("t", index).log_end_offset for index in range(3)], [1, 1, 1])
+
+    def test_one_that_fails_again_and_again_holds_up_none_of_the_others(self) -> None:
+        with self.full():
+            for topic in ("a", "b", "c"):
+                self.node.create(topic)
+        real = os.makedirs
+
+        def perhaps(path: str, **options: Any) -> None:
+            if os.path.basename(path).startswith("a_"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(path, **options)
+
+        with patch.object(os, "makedirs", perhaps), said() as lines:
+            for _ in range(3):
+                self.node.clock.advance(10)
+        self.assertEqual(set(self.node.broker.partitions), {("b", 0), ("c", 0)})
+        self.assertEqual(len([line for line in lines if "a-0" in line]), 3)
+
+    def test_groups_that_are_kept_there_are_served_then(self) -> None:
+        with self.full():
+            self.node.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
+        self.assertEqual(self.group_error(), ErrorCode.NOT_COORDINATOR)
+        self.node.clock.advance(10)
+        self.assertEqual(self.group_error(), ErrorCode.NONE)
+
+    def group_error(self) -> ErrorCode:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+        return ErrorCode(self.node.ask(offset_fetch.handle, request).groups[0].error_code)
+
+
+class MissingDirectoryTests(HousekeepingTests):
+    directory_count = 2
+
+    def test_what_may_lie_in_a_directory_that_failed_is_not_made_anew(self) -> None:
+        self.node.create("t", 2)
+        bad, kept = (os.path.dirname(self.log("t", index).path) for index in (0, 1))
+        self.node.broker.directory_failed(bad, "it burns")
+        with said() as lines:
+            self.node.clock.advance(30)
+        self.assertEqual(set(self.node.broker.partitions), {("t", 1)})
+        self.assertEqual(lines, [])
+        self.assertEqual(os.path.exists(os.path.join(kept, "t_0")), False)
+
+    def test_nor_what_may_lie_in_one_that_was_not_there_at_the_start(self) -> None:
+        self.node.create("t", 2)
+        away = self.directories[1]
+        [index] = [n for n in (0, 1) if os.path.dirname(self.log("t", n).path) == away]
+        real = os.scandir
+
+        def scandir(path: Any) -> Any:
+            if path == away:
+                raise OSError(errno.EIO, "Input/output error", path)
+            return real(path)
+
+        with patch.object(os, "scandir", scandir):
+            self.restart()
+        with said() as lines:
+            self.node.clock.advance(30)
+        self.assertEqual(set(self.node.broker.partitions), {("t", 1 - index)})
+        self.assertEqual(lines, [])
 
 
 class RunningTests(HousekeepingTests):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
 from pylogbroker.broker.apis import list_offsets
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.broker.disks import broken, failing
 from tests.broker.nodes import START, NodeTests
+from tests.broker.trees import now
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 CONSUMER, DEBUGGER = -1, -2
@@ -123,6 +126,72 @@ class NewTests(ListOffsetsTests):
         one, other = ListOffsetsPartition(0, -1, LATEST), ListOffsetsPartition(1, -1, LATEST)
         codes = [answer.error_code for answer in self.ask(one, other, one)]
         self.assertEqual(codes, [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST])
+
+
+class WorkerTests(ListOffsetsTests):
+    """Batches are decoded in worker threads, which the test lets run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.produce("t", 0, 10, 90, 20)
+        self.node.produce("t", 0, 80)
+        self.node.threads.holding = True
+
+    def begin(self, timestamp: int) -> Any:
+        """What will be answered: error code, offset and timestamp."""
+        wanted = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
+        answer = self.node.send(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]))
+
+        def outcome(response: Any) -> tuple[int, int, int]:
+            [found] = response.topics[0].partitions
+            return found.error_code, found.offset, found.timestamp
+
+        return answer.addCallback(outcome)
+
+    def test_times_wait_for_a_worker(self) -> None:
+        for timestamp in (50, MAX_TIMESTAMP):
+            answer = self.begin(timestamp)
+            self.assertNoResult(answer)
+            self.node.threads.run_one()
+            self.assertEqual(self.successResultOf(answer), (0, 1, 90))
+
+    def test_ends_and_what_is_too_young_do_not(self) -> None:
+        self.assertEqual(self.successResultOf(self.begin(LATEST)), (0, 4, -1))
+        self.assertEqual(self.successResultOf(self.begin(EARLIEST)), (0, 0, -1))
+        self.assertEqual(self.successResultOf(self.begin(91)), (0, -1, -1))
+
+    def test_an_entry_whose_young_records_are_deleted_is_passed(self) -> None:
+        self.log.delete_records_before(2)
+        answer = self.begin(50)
+        self.node.threads.run_one()
+        self.assertNoResult(answer)
+        self.node.threads.run_one()
+        self.assertEqual(self.successResultOf(answer), (0, 3, 80))
+
+    def test_nothing_is_decoded_that_the_asker_would_not_see(self) -> None:
+        self.log.delete_records_before(2)
+        self.log.high_watermark = 3
+        answer = self.begin(50)
+        self.node.threads.run_one()
+        self.assertEqual(self.successResultOf(answer), (0, -1, -1))
+        self.assertEqual(self.node.threads.held, [])
+
+    def test_a_topic_that_is_deleted_meanwhile(self) -> None:
+        found, passed = self.begin(50), self.begin(85)
+        self.log.delete_records_before(2)
+        passed = self.begin(50)
+        now(self.node.broker.catalog.delete("t"))
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.assertEqual(self.successResultOf(found), (0, 1, 90))
+        self.assertEqual(self.successResultOf(passed), (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1))
+
+    def test_a_disk_that_fails(self) -> None:
+        answer = self.begin(50)
+        with broken("pread", self.directories[0], failing(errno.EIO)):
+            self.node.threads.run_one()
+        self.assertEqual(self.successResultOf(answer), (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1))
+        self.assertEqual(self.node.broker.partitions, {})
 
 
 class OldTests(ListOffsetsTests):

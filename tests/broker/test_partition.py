@@ -77,6 +77,16 @@ class VisibilityTests(PartitionTests):
             partition.synced()
             self.assertEqual((partition.log.high_watermark, len(self.watcher.told)), (end, end))
 
+    def test_a_sync_that_failed_does_not_hide_what_comes_later(self) -> None:
+        partition = self.watched(flush_messages="1")
+        partition.append(batch(), NOW)
+        partition.sync_failed()
+        self.assertEqual((partition.log.high_watermark, self.watcher.told), (0, []))
+        partition.append(batch(), NOW)
+        partition.log.sync()
+        partition.synced()
+        self.assertEqual(partition.log.high_watermark, 2)
+
     def test_an_append_without_a_sync_does_not_show_those_with_one(self) -> None:
         partition = self.watched(flush_messages="2")
         self.assertFalse(partition.append(batch(), NOW).must_sync)

@@ -20,6 +20,7 @@ from pylogbroker.storage import names
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.disks import broken, failing
+from tests.broker.lines import said
 from tests.broker.nodes import START, NodeTests, opened_node
 from tests.broker.trees import now
 from tests.records.peers import PEERS
@@ -611,6 +612,21 @@ class FailingDiskTests(ProduceTests):
         self.assertEqual(self.offset(batch([b"after"])), 1)
         self.restart()
         self.assertEqual(self.stored(), [(0, b"before"), (1, b"after")])
+
+    def test_a_full_disk_is_told_of_now_and_then(self) -> None:
+        with said() as lines, broken("pwritev", self.bad, failing(errno.ENOSPC)):
+            for _ in range(3):
+                self.code(batch())
+            self.assertEqual(len(lines), 1)
+            self.assertIn(self.bad, lines[0])
+            self.assertIn("No space left on device", lines[0])
+            with broken("pwritev", self.good, failing(errno.ENOSPC)):
+                self.code(batch(), partition=1)
+            self.assertEqual(len(lines), 2)
+            self.assertIn(self.good, lines[1])
+            self.node.clock.advance(3600)
+            self.code(batch())
+        self.assertEqual(len([line for line in lines if f"requests to {self.bad} fail" in line]), 2)
 
     def test_a_disk_that_takes_half_of_a_write(self) -> None:
         def half(real: Callable[..., int], fd: int, chunks: Sequence[bytes], position: int) -> int:

@@ -5,14 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.errors import ErrorCode, InvalidRecords
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, down_convert, entries, up_convert
+from tests.records.memory import peak_growth
 from tests.records.peers import FORMATS, PEER_FORMATS, PEERS
 from tests.records.strategies import records, records_for
 
 OLD_FORMATS = [each for each in PEER_FORMATS if each[0] < 2]
 OLD_CODECS = [codec for codec in Codec if codec is not Codec.ZSTD]
 KAFKA_PYTHON = PEERS[0]
+
+
+def down(data: bytes, magic: int, first_offset: int = 0, limit: int = 1 << 30) -> bytes:
+    return down_convert(data, magic, first_offset=first_offset, limit=limit)
 
 
 def read(data: bytes) -> list[Record]:
@@ -39,7 +44,7 @@ def test_up_conversion_keeps_what_old_producers_wrote(magic: int, codec: Codec, 
 @given(written=records(), base=st.integers(0, 1 << 40))
 @settings(max_examples=15, deadline=None)
 def test_down_conversion_drops_headers_only(magic: int, codec: Codec, written: list[Record], base: int) -> None:
-    converted = down_convert(build(written, codec=codec, base_offset=base), magic)
+    converted = down(build(written, codec=codec, base_offset=base), magic)
     assert {(entry.magic, entry.codec) for entry in entries(converted)} == {(magic, codec)}
     expected = [attrs.evolve(plain(each, magic), offset=base + each.offset) for each in written]
     assert read(converted) == expected
@@ -49,9 +54,9 @@ def test_down_conversion_drops_headers_only(magic: int, codec: Codec, written: l
 
 def test_v1_goes_down_to_v0_but_not_to_itself() -> None:
     packed = build([Record(0, 5, b"k", b"v" * 999)], magic=1, codec=Codec.GZIP, level=0)
-    assert down_convert(packed, 1) == packed
+    assert down(packed, 1) == packed
     old = build([Record(0, 5, b"k", b"v")], magic=1, base_offset=9)
-    assert read(down_convert(old, 0)) == [Record(9, -1, b"k", b"v")]
+    assert read(down(old, 0)) == [Record(9, -1, b"k", b"v")]
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=str)
@@ -60,50 +65,105 @@ def test_gaps_stay(magic: int, codec: Codec) -> None:
     data = build(gappy, magic=magic, codec=codec, base_offset=None)
     assert read(up_convert(data)) == gappy
     if codec is not Codec.ZSTD:
-        assert [each.offset for each in read(down_convert(data, 0))] == [10, 12, 19]
+        assert [each.offset for each in read(down(data, 0))] == [10, 12, 19]
 
 
 def test_control_batches_are_left_out() -> None:
     marker = build([Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\7")], base_offset=1, producer_id=4, control=True)
     data = build([Record(0, 5, b"a", None)], producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    assert [
-        each.key for each in read(down_convert(data + marker + build([Record(0, 6, b"b", None)], base_offset=2), 1))
-    ] == [
+    assert [each.key for each in read(down(data + marker + build([Record(0, 6, b"b", None)], base_offset=2), 1))] == [
         b"a",
         b"b",
     ]
-    assert down_convert(marker, 0) == b""
+    assert down(marker, 0) == b""
 
 
-@pytest.mark.parametrize(("codec", "offsets"), [(Codec.NONE, [6, 7]), (Codec.GZIP, [5, 6, 7])])
-def test_readers_begin_at_their_offset_unless_compressed(codec: Codec, offsets: list[int]) -> None:
+@pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
+def test_readers_begin_at_their_offset(codec: Codec) -> None:
     data = build([Record(0, 5, None, b"v")] * 3, codec=codec, base_offset=5)
-    assert [each.offset for each in read(down_convert(data, 1, first_offset=6))] == offsets
+    assert [each.offset for each in read(down(data, 1, first_offset=6))] == [6, 7]
+
+
+@pytest.mark.parametrize(("magic", "overhead"), [(0, 26), (1, 34)])
+@pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
+@given(written=st.lists(st.lists(st.binary(max_size=90), min_size=1), min_size=1), limit=st.integers(0, 500))
+@settings(max_examples=15, deadline=None)
+def test_who_reads_on_where_the_room_ended_gets_all(
+    magic: int, overhead: int, codec: Codec, written: list[list[bytes]], limit: int
+) -> None:
+    data, end = b"", 0
+    for values in written:
+        data += build([Record(0, 5, None, value) for value in values], codec=codec, base_offset=end)
+        end += len(values)
+    found: list[Record] = []
+    while len(found) < end:
+        part = read(down(data, magic, len(found), limit))
+        assert part[0].offset == len(found)
+        assert len(part) == 1 or sum(overhead + len(record.value or b"") for record in part) <= limit
+        found += part
+    assert [record.value for record in found] == [value for values in written for value in values]
+
+
+def test_what_is_passed_on_counts_too() -> None:
+    old = build([Record(0, 5, None, b"v" * 66)] * 3, magic=1)
+    new = build([Record(0, 5, None, b"v" * 66)], base_offset=3)
+    sizes = [len(down(old + new, 1, limit=limit)) for limit in (0, 199, 200, 299, 300, 399, 400)]
+    assert sizes == [100, 100, 200, 200, 300, 300, 400]
+
+
+@pytest.mark.parametrize("first_offset", [0, 499_000])
+def test_a_small_batch_of_very_many_records_takes_little_memory(first_offset: int) -> None:
+    count = 500_000
+    packed = build((Record(0, 5, None, None) for _ in range(count)), codec=Codec.GZIP)
+    assert len(packed) < 1 << 20
+    with peak_growth() as growth:
+        converted = down(packed, 1, first_offset, 34 * 1000)
+    assert [record.offset for record in KAFKA_PYTHON.read(converted)] == [first_offset + n for n in range(1000)]
+    assert growth.bytes < 24 << 20
+
+
+def test_what_lies_behind_the_room_is_not_decoded() -> None:
+    damaged = bytearray(build([Record(0, 5, None, b"v")], codec=Codec.GZIP, base_offset=1))
+    damaged[61:] = bytes(len(damaged) - 61)
+    data = build([Record(0, 5, None, b"v")]) + damaged
+    assert [record.offset for record in read(down(data, 1, limit=35))] == [0]
+    with pytest.raises(CorruptRecords):
+        down(data, 1)
+
+
+def test_so_does_a_message_set_of_very_many() -> None:
+    count = 300_000
+    packed = build((Record(0, 5, None, None) for _ in range(count)), magic=1, codec=Codec.GZIP, level=1)
+    with peak_growth() as growth:
+        converted = down(packed, 0, 0, 1 << 20)
+    assert len(converted) < 1 << 20
+    assert read(converted)[0].offset == 0
+    assert growth.bytes < 40 << 20
 
 
 def test_a_batch_wholly_below_the_offset_disappears() -> None:
-    assert down_convert(build([Record(0, 5, None, b"v")] * 3), 1, first_offset=3) == b""
+    assert down(build([Record(0, 5, None, b"v")] * 3), 1, first_offset=3) == b""
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
 def test_append_times_stay(codec: Codec) -> None:
     late = {"codec": codec, "timestamp_type": TimestampType.LOG_APPEND_TIME, "append_time": 77}
     for converted in (
-        down_convert(build([Record(0, 5, None, b"v")], **late), 1),
+        down(build([Record(0, 5, None, b"v")], **late), 1),
         up_convert(build([Record(0, 5, None, b"v")], magic=1, **late)),
     ):
         [record] = KAFKA_PYTHON.read(converted)
         assert (record.timestamp, record.timestamp_type) == (77, TimestampType.LOG_APPEND_TIME)
-    [entry] = entries(down_convert(build([Record(0, 5, None, b"v")], **late), 0))
+    [entry] = entries(down(build([Record(0, 5, None, b"v")], **late), 0))
     assert entry.timestamp_type is TimestampType.CREATE_TIME
 
 
 def test_zstd_cannot_go_down() -> None:
     with pytest.raises(InvalidRecords) as caught:
-        down_convert(build([Record(0, 5, None, b"v")], codec=Codec.ZSTD), 1)
+        down(build([Record(0, 5, None, b"v")], codec=Codec.ZSTD), 1)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_a_cut_off_tail_is_not_converted() -> None:
     data = build([Record(0, 5, None, b"v")])
-    assert down_convert(data + data[:-1], 1) == down_convert(data, 1)
+    assert down(data + data[:-1], 1) == down(data, 1)

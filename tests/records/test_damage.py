@@ -46,8 +46,8 @@ def use_every_way(data: bytes) -> None:
         lambda: read(data),
         lambda: read(data, partial=True, check=False),
         lambda: up_convert(data),
-        lambda: down_convert(data, 1),
-        lambda: down_convert(data, 0),
+        lambda: down_convert(data, 1, limit=1 << 30),
+        lambda: down_convert(data, 0, limit=1 << 30),
         *(lambda rules=rules: prepare(data, rules, 100, 1600, 3) for rules in RULES),
     ]
     for attempt in attempts:

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from pylogbroker.storage import Log, LogConfig, Pools, Recovered
+from pylogbroker.storage import Log, LogConfig, Pools, Recovered, TimestampedOffset
 from pylogbroker.storage.loading import Checkpointed, load_log
 
 NOW = 1_700_000_000_000
@@ -103,3 +103,19 @@ def read_all(log: Log, offset: int, max_bytes: int = 1 << 20, upto: int | None =
         parts.append(data)
         offset = records_in(data)[-1][0] + 1
     return b"".join(parts)
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
+    """The first record that is at least as young as `timestamp`."""
+    start = 0
+    while (candidate := log.find_timestamp(timestamp, start)) is not None:
+        if (found := candidate.first()) is not None:
+            return found
+        start = candidate.next_offset
+    return None
+
+
+def max_timestamp_offset(log: Log) -> TimestampedOffset | None:
+    """The first record of those with the largest timestamp; None without records or timestamps."""
+    largest = log.largest_timestamp()
+    return offset_for_timestamp(log, largest) if largest >= 0 else None

@@ -17,6 +17,7 @@ from tests.storage.support import (
     batch,
     bytes_on_disk,
     fill,
+    max_timestamp_offset,
     messages,
     open_log,
     read_all,
@@ -73,7 +74,7 @@ def test_the_brokers_time(log: Log) -> None:
     log.config = LogConfig(message_timestamp_type="LogAppendTime")
     appended = log.append(batch([b"a"], [5]), NOW + 7)
     assert appended.log_append_time == NOW + 7
-    assert log.max_timestamp_offset() == (0, NOW + 7, 0)
+    assert max_timestamp_offset(log) == (0, NOW + 7, 0)
 
 
 def test_a_damaged_batch_is_refused_and_leaves_nothing(log: Log) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 
 from pylogbroker.errors import StartupError, StorageFailure
 from pylogbroker.storage import Identity, LogConfig, LogManager, Notice, Recovered
-from tests.storage.support import NOW, batch, fill, stored
+from tests.storage.support import NOW, batch, bytes_on_disk, fill, stored
 
 CONFIG = LogConfig()
 
@@ -185,9 +188,26 @@ def test_after_a_crash_all_logs_are_recovered(tmp_path: Path, threads: int) -> N
     manager._unlock()  # as the end of a process does
     found: list[Any] = []
     again = started(tmp_path, found=found, recovery_threads=threads)
-    assert sorted(each.path for each in found) == [str(tmp_path / f"events_{n}") for n in range(5)]
-    assert all(isinstance(each, Recovered) and each.cut is None for each in found)
+    assert [str(each) for each in found] == [f"{tmp_path}: not stopped cleanly: 5 logs checked, none cut"]
     assert [again.logs["events", n].log_end_offset for n in range(5)] == [3] * 5
+
+
+def test_what_a_crash_cut_is_told_log_by_log(tmp_path: Path) -> None:
+    manager = started(tmp_path / "a", tmp_path / "b")
+    for partition in range(6):
+        fill(manager.create("events", partition, CONFIG, NOW), 3)
+    manager._unlock()
+    for partition in (0, 4):
+        [entries] = (tmp_path / "a" / f"events_{partition}").glob("*.kafka")
+        os.truncate(entries, entries.stat().st_size - 1)
+    found: list[Any] = []
+    started(tmp_path / "a", tmp_path / "b", found=found)
+    cut = sorted(each.path for each in found if isinstance(each, Recovered))
+    assert cut == [str(tmp_path / "a" / f"events_{partition}") for partition in (0, 4)]
+    assert sorted(str(each) for each in found if isinstance(each, Notice)) == [
+        f"{tmp_path}/a: not stopped cleanly: 3 logs checked, 2 cut",
+        f"{tmp_path}/b: not stopped cleanly: 3 logs checked, none cut",
+    ]
 
 
 @pytest.mark.parametrize("marker", [b"", b"\0" * 30, b'{"vers'])
@@ -198,7 +218,7 @@ def test_a_damaged_marker_does_not_count(tmp_path: Path, marker: bytes) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_bytes(marker)
     found: list[Any] = []
     started(tmp_path, found=found)
-    assert [type(each) for each in found] == [Recovered]
+    assert [str(each) for each in found] == [f"{tmp_path}: not stopped cleanly: 1 log checked, none cut"]
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"0\n1\nevents 0 99999\n", b"0\n1\nevents 0 1\n", b"noise", b"\0" * 20])
@@ -227,9 +247,15 @@ def test_damaged_checkpoints(tmp_path: Path, name: str, damage: bytes | None) ->
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     for name in "ab":
-        (tmp_path / name / "events_0").mkdir(parents=True)
-    with pytest.raises(StartupError, match="lies in two log directories"):
+        manager = started(tmp_path / name)
+        fill(manager.create("events", 0, CONFIG, NOW), 1)
+        manager.close()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StartupError, match="partition 0 of events lies in two log directories") as refusal:
         started(tmp_path / "a", tmp_path / "b")
+    assert all(f"{tmp_path}/{name}/events_0" in str(refusal.value) for name in "ab")
+    assert "move the one that is not wanted out" in str(refusal.value)
+    assert sorted(tmp_path.rglob("*")) == before  # clean-stop markers, too
 
 
 # Deletion
@@ -382,14 +408,21 @@ def test_a_full_disk_does_not_take_a_directory_offline(tmp_path: Path, monkeypat
     fill(log, 1)
 
 
-def test_a_log_that_cannot_be_opened_takes_its_directory_offline(tmp_path: Path) -> None:
+def test_a_disk_that_fails_at_the_start_takes_its_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     for partition in range(4):
         fill(manager.create("events", partition, CONFIG, NOW), 1)
     manager.close()
-    [entries] = (tmp_path / "a" / "events_0").glob("*.kafka")
-    entries.unlink()
-    entries.mkdir()  # opening it for writing fails
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path == f"{tmp_path}/a/events_0":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
     found: list[Any] = []
     again = started(tmp_path / "a", tmp_path / "b", found=found)
     assert sorted(again.logs) == [("events", 1), ("events", 3)]
@@ -467,3 +500,153 @@ def test_without_a_directory_no_log_is_made(tmp_path: Path) -> None:
         manager.create("events", 1, CONFIG, NOW)
     with pytest.raises(StorageFailure, match="it burned"):
         manager.create("events", 0, CONFIG, NOW)
+
+
+# What concerns one log only
+
+
+def a_file_instead_of_the_log(log: Path) -> None:
+    shutil.rmtree(log)
+    log.write_text("somebody else's")
+
+
+def a_directory_instead_of_the_entries(log: Path) -> None:
+    [entries] = log.glob("*.kafka")
+    entries.unlink()
+    entries.mkdir()
+
+
+@pytest.mark.parametrize("damage", [a_file_instead_of_the_log, a_directory_instead_of_the_entries])
+def test_one_log_that_cannot_be_opened_leaves_the_others_alone(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    manager = started(tmp_path)
+    for partition in range(3):
+        fill(manager.create("events", partition, CONFIG, NOW), 1)
+    manager.close()
+    damage(tmp_path / "events_1")
+    found: list[Any] = []
+    again = started(tmp_path, found=found)
+    assert found == []
+    assert sorted(again.logs) == [("events", 0), ("events", 2)]
+    assert len(again.online) == 1
+    with pytest.raises(StorageFailure, match=f"{tmp_path}/events_1"):
+        again.create("events", 1, CONFIG, NOW, is_new=False)
+    assert again.create("events", 3, CONFIG, NOW).log_end_offset == 0
+    assert again.close() == []
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_file_where_a_log_is_to_be_made(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    (tmp_path / "events_0").write_text("somebody else's")
+    with pytest.raises(StorageFailure, match="events_0"):
+        manager.create("events", 0, CONFIG, NOW)
+    assert (tmp_path / "events_0").read_text() == "somebody else's"
+    assert manager.create("events", 1, CONFIG, NOW).log_end_offset == 0
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_log_whose_files_are_taken_away_while_it_is_in_use(tmp_path: Path, whole: bool) -> None:
+    manager = started(tmp_path / "a")
+    logs = [manager.create("events", partition, CONFIG, NOW) for partition in range(2)]
+    fill(logs[0], 1)
+    shutil.rmtree(tmp_path / "a" if whole else logs[0].path)
+    with pytest.raises(StorageFailure):
+        logs[0].roll(NOW)
+    gone = manager.isolate(logs[0])
+    assert sorted(gone) == ([("events", 0), ("events", 1)] if whole else [("events", 0)])
+    assert len(manager.online) == (0 if whole else 1)
+    assert manager.isolate(logs[0]) == []
+    with pytest.raises(StorageFailure, match="No such file"):
+        manager.get("events", 0)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_nothing_is_left_of_a_log_that_could_not_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Made anew in another directory, it would lie in two at the next start."""
+    manager = started(tmp_path / "a", tmp_path / "b")
+
+    def refuse(path: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        with pytest.raises(StorageFailure):
+            manager.create("events", 0, CONFIG, NOW)
+    assert list(tmp_path.glob("*/events_0")) == []
+
+
+# Whose log it is
+
+FIRST, SECOND = (uuid.uuid5(uuid.NAMESPACE_DNS, name) for name in ("first", "second"))
+
+
+def test_partition_metadata(tmp_path: Path) -> None:
+    """As Kafka has it: the id in URL-safe base64, without padding."""
+    wanted = uuid.UUID(bytes=bytes(range(0xF0, 0x100)))
+    log = started(tmp_path).create("events", 0, CONFIG, NOW, topic_id=wanted)
+    text = (Path(log.path) / "partition.metadata").read_text()
+    assert text == "version: 0\ntopic_id: 8PHy8_T19vf4-fr7_P3-_w\n"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("restarts", ["", "clean", "crash"])
+def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restarts: str, is_new: bool) -> None:
+    manager = started(tmp_path)
+    log = manager.create("events", 0, CONFIG, NOW, topic_id=FIRST)
+    fill(log, 50)
+    log.delete_records_before(40)
+    before = bytes_on_disk(log.path)
+    if restarts == "clean":
+        manager.close()
+    elif restarts:
+        manager.checkpoint_log_starts()
+        manager._unlock()
+    if restarts:
+        manager = started(tmp_path)
+        assert manager.logs["events", 0].topic_id == FIRST
+    told: list[Any] = []
+    again = manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, is_new=is_new, report=told.append)
+    assert (again.log_start_offset, again.log_end_offset, again.topic_id) == (0, 0, SECOND)
+    assert manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, report=told.append) is again
+    [stray] = tmp_path.glob("*-stray")
+    assert stray.name.startswith("events_0.")
+    assert bytes_on_disk(stray) == before
+    assert len(told) == 1
+    assert str(stray) in str(told[0])
+    fill(again, 2)
+    manager._unlock()
+    third = started(tmp_path)
+    assert list(third.logs) == [("events", 0)]
+    assert (third.logs["events", 0].topic_id, third.logs["events", 0].log_end_offset) == (SECOND, 2)
+    assert third.logs["events", 0].log_start_offset == 0
+
+
+@pytest.mark.parametrize("text", [None, b"", b"noise", b"\0" * 45, b"version: 0\ntopic_id: short\n"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_log_that_does_not_tell_its_topic(tmp_path: Path, text: bytes | None, is_new: bool) -> None:
+    """It may be the topic's, if the topic is not new; it can't be, if it is."""
+    manager = started(tmp_path)
+    metadata = Path(manager.create("events", 0, CONFIG, NOW, topic_id=FIRST).path) / "partition.metadata"
+    fill(manager.logs["events", 0], 3)
+    manager.close()
+    metadata.unlink()
+    if text is not None:
+        metadata.write_bytes(text)
+    again = started(tmp_path)
+    log = again.create("events", 0, CONFIG, NOW, topic_id=FIRST, is_new=is_new)
+    assert log.log_end_offset == (0 if is_new else 3)
+    again.close()
+    assert started(tmp_path).logs["events", 0].topic_id == FIRST
+
+
+def test_a_log_that_cannot_be_set_aside_is_not_taken_for_the_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = started(tmp_path)
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=FIRST), 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", lambda *_: broken_write(0, [], 0))
+        with pytest.raises(StorageFailure):
+            manager.create("events", 0, CONFIG, NOW, topic_id=SECOND)

@@ -16,7 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.storage import Log, LogConfig, Recovered
-from tests.storage.support import NOW, batch, bytes_on_disk, fill, messages, open_log, read_all, records_in, stored
+from tests.storage.support import (
+    NOW,
+    batch,
+    bytes_on_disk,
+    fill,
+    messages,
+    offset_for_timestamp,
+    open_log,
+    read_all,
+    records_in,
+    stored,
+)
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
 
@@ -49,7 +60,7 @@ def check_whole(log: Log, expected: bytes) -> None:
     next_sequence = log.log_end_offset
     appended = log.append(batch([b"next"], [NOW + 999], producer=(7, 0, next_sequence)), NOW, leader_epoch=9)
     assert appended.base_offset == next_sequence
-    assert log.offset_for_timestamp(NOW + 999) == (next_sequence, NOW + 999, 9)
+    assert offset_for_timestamp(log, NOW + 999) == (next_sequence, NOW + 999, 9)
 
 
 def test_nothing_is_cut_from_a_sound_log(tmp_path: Path) -> None:
@@ -168,6 +179,31 @@ def test_segments_behind_a_damaged_one_go(tmp_path: Path) -> None:
     check_whole(again, kept)
 
 
+@pytest.mark.parametrize("lost", ["file", "data", "last entry"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_hole_that_a_power_failure_left(tmp_path: Path, number: int, lost: str) -> None:
+    """Of a sealed segment all or some whole entries are gone, the next one is intact."""
+    log = a_log(tmp_path / "events_0", 90)
+    files = sorted(Path(log.path).glob("*.kafka"))
+    raw = files[number].read_bytes()
+    kept = b"".join(path.read_bytes() for path in files[:number])
+    if lost == "last entry":
+        size = len(batch([b"000", b"y" * 60], [NOW, NOW], producer=(7, 0, 0)))
+        kept += raw[:-size]
+        files[number].write_bytes(raw[:-size])
+    elif lost == "data":
+        files[number].write_bytes(b"")
+    else:
+        files[number].unlink()
+    found: list[Recovered] = []
+    again = open_log(log.path, CONFIG, found=found)
+    assert found[0].cut is not None
+    assert found[0].dropped == len(files) - number - 1
+    assert found[0].log_end_offset == again.log_end_offset
+    assert "the next segment begins with offset" in str(found[0])
+    check_whole(again, kept)
+
+
 def test_what_lies_before_the_recovery_point_is_not_read_again(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0")
     found: list[Recovered] = []
@@ -246,7 +282,7 @@ def test_damage_to_what_can_be_made_anew(
         region = again.read(2 * number, 1, upto=80)
         assert region is not None
         assert records_in(region.read())[0] == (2 * number, b"%03d" % number)
-        assert again.offset_for_timestamp(NOW + number) == (
+        assert offset_for_timestamp(again, NOW + number) == (
             0 if number == 0 else 2 * number,
             NOW + number,
             number // 10,

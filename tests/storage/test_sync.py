@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import LogConfig
+from pylogbroker.storage.partition_metadata import write_topic_id
 from tests.storage.support import NOW, batch, fill, open_log
 
 
@@ -110,6 +112,75 @@ def test_a_failed_sync_takes_the_log_offline(tmp_path: Path, monkeypatch: pytest
     assert log.broken
     with pytest.raises(StorageFailure):
         fill(log, 1)
+
+
+def test_the_topics_id_is_forced_with_the_first_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path / "events_0")
+    write_topic_id(log.path, uuid.uuid4())
+    fill(log, 2)
+    counted = Counted(monkeypatch)
+    log.sync()
+    assert "partition.metadata" in counted.taken()
+    fill(log, 2)
+    log.sync()
+    assert "partition.metadata" not in counted.taken()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_sync_without_a_descriptor_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    log = open_log(tmp_path / "events_0")
+    fill(log, 2)
+    log.sync()
+    fill(log, 2)
+    log.segments[-1].release()
+
+    def refuse(path: str, *_: Any) -> int:
+        raise OSError(code, os.strerror(code), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(StorageFailure):
+            log.sync()
+    assert (log.broken, log.recovery_point) == ("", 2)
+    assert log.sync() == 4
+
+
+def test_leader_epochs_that_find_no_room_are_kept_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path / "events_0")
+    log.append(batch(), NOW, leader_epoch=5)
+
+    def full(fd: int, chunks: list[bytes], position: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwritev", full)
+        with pytest.raises(StorageFailure, match="No space left"):
+            log.sync()
+    assert (log.broken, log.recovery_point) == ("", 0)
+    assert log.sync() == 1
+    assert (tmp_path / "events_0" / "leader-epoch-checkpoint").read_text() == "0\n1\n5 0\n"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_entries_that_find_no_room_when_they_are_forced_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Another fdatasync would say nothing of them."""
+    log = open_log(tmp_path / "events_0")
+    fill(log, 2)
+
+    def fail(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(StorageFailure):
+            log.sync()
+    assert log.broken
+    with pytest.raises(StorageFailure):
+        log.sync()
 
 
 def test_syncs_in_threads_while_appending(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.storage import Log, LogConfig
-from tests.storage.support import NOW, batch, messages, open_log, reopen
+from tests.storage.support import NOW, batch, max_timestamp_offset, messages, offset_for_timestamp, open_log, reopen
 
 times = st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), min_size=1, max_size=25)
 
@@ -20,7 +20,7 @@ def expected(batches: list[list[int]], timestamp: int, start: int = 0) -> tuple[
 
 
 def found(log: Log, timestamp: int) -> tuple[int, int] | None:
-    result = log.offset_for_timestamp(timestamp)
+    result = offset_for_timestamp(log, timestamp)
     return None if result is None else (result.offset, result.timestamp)
 
 
@@ -55,22 +55,22 @@ def test_the_largest_timestamp(tmp_path_factory: pytest.TempPathFactory, batches
     for part in batches:
         log.append(batch([b"x"] * len(part), part), NOW)
     largest = max(time for part in batches for time in part)
-    result = log.max_timestamp_offset()
+    result = max_timestamp_offset(log)
     assert result is not None
     assert (result.offset, result.timestamp) == expected(batches, largest)
 
 
 def test_an_empty_log_has_no_time(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events_0")
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert offset_for_timestamp(log, 0) is None
+    assert max_timestamp_offset(log) is None
 
 
 def test_the_epoch_comes_along(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events_0")
     log.append(batch([b"x"], [10]), NOW, leader_epoch=3)
     log.append(batch([b"x"], [20]), NOW, leader_epoch=5)
-    assert log.offset_for_timestamp(15) == (1, 20, 5)
+    assert offset_for_timestamp(log, 15) == (1, 20, 5)
 
 
 @pytest.mark.parametrize(("magic", "answer"), [(0, None), (1, (2, 20))])

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from pylogbroker.storage import Log, LogConfig
-from tests.storage.support import NOW, batch, bytes_on_disk, fill, open_log, read_all, records_in, reopen, stored
+from tests.storage.support import (
+    NOW,
+    batch,
+    bytes_on_disk,
+    fill,
+    offset_for_timestamp,
+    open_log,
+    read_all,
+    records_in,
+    reopen,
+    stored,
+)
 
 
 @pytest.fixture
@@ -31,7 +42,7 @@ def test_between_batches(log: Log, keep: int) -> None:
     assert (log.log_end_offset, log.high_watermark) == (2 * keep, 2 * keep)
     assert bytes_on_disk(log.path) == whole[: keep * size]
     assert log.latest_epoch == (keep - 1) // 5
-    assert log.offset_for_timestamp(NOW + keep) is None
+    assert offset_for_timestamp(log, NOW + keep) is None
     assert read_all(log, 0) == whole[: keep * size]
     fill(log, 3)
     assert [offset for offset, _ in stored(reopen(log))] == list(range(2 * keep + 3))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 _GROUP = 0
+_TRANSACTION = 1
 _FIRST_WITH_SEVERAL = 4
 _NOWHERE = -1
 
@@ -41,6 +42,8 @@ async def handle(broker: Broker, context: RequestContext, request: FindCoordinat
 
 
 async def _find(broker: Broker, context: RequestContext, key_type: int) -> Coordinator:
+    if key_type == _TRANSACTION:
+        broker.refuse_transactions(context)
     if key_type != _GROUP:
         raise KafkaError(
             f"only groups (key type 0) have a coordinator, not key type {key_type}", ErrorCode.INVALID_REQUEST

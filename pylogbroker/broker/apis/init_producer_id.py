@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Give out the next producer id, with epoch 0."""
     has_half = (request.producer_id == -1) != (request.producer_epoch == -1)
-    if has_half or request.transactional_id is not None:  # transactions are not served
+    if request.transactional_id is not None:
+        broker.refuse_transactions(context)
+    if has_half or request.transactional_id is not None:
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)

@@ -11,6 +11,8 @@
 
 A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
 watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.
+
+To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pylogbroker.broker.admin import repeated
 from pylogbroker.broker.apis.old_offsets import offsets_before
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -53,9 +55,9 @@ class Found:
     leader_epoch: int = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look every partition's offset up."""
-    return _Query(broker, request, context.api_version).answer()
+async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look every partition's offset up, one after the other."""
+    return await _Query(broker, request, context.api_version).answer()
 
 
 @attrs.define
@@ -67,32 +69,61 @@ class _Query:
     _version: int
     _twice: set[tuple[str, int]] = attrs.field(factory=set, init=False)
 
-    def answer(self) -> ListOffsetsResponse:
+    async def answer(self) -> ListOffsetsResponse:
         topics = self._request.topics
         self._twice = repeated((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
-        return ListOffsetsResponse(topics=[self._topic(topic) for topic in topics])
+        return ListOffsetsResponse(topics=[await self._topic(topic) for topic in topics])
 
-    def _topic(self, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-        return ListOffsetsTopicResponse(topic.name, [self._attempt(topic.name, wanted) for wanted in topic.partitions])
+    async def _topic(self, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+        answers = [await self._attempt(topic.name, wanted) for wanted in topic.partitions]
+        return ListOffsetsTopicResponse(topic.name, answers)
 
-    def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        look_up = self._look_up if self._version else self._look_up_old
+    async def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         try:
             self._check(topic, wanted)
-            return look_up(topic, wanted)
+            return await self._look_up(topic, wanted) if self._version else self._look_up_old(topic, wanted)
         except KafkaError as error:
             return ListOffsetsPartitionResponse(wanted.partition_index, error.code)
 
-    def _look_up(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    async def _look_up(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         partition = self._broker.find(topic, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
-        found = find_offset(partition, wanted.timestamp, self._bound(partition.log))
+        found = await self._find(partition, wanted.timestamp, self._bound(partition.log))
         return ListOffsetsPartitionResponse(
             wanted.partition_index,
             timestamp=found.timestamp,
             offset=found.offset,
             leader_epoch=found.leader_epoch if self._version >= 4 else -1,
         )
+
+    async def _find(self, partition: Partition, timestamp: int, bound: int) -> Found:
+        """The offset that `timestamp` stands for, as one sees it who sees nothing from `bound` on."""
+        log = partition.log
+        if timestamp == LATEST:
+            return Found(bound, leader_epoch=partition.leader_epoch)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return Found(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
+        if timestamp == LATEST_TIERED:
+            return Found()
+        try:
+            return await self._search(log, timestamp, bound)
+        except StorageFailure as failure:
+            self._broker.request_failed(log, failure)
+            raise
+
+    async def _search(self, log: Log, timestamp: int, bound: int) -> Found:
+        if timestamp == MAX_TIMESTAMP and (timestamp := log.largest_timestamp()) < 0:
+            return Found()
+        start = 0
+        while start < bound and (candidate := log.find_timestamp(timestamp, start)) is not None:
+            try:
+                found = await self._broker.in_thread(candidate.first)
+            except OSError as error:
+                raise log.failed(error) from error
+            if found is not None:
+                return Found(*found) if found.offset < bound else Found()
+            start = candidate.next_offset
+        return Found()
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         log = self._broker.find(topic, wanted.partition_index).log
@@ -113,18 +144,3 @@ class _Query:
         if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
-
-
-def find_offset(partition: Partition, timestamp: int, bound: int) -> Found:
-    """The offset that `timestamp` stands for, as one sees it who sees nothing from `bound` on."""
-    log = partition.log
-    if timestamp == LATEST:
-        return Found(bound, leader_epoch=partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
-    if timestamp == LATEST_TIERED:
-        return Found()
-    record = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if record is None or record[0] >= bound:
-        return Found()
-    return Found(*record)

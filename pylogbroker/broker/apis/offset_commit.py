@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 _NOT_GIVEN = -1
+_END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
 
 
 def handle(
@@ -53,7 +54,8 @@ def handle(
 
 
 def _offsets(broker: Broker, request: OffsetCommitRequest, now_ms: int) -> dict[TopicPartition, CommittedOffset]:
-    expires = None if request.retention_time_ms == _NOT_GIVEN else now_ms + request.retention_time_ms
+    retention_ms = request.retention_time_ms
+    expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _END_OF_TIME)
     offsets = {}
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)

@@ -109,6 +109,7 @@ class _Appends:
             try:
                 await sync
             except KafkaError as error:
+                partition.sync_failed()
                 self._refuse(answer, partition, error)
             else:
                 partition.synced()
@@ -127,7 +128,7 @@ class _Appends:
         if isinstance(error, InvalidRecords):
             answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in error.record_errors]
         if isinstance(error, StorageFailure) and partition is not None:
-            self._broker.storage_failed(partition.log)
+            self._broker.request_failed(partition.log, error)
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
