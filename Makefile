@@ -65,4 +65,5 @@ system:
 	fi
 
 clean:
-	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -f twisted/plugins/dropin.cache

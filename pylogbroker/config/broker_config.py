@@ -20,6 +20,7 @@ from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
 Texts = Mapping[str, str]
+_CONTROLLERS = "controller.listener.names"
 _MISSPELT = 0.92  # the likeness to a setting of ours above which a name is not taken for another of Kafka's
 _DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
@@ -40,7 +41,7 @@ class BrokerConfig(Values):
         super().__init__(_effective(self._layers))
         self._topics = _topic_defaults(self)
         _check_static(self)
-        self.listeners = _resolve_listeners(self)
+        self.listeners = _resolve_listeners(self, static.get(_CONTROLLERS, ""))
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -134,7 +135,7 @@ def _warnings(names: Iterator[str]) -> Iterator[str]:
             yield f"{name} has no effect: {reason}"
         else:
             near = table.closest(name, table.BROKER)
-            yield f"{name} is not a setting" + (f"; did you mean {near}?" if near else "")
+            yield f"{name} is not a setting, ignored" + (f"; did you mean {near}?" if near else "")
 
 
 def _check_static(config: BrokerConfig) -> None:
@@ -154,6 +155,9 @@ def _check_static(config: BrokerConfig) -> None:
 
 def _check_broker_id(config: BrokerConfig) -> None:
     number, reserved = config.integer("broker.id"), config.integer("reserved.broker.max.id")
+    other = config.integer("node.id")
+    if other not in (-1, number):
+        raise ConfigError(f"broker.id: {number} is not accepted; expected the same as node.id, {other}")
     if not config.boolean("broker.id.generation.enable"):
         if number < 0:
             raise ConfigError("broker.id: -1 is not accepted; expected a number, because none is generated")
@@ -161,12 +165,14 @@ def _check_broker_id(config: BrokerConfig) -> None:
         raise ConfigError(f"broker.id: {number} is not accepted; expected at most reserved.broker.max.id, {reserved}")
 
 
-def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
+def _resolve_listeners(config: BrokerConfig, controllers: str) -> tuple[listeners.Listener, ...]:
+    """What is listened on; the listeners of Kafka's controllers are left out."""
     try:
         return listeners.resolve(
             config.text("listeners"),
             config.optional_text("advertised.listeners"),
             config.text("listener.security.protocol.map"),
+            frozenset(name.strip().upper() for name in controllers.split(",")),
         )
     except ValueError as error:
         raise ConfigError(_sentence(str(error), config)) from error

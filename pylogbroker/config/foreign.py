@@ -16,6 +16,7 @@ _NO_TRANSACTIONS = "transactions are not offered"
 _REASONS: tuple[tuple[str, str], ...] = (
     ("zookeeper.*", "coordination is embedded in the broker"),
     ("process.roles", "coordination is embedded in the broker"),
+    ("controller.listener.names", "coordination is embedded in the broker, and these listeners are not opened"),
     ("controller.*", "coordination is embedded in the broker"),
     ("metadata.*", "coordination is embedded in the broker"),
     ("broker.heartbeat.*", "coordination is embedded in the broker"),
@@ -57,6 +58,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("group.consumer.*", "only the classic group protocol is offered"),
     ("group.coordinator.*", "only the classic group protocol is offered"),
     ("group.share.*", "only the classic group protocol is offered"),
+    ("group.streams.*", "only the classic group protocol is offered"),
+    ("share.coordinator.*", "only the classic group protocol is offered"),
     ("offsets.commit.required.acks", "a commit always waits for all replicas in sync"),
     ("quota.*", "quotas are not offered"),
     ("client.quota.*", "quotas are not offered"),

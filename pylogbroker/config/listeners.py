@@ -84,13 +84,17 @@ def parse_address_limits(text: str) -> dict[str, int]:
     return limits
 
 
-def resolve(listeners: str, advertised: str | None, protocols: str) -> tuple[Listener, ...]:
-    """The listeners that three settings describe together.
+def resolve(
+    listeners: str, advertised: str | None, protocols: str, without: frozenset[str] = frozenset()
+) -> tuple[Listener, ...]:
+    """The listeners that three settings describe together, `without` those of some names.
 
     Raises ValueError, with the name of the setting at fault and what is expected of it.
     """
-    endpoints = parse_endpoints(listeners)
-    told = {endpoint.name: endpoint for endpoint in parse_endpoints(advertised or "")}
+    endpoints = tuple(endpoint for endpoint in parse_endpoints(listeners) if endpoint.name not in without)
+    told = {point.name: point for point in parse_endpoints(advertised or "") if point.name not in without}
+    if not endpoints:
+        raise ValueError("listeners: expected one that is not in controller.listener.names")
     _check_ports(endpoints)
     _check_advertised(endpoints, told)
     spoken = parse_protocols(protocols)

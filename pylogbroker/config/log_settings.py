@@ -6,6 +6,7 @@ from pylogbroker.config import formats
 from pylogbroker.config.kinds import (
     BOOLEAN,
     INT,
+    INT_MAX,
     LONG,
     LONG_MAX,
     TEXT,
@@ -35,7 +36,8 @@ def _check_retention(text: str) -> None:
 
 
 def _retention(type_: ConfigType) -> Kind:
-    return Kind(type_, check=_check_retention, wanted="a whole number from 1, or -1 for ever")
+    most = INT_MAX if type_ is ConfigType.INT else LONG_MAX
+    return Kind(type_, check=_check_retention, wanted=f"a whole number from 1 to {most}, or -1 for ever")
 
 
 LOG_SETTINGS: tuple[Setting, ...] = (

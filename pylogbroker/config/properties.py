@@ -1,4 +1,4 @@
-"""The file of settings: Java's properties format, in UTF-8."""
+"""The file of settings: Java's properties format, in UTF-8, or else in Latin-1 as Java has it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from pylogbroker.errors import ConfigError
 def read(path: str) -> dict[str, str]:
     """The settings in a file; ConfigError when it cannot be read or is not a properties file."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return dict(javaproperties.load(file))
+        with open(path, "rb") as file:
+            return dict(javaproperties.loads(_text(file.read())))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except (UnicodeDecodeError, javaproperties.InvalidUEscapeError) as error:
-        raise ConfigError(f"{path}: not a properties file in UTF-8: {error}") from error
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(f"{path}: not a properties file: {error}") from error
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:

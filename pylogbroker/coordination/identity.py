@@ -37,3 +37,10 @@ async def register(tree: ITree, broker_id: int, broker: layout.BrokerNode, now_m
     path = paths.broker(broker_id)
     await tree.commit([Create(path, layout.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
+
+
+async def owners(tree: ITree) -> frozenset[int]:
+    """The brokers that partitions were placed on."""
+    topics = await tree.children_with_data(paths.TOPICS)
+    replicas = (layout.decode_topic(node.data).replicas.values() for node in topics.values())
+    return frozenset(broker for placed in replicas for brokers in placed for broker in brokers)

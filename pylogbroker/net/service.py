@@ -159,7 +159,9 @@ class KafkaListener:
         """Close the listening socket."""
         if self._port is not None:
             port, self._port = self._port, None
-            await cast(Deferred[None], port.stopListening())
+            stopped = cast(Deferred[None], port.stopListening())
+            if self._reactor.running:  # a start that failed does not: the port goes with the process
+                await stopped
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,14 +1,17 @@
 """One broker and all that belongs to it: what is opened when, and closed in which order.
 
-start   ports free? -> directories locked -> coordination -> who we are -> logs -> broker -> listeners
+start   ports free? directories ours? -> directories locked -> coordination -> who we are -> logs -> broker -> listeners
 stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from errno import EADDRINUSE
 from typing import Any, TypeVar
 
 import attrs
@@ -26,7 +29,8 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
-from pylogbroker.storage import DeletedDirectory, LogManager, Notice, Recovered
+from pylogbroker.storage import DeletedDirectory, Identity, LogManager, Notice, Recovered
+from pylogbroker.tap import checks
 
 T = TypeVar("T")
 log = Logger()
@@ -46,19 +50,22 @@ class Node:
     async def start(self) -> None:
         """Open everything; StartupError if that cannot be, with all that was opened closed again."""
         check_ports(self._config.listeners)
+        checks.look(self._config)
+        for warning in (*self._config.warnings, *checks.warnings(self._config)):
+            log.warn("{warning}", warning=warning)
         allow_many_files()
         self._size_thread_pool()
         self._config.observe(lambda changed: self._size_thread_pool())
         try:
             await self._open()
-        except (PylogbrokerError, CannotListenError) as error:
+        except (PylogbrokerError, CannotListenError, OSError) as error:
             await self.stop()
             raise StartupError(_reason(error)) from error
 
     async def _open(self) -> None:
         config = self._config
         logs = self._lock()
-        tree = self._tree = EmbeddedTree.open(config.metadata_dir, self.in_thread)
+        tree = self._tree = self._coordination()
         broker_id, cluster_id = await self._identify(tree, logs)
         broker = Broker(config, self._reactor, broker_id, cluster_id, tree, logs, self.in_thread)
         self._load(logs, broker.now_ms())
@@ -92,22 +99,36 @@ class Node:
         threads = self._config.integer("num.recovery.threads.per.data.dir")
         logs = LogManager(self._config.log_dirs, recovery_threads=threads)
         for notice in logs.lock():
-            log.error("{notice}", notice=notice)
+            log.error("a log directory is offline: {why}", why=notice.text)
         return logs
+
+    def _coordination(self) -> EmbeddedTree:
+        try:
+            return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self.in_thread)
+        except StartupError as error:
+            raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
     async def _identify(self, tree: EmbeddedTree, logs: LogManager) -> tuple[int, str]:
         """The broker's number and the cluster's id; the directories are marked with them."""
         await identity.lay_out(tree)
         known = logs.identities()
         cluster_id = await identity.cluster_id(tree, known.cluster_id)
-        broker_id = self._config.integer("broker.id")
-        if broker_id < 0 and known.broker_id is not None:
-            broker_id = known.broker_id
-        elif broker_id < 0:
-            broker_id = await identity.new_broker_id(tree, self._config.integer("reserved.broker.max.id"))
+        broker_id = await self._number(tree, known)
         logs.identify(broker_id, cluster_id)
         self._config.decide("broker.id", str(broker_id))
         return broker_id, cluster_id
+
+    async def _number(self, tree: EmbeddedTree, known: Identity) -> int:
+        """The broker's number: the setting's, the directories', that of the topics' broker, or else a new one."""
+        config = self._config
+        owners = await identity.owners(tree)
+        remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
+        number = config.integer("broker.id")
+        if number < 0:
+            number = remembered
+        if owners and number not in owners:
+            raise StartupError(_of_another(config, number, min(owners)))
+        return number if number >= 0 else await identity.new_broker_id(tree, config.integer("reserved.broker.max.id"))
 
     def _load(self, logs: LogManager, now_ms: int) -> None:
         settings = log_config(self._config.topic({}))
@@ -130,7 +151,7 @@ class Node:
             broker=broker.node_id,
             cluster=broker.cluster_id,
         )
-        for directory in broker.logs.directories:
+        for directory in broker.logs.online:
             log.info("data in {path}", path=directory.path)
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
@@ -159,15 +180,27 @@ class Node:
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:
-    """StartupError if a port is taken, before anything is touched for the sake of it."""
-    for listener in listeners:
-        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
+    """StartupError if a port is taken, by others or twice, before anything is touched for the sake of it."""
+    with ExitStack() as probes:
+        bound: list[tuple[int, str, int]] = []
+        for listener in listeners:
+            family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+            probe = probes.enter_context(socket.socket(family, socket.SOCK_STREAM))
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((listener.host, listener.port))
             except OSError as error:
                 raise StartupError(_cannot_listen(listener, error)) from error
+            address = (family, *probe.getsockname()[:2])
+            if any(_overlap(address, other) for other in bound):
+                raise StartupError(_cannot_listen(listener, OSError(EADDRINUSE, os.strerror(EADDRINUSE))))
+            bound.append(address)
+
+
+def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
+    """Whether two addresses, as family, host and port, cannot be listened on both."""
+    hosts = {one[1], other[1]}
+    return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
 
 
 def allow_many_files() -> None:
@@ -181,7 +214,16 @@ def _cannot_listen(listener: Listener, error: OSError) -> str:
     return f"cannot listen on {endpoint}: {error.strerror or error}"
 
 
+def _of_another(config: BrokerConfig, number: int, owner: int) -> str:
+    """The sentence that refuses topics whose records are another broker's."""
+    chosen = config.integer("broker.id") >= 0
+    remedy = checks.cure(config, owner) if chosen else "remove meta.properties from the log directories"
+    return f"the topics here belong to broker {owner}, this is broker {number}: {remedy}"
+
+
 def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, CannotListenError):
         return f"cannot listen on {error.interface}:{error.port}: {error.socketError}"
     return str(error)

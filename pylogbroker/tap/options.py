@@ -6,6 +6,9 @@ A setting comes from the first of these that has it: `--override`; `--listener` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from twisted.python import usage
 
 from pylogbroker import __version__
@@ -20,7 +23,10 @@ class Options(usage.Options):
     """What the command line says. After parsing, `config` holds the settings."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
-    longdesc = "Runs a broker that every Kafka client can use. Without options it listens on port 9092."
+    longdesc = (
+        "Runs a broker that every Kafka client can use. Without options it listens on port 9092 of every interface "
+        "and keeps its data in ./data."
+    )
     optParameters = [
         ["config", "c", None, "The file of settings, with Kafka's names and units: see etc/server.properties."],
         ["data-dir", "d", None, "The directory of the data, in place of log.dirs. It is made if it is not there."],
@@ -57,21 +63,54 @@ class Options(usage.Options):
     def postOptions(self) -> None:
         """Make the settings of what was given; a bad one ends the process with one line."""
         try:
-            self.config = BrokerConfig(self._static())
+            self.config = self._settings()
         except ConfigError as error:
             raise SystemExit(f"pylogbroker: {error}") from error
         self._keep_out_of_the_working_directory()
 
-    def _static(self) -> dict[str, str]:
-        static = properties.read(self["config"]) if self["config"] else {}
-        if self["data-dir"]:
-            static["log.dirs"] = self["data-dir"]
+    @property
+    def logs_elsewhere(self) -> bool:
+        """Whether twistd's log goes to where whoever starts the broker does not look."""
+        twistd: Mapping[str, Any] = self.parent or {}
+        return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
+
+    def _settings(self) -> BrokerConfig:
+        given = self._given()
+        file = self["config"]
+        if file is None:
+            return BrokerConfig(given)
+        read = properties.read(_path("config", file))
+        try:
+            return BrokerConfig(read | given)
+        except ConfigError as error:
+            name = str(error).partition(":")[0]
+            if name in read and name not in given:
+                raise ConfigError(f"{file}: {error}") from error
+            raise
+
+    def _given(self) -> dict[str, str]:
+        """The settings of the command line itself."""
+        given = {}
+        if self["data-dir"] is not None:
+            given["log.dirs"] = _directory(self["data-dir"])
         if self._listeners:
-            static["listeners"] = ",".join(self._listeners)
-        return static | properties.parse_assignments(self._overrides)
+            given["listeners"] = ",".join(self._listeners)
+        return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:
         """In the foreground, no pid file unless one is asked for: brokers may share a working directory."""
         twistd = self.parent
         if twistd is not None and twistd.get("nodaemon") and twistd.get("pidfile") == _DEFAULT_PID_FILE:
             twistd["pidfile"] = ""
+
+
+def _path(option: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigError(f"{option}: {text!r} is not accepted; expected a path")
+    return text
+
+
+def _directory(text: str) -> str:
+    if "," in text:
+        raise ConfigError(f"data-dir: {text!r} is not accepted; expected one directory: log.dirs takes several")
+    return _path("data-dir", text)

@@ -20,6 +20,7 @@ from pylogbroker.errors import StartupError
 from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.node import Node
 from pylogbroker.tap.options import Options
+from pylogbroker.tap.signals import end_once_by_signals
 
 T = TypeVar("T")
 log = Logger()
@@ -31,23 +32,29 @@ def make_service(options: Options) -> IService:
 
     sys.excepthook = _show_startup_errors_in_one_line
     service = MultiService()
-    BrokerService(reactor, options.config).setServiceParent(service)
+    BrokerService(reactor, options.config, logs_elsewhere=options.logs_elsewhere).setServiceParent(service)
     return service
 
 
 class BrokerService(Service):
-    """One broker."""
+    """One broker. All of it is opened as the user that twistd changes to, if it is told to."""
 
-    def __init__(self, reactor: Any, config: BrokerConfig) -> None:
+    def __init__(self, reactor: Any, config: BrokerConfig, *, logs_elsewhere: bool = False) -> None:
         self._node = Node(reactor, config)
-        self._warnings = config.warnings
+        self._reactor = reactor
+        self._logs_elsewhere = logs_elsewhere
 
-    def privilegedStartService(self) -> None:
-        """Open everything, ports below 1024 too; StartupError if that cannot be."""
-        for warning in self._warnings:
-            log.warn("{warning}", warning=warning)
-        with nothing_is_garbage():
-            _at_once(self._node.start())
+    def startService(self) -> None:
+        """Open everything; StartupError if that cannot be."""
+        try:
+            with nothing_is_garbage():
+                _at_once(self._node.start())
+        except StartupError as error:
+            if self._logs_elsewhere:
+                log.critical("the broker cannot start: {reason}", reason=error)
+            raise
+        super().startService()
+        self._reactor.callWhenRunning(end_once_by_signals, self._reactor)
 
     def stopService(self) -> Deferred[None]:
         """Close everything; what is under way is answered first."""

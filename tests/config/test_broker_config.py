@@ -36,7 +36,7 @@ def test_an_empty_file_gives_kafkas_defaults() -> None:
         ({"log.roll.jitter.hours": "1"}, "log.roll.jitter.ms", 3_600_000),
         ({"log.flush.scheduler.interval.ms": "9"}, "log.flush.interval.ms", 9),
         ({"node.id": "4"}, "broker.id", 4),
-        ({"node.id": "4", "broker.id": "5"}, "broker.id", 5),
+        ({"node.id": "4", "broker.id": "4"}, "broker.id", 4),
         ({"log.dir": "/a"}, "log.dirs", "/a"),
     ],
 )
@@ -48,7 +48,8 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
     ("name", "text", "expected"),
     [
         ("num.partitions", "0", "a whole number from 1 to 2147483647"),
-        ("log.retention.ms", "0", "a whole number from 1, or -1 for ever"),
+        ("log.retention.ms", "0", "a whole number from 1 to 9223372036854775807, or -1 for ever"),
+        ("log.retention.hours", "0", "a whole number from 1 to 2147483647, or -1 for ever"),
         ("log.message.timestamp.type", "Created", "one of CreateTime, LogAppendTime"),
         ("log.cleanup.policy", "", "any of compact, delete"),
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
@@ -90,19 +91,52 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("num.partition", "num.partition is not a setting; did you mean num.partitions?"),
-        ("log.retention.hour", "log.retention.hour is not a setting; did you mean log.retention.hours?"),
+        ("num.partition", "num.partition is not a setting, ignored; did you mean num.partitions?"),
+        ("log.retention.hour", "log.retention.hour is not a setting, ignored; did you mean log.retention.hours?"),
         (
             "log.cleaner.min.cleanable.rati",
-            "log.cleaner.min.cleanable.rati is not a setting; did you mean log.cleaner.min.cleanable.ratio?",
+            "log.cleaner.min.cleanable.rati is not a setting, ignored; did you mean log.cleaner.min.cleanable.ratio?",
         ),
-        ("xyzzy", "xyzzy is not a setting"),
+        ("xyzzy", "xyzzy is not a setting, ignored"),
         ("num.io.threads", "num.io.threads has no effect: a broker is one thread that does all network work"),
         ("zookeeper.connect", "zookeeper.connect has no effect: coordination is embedded in the broker"),
     ],
 )
 def test_what_is_not_in_the_table_is_a_warning(name: str, warning: str) -> None:
     assert BrokerConfig({name: "1"}).warnings == (warning,)
+
+
+@pytest.mark.parametrize("name", ["share.coordinator.state.topic.segment.bytes", "group.streams.max.size"])
+def test_settings_of_later_releases_of_kafka_are_known(name: str) -> None:
+    (warning,) = BrokerConfig({name: "1"}).warnings
+    assert warning == f"{name} has no effect: only the classic group protocol is offered"
+
+
+def test_two_numbers_for_one_broker_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"broker\.id: 3 is not accepted; expected the same as node\.id, 4"):
+        BrokerConfig({"broker.id": "3", "node.id": "4"})
+
+
+KRAFT = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT",
+}
+
+
+def test_listeners_of_controllers_are_not_opened() -> None:
+    config = BrokerConfig(KRAFT)
+    assert [(listener.name, listener.port) for listener in config.listeners] == [("PLAINTEXT", 9092)]
+    assert any("controller.listener.names has no effect" in warning for warning in config.warnings)
+
+
+def test_controllers_alone_are_no_broker() -> None:
+    alone = KRAFT | {"listeners": "CONTROLLER://:9093", "advertised.listeners": ""}
+    with pytest.raises(ConfigError, match=r"listeners: .* expected one that is not in controller\.listener\.names"):
+        BrokerConfig(alone)
 
 
 def test_kafkas_other_settings_are_not_taken_for_misspelt_ones() -> None:

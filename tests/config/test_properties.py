@@ -18,10 +18,20 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert properties.read(str(file)) == {"log.dirs": "/a,/b", "broker.rack": "östlich", "num.partitions": "2"}
 
 
-@pytest.mark.parametrize("content", [b"a=\xff\xfe", b"a=\\u12"])
-def test_a_damaged_file_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content",
+    ["a=1\nb=östlich\n".encode("utf-8-sig"), "a=1\nb=östlich\n".encode("latin-1"), "a=1\r\nb=östlich\r\n".encode()],
+    ids=["byte order mark", "latin-1", "lines of Windows"],
+)
+def test_what_editors_make_of_a_file(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(content)
+    assert properties.read(str(file)) == {"a": "1", "b": "östlich"}
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"a=\\u12")
     with pytest.raises(ConfigError, match="not a properties file"):
         properties.read(str(file))
 
@@ -44,3 +54,4 @@ def test_what_is_no_assignment_is_refused(text: str) -> None:
 def test_the_file_that_comes_with_the_project_is_accepted_without_a_warning() -> None:
     config = BrokerConfig(properties.read(str(SHIPPED)))
     assert config.warnings == ()
+    assert config.integer("broker.id") == -1  # the number that a broker without the file has

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
-from pylogbroker.interfaces import NodeExists
+from pylogbroker.interfaces import Create, NodeExists
 from tests.coordination.conftest import now
 
 BROKER = BrokerNode(("PLAINTEXT://a:1",), {"PLAINTEXT": "PLAINTEXT"})
@@ -49,3 +51,11 @@ def test_a_broker_is_announced_once(laid_out: EmbeddedTree) -> None:
     assert layout.decode_broker(node.data) == BROKER
     with pytest.raises(NodeExists):
         now(identity.register(laid_out, 5, BROKER, now_ms=2))
+
+
+def test_the_brokers_that_partitions_were_placed_on(laid_out: EmbeddedTree) -> None:
+    assert now(identity.owners(laid_out)) == set()
+    for name, replicas in (("a", {0: (3,), 1: (5, 3)}), ("b", {0: (7,)})):
+        node = layout.TopicNode(uuid.uuid4(), replicas)
+        now(laid_out.commit([Create(paths.topic(name), layout.encode_topic(node))]))
+    assert now(identity.owners(laid_out)) == {3, 5, 7}

@@ -59,6 +59,9 @@ def test_several_listeners() -> None:
         (["-o", "num.partitions"], "override 'num.partitions' is not accepted; expected name=value"),
         (["-l", "9092"], "listeners: '9092' is not accepted; expected NAME://host:port"),
         (["-c", "/nonexistent/file"], "/nonexistent/file: No such file or directory"),
+        (["-c", ""], "config: '' is not accepted; expected a path"),
+        (["-d", ""], "data-dir: '' is not accepted; expected a path"),
+        (["-d", "c,d"], "data-dir: 'c,d' is not accepted; expected one directory: log.dirs takes several"),
     ],
 )
 def test_what_is_wrong_ends_with_one_line(arguments: list[str], complaint: str) -> None:
@@ -67,6 +70,17 @@ def test_what_is_wrong_ends_with_one_line(arguments: list[str], complaint: str) 
     message = str(caught.value.code)
     assert message.startswith(f"pylogbroker: {complaint}")
     assert "\n" not in message
+
+
+def test_a_bad_value_of_the_file_is_told_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=many\n")
+    with pytest.raises(SystemExit) as caught:
+        parse("-c", str(file))
+    assert str(caught.value.code).startswith(f"pylogbroker: {file}: num.partitions: 'many' is not accepted; ")
+    with pytest.raises(SystemExit) as caught:
+        parse("-c", str(file), "-o", "num.partitions=none")
+    assert str(caught.value.code).startswith("pylogbroker: num.partitions: 'none' is not accepted; ")
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:
@@ -96,6 +110,11 @@ def test_help_explains_each_option(name: str) -> None:
     assert len(" ".join(lines[start : start + 2]).split()) > 6
 
 
+def test_help_says_where_it_listens_and_where_the_data_goes() -> None:
+    words = " ".join(str(Options()).split())
+    assert "it listens on port 9092 of every interface and keeps its data in ./data." in words
+
+
 @pytest.mark.parametrize(
     ("nodaemon", "given", "used"),
     [(1, "twistd.pid", ""), (1, "/run/broker.pid", "/run/broker.pid"), (0, "twistd.pid", "twistd.pid")],
@@ -107,3 +126,21 @@ def test_in_the_foreground_there_is_no_pid_file_unless_asked_for(nodaemon: int, 
     options.parent = twistd
     options.parseOptions([])
     assert twistd["pidfile"] == used
+
+
+@pytest.mark.parametrize(
+    ("twistd", "elsewhere"),
+    [
+        ({"nodaemon": 1}, False),
+        ({"nodaemon": 1, "logfile": "-"}, False),
+        ({"nodaemon": 1, "logfile": "broker.log"}, True),
+        ({"nodaemon": 1, "syslog": 1}, True),
+        ({"nodaemon": 0}, True),
+    ],
+)
+def test_where_the_log_goes(twistd: dict[str, object], elsewhere: bool) -> None:
+    options = Options()
+    options.parent = ParentOptions()
+    options.parent.update({"pidfile": "twistd.pid", "logfile": None, "syslog": 0} | twistd)
+    options.parseOptions([])
+    assert options.logs_elsewhere is elsewhere

@@ -24,3 +24,8 @@ def test_twistd_lists_the_plugin(tmp_path: Path) -> None:
         command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True, timeout=60
     )
     assert "    pylogbroker      A broker for every Kafka client." in shown.stdout.splitlines()
+
+
+def test_make_clean_removes_what_running_and_testing_leaves() -> None:
+    shown = subprocess.run(["make", "--dry-run", "clean"], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert {".venv", ".import_linter_cache", "twisted/plugins/dropin.cache"} <= set(shown.stdout.split())

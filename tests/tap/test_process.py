@@ -97,7 +97,7 @@ class TestStart:
         file = tmp_path / "my.properties"
         file.write_text("broker.id=7\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs=one,two\nnum.partition=3\n")
         process = start("--config", file)
-        process.expect(r"num\.partition is not a setting; did you mean num\.partitions\?")
+        process.expect(r"num\.partition is not a setting, ignored; did you mean num\.partitions\?")
         process.expect(r"broker 7 of cluster")
         process.expect(rf"data in {tmp_path}/one$")
         process.expect(rf"data in {tmp_path}/two$")

@@ -1,0 +1,164 @@
+"""What becomes of a broker's data and of its reasons when something goes wrong: in processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pylogbroker.wire import response_codec
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.support.line_process import LineProcess
+from tests.tap.test_process import ANY_PORT, LISTENING, ROOT, TWISTD, ask_api_versions, port_of, receive, refused, send
+
+ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
+RUN = "from twisted.scripts.twistd import run; run()"
+FULL_DISK = f"""
+from pylogbroker.coordination import identity
+from pylogbroker.interfaces import Unavailable
+async def register(*arguments):
+    raise Unavailable("the disk is full")
+identity.register = register
+{RUN}
+"""
+CLEAN = ".kafka_cleanshutdown"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A directory with a topic in it, of broker 1001, cleanly stopped."""
+    directory = tmp_path / "data"
+    with LineProcess([*TWISTD, "-d", directory, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+        assert leader_of_topic(port_of(process)) == 1001
+        process.terminate()
+    assert (directory / CLEAN).exists()
+    return directory
+
+
+def leader_of_topic(port: int) -> int:
+    """Ask for the topic `t`, which is created by that; the broker that leads it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        send(connection, 3, 1, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+        (topic,) = response_codec(3, 1).decode(memoryview(receive(connection)), 4).topics
+        if topic.error_code:  # it has just been created and has no leader yet
+            send(connection, 3, 1, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
+            (topic,) = response_codec(3, 1).decode(memoryview(receive(connection)), 4).topics
+        return int(topic.partitions[0].leader_id)
+
+
+def check(done: subprocess.CompletedProcess[str], complaint: str) -> None:
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pylogbroker: ")
+    assert complaint in line
+
+
+class TestTopics:
+    """Topics stay with their broker."""
+
+    def test_a_directory_put_in_front_hides_none(self, data: Path, tmp_path: Path) -> None:
+        done = refused(ANY_PORT, "-o", f"log.dirs={tmp_path / 'new'},{data}", cwd=tmp_path)
+        check(done, f"set metadata.log.dir={data}")
+        assert not (tmp_path / "new").exists()
+        assert (data / CLEAN).exists()
+
+    def test_the_number_is_that_of_the_topics(self, data: Path, tmp_path: Path) -> None:
+        (data / "meta.properties").unlink()
+        done = refused(ANY_PORT, "-d", data, "-o", "broker.id=7")
+        check(done, "the topics here belong to broker 1001, this is broker 7: leave broker.id out")
+        assert (data / CLEAN).exists()
+        with LineProcess([*TWISTD, "-d", data, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+            assert leader_of_topic(port_of(process)) == 1001
+
+    def test_a_number_that_nobody_has_topics_of(self, data: Path) -> None:
+        meta = data / "meta.properties"
+        meta.write_text(meta.read_text().replace("1001", "1002"))
+        check(refused(ANY_PORT, "-d", data), "belong to broker 1001, this is broker 1002: remove meta.properties")
+
+
+class TestReasons:
+    """Why a broker did not start is told, whenever and wherever that was."""
+
+    def test_a_failure_after_the_ports_were_opened(self, data: Path) -> None:
+        command = [sys.executable, "-c", FULL_DISK, "-n", "pylogbroker", "-d", str(data), ANY_PORT]
+        environment = os.environ | ENVIRONMENT
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, cwd=data.parent)
+        check(done, "the disk is full")
+        assert (data / CLEAN).exists()
+
+    def test_in_the_background_it_is_in_the_log(self, tmp_path: Path) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "meta.properties").write_text("version=1\nnode.id=1\n")
+        twistd = [sys.executable, "-c", RUN, "--logfile=log", "--pidfile=pid"]
+        command = [*twistd, "pylogbroker", "-d", "data", ANY_PORT]
+        done = subprocess.run(command, capture_output=True, timeout=30, env=os.environ | ENVIRONMENT, cwd=tmp_path)
+        assert done.returncode == 1
+        complaint = f"#critical] the broker cannot start: {tmp_path}/data holds Apache Kafka's data"
+        assert complaint in (tmp_path / "log").read_text()
+
+    def test_one_directory_of_several(self, tmp_path: Path) -> None:
+        (tmp_path / "broken").touch()
+        command = [*TWISTD, ANY_PORT, "-o", "log.dirs=good,broken", "-o", "default.replication.factor=2"]
+        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+            process.expect("default.replication.factor is 2, but there is one broker")
+            process.expect(rf"a log directory is offline: {tmp_path}/broken: File exists$")
+            process.expect(LISTENING)
+            assert [line[-4:] for line in process.lines if " data in " in line] == ["good"]
+
+
+class TestSignals:
+    """However a broker is told to end, it does so once and cleanly."""
+
+    @pytest.mark.parametrize(
+        "signals",
+        [[signal.SIGHUP], [signal.SIGTERM, signal.SIGINT], [signal.SIGINT, signal.SIGHUP, signal.SIGTERM]],
+        ids=["SIGHUP", "two", "three"],
+    )
+    def test_it_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
+                ask_api_versions(connection)
+                for number in signals:
+                    process.signal(number)
+            assert -process.wait() in signals
+            assert (tmp_path / "data" / CLEAN).exists()
+            assert not [line for line in process.lines if "Traceback" in line or "Error" in line]
+
+    def test_nohup(self, tmp_path: Path) -> None:
+        ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); {RUN}"
+        command = [sys.executable, "-c", ignoring, "-n", "pylogbroker", ANY_PORT]
+        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
+                ask_api_versions(connection)
+                process.signal(signal.SIGHUP)
+                assert ask_api_versions(connection)
+            assert -process.terminate() == signal.SIGTERM
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory that every user can write to."""
+    directory = Path(tempfile.mkdtemp())
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_as_another_user(open_to_all: Path) -> None:
+    twistd = [sys.executable, "-c", RUN, "-n", "-u", "65534", "-g", "65534"]
+    command = [*twistd, "pylogbroker", ANY_PORT, "-o", f"log.dirs={open_to_all}/a,{open_to_all}/b"]
+    with LineProcess(command, cwd=open_to_all, environment=ENVIRONMENT) as process:
+        assert leader_of_topic(port_of(process)) == 1001
+        process.terminate()
+    assert (open_to_all / "a" / CLEAN).exists()
+    made = [path for path in open_to_all.rglob("*") if path.name != "twistd.pid"]
+    assert {path.stat().st_uid for path in made} == {65534}
