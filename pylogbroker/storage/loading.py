@@ -198,7 +198,7 @@ def _recover(path: str, segments: list[Segment], recovery_point: int, epochs: Le
         end, cut = recover_segment(segments[number], visit)
         checked += 1
         behind = segments[number + 1 :]
-        if cut is None and behind:
+        if cut is None and any(segment.size for segment in behind):
             cut = gap_behind(segments[number], end, behind[0])
         if cut is not None:
             del segments[number + 1 :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,17 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
+        if self._gap_between_segments():
+            self.log.sync()  # unless it is on the disk, a gap looks like a loss, and what follows it is dropped
         self._reopen(clean=False)
+
+    def _gap_between_segments(self) -> bool:
+        """Whether a segment ends before the next one begins, by a follower's gap or because it was cut there."""
+        for segment, following in pairwise(self.log.segments):
+            within = [each.end for each in self.batches if segment.base_offset <= each.base < following.base_offset]
+            if max(within, default=segment.base_offset) != following.base_offset:
+                return True
+        return False
 
     def _reopen(self, **saved: Any) -> None:
         # A gap behind the last entry is not written down.
