@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
+from pylogbroker.net.eager import make_eager
 from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.node import Node
 from pylogbroker.tap.options import Options
@@ -30,6 +31,7 @@ def make_service(options: Options) -> IService:
     """What twistd runs."""
     from twisted.internet import reactor  # installed by twistd by now, and not sooner
 
+    make_eager(reactor)
     sys.excepthook = _show_startup_errors_in_one_line
     service = MultiService()
     BrokerService(reactor, options.config, logs_elsewhere=options.logs_elsewhere).setServiceParent(service)
