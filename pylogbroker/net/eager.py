@@ -49,7 +49,10 @@ class EagerPoller:
 
 
 def make_eager(reactor: Any) -> None:
-    """Let Twisted's epoll reactor poll so: its poller is wrapped, for it has no seam.  Other reactors stay as they are."""
+    """Let Twisted's epoll reactor poll so; other reactors stay as they are.
+
+    The reactor has no seam for this, so its poller is wrapped.
+    """
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
         reactor._poller = EagerPoller(poller)
