@@ -7,7 +7,6 @@ from enum import IntEnum
 import attrs
 
 NO_TIMESTAMP = -1
-NO_OFFSET = -1
 
 
 class Codec(IntEnum):

@@ -26,7 +26,7 @@ from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.entry import Entry, entries
-from pylogbroker.records.model import NO_OFFSET, NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
 
 _PREFIX = struct.Struct(">qii")
@@ -87,7 +87,6 @@ class EntryMeta:
 class Prepared:
     """Records ready to be appended: `chunks` are their bytes, to be written one after the other.
 
-    `offset_of_max_timestamp` is the last offset of the entry with the newest record, as Kafka's time index has it.
     `log_append_time` is -1 unless the topic's timestamps are the broker's.
     """
 
@@ -98,7 +97,6 @@ class Prepared:
     last_offset: int
     count: int
     max_timestamp: int
-    offset_of_max_timestamp: int
     log_append_time: int = -1
 
 
@@ -142,7 +140,6 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
                 last_offset,
                 count,
                 max_timestamp,
-                last_offset,
             )  # fmt: skip
     return _prepare_slowly(buffer, rules, base_offset, now_ms, leader_epoch)
 
@@ -252,9 +249,7 @@ def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, l
         attributes, entry.producer_id, entry.producer_epoch, entry.base_sequence,
     )  # fmt: skip
     chunks = _rewritten(entry, meta, leader_epoch)
-    return Prepared(
-        chunks, entry.size, [meta], base_offset, last_offset, entry.count, max_timestamp, last_offset, append_time
-    )
+    return Prepared(chunks, entry.size, [meta], base_offset, last_offset, entry.count, max_timestamp, append_time)
 
 
 def _needs_records(entry: Entry, rules: AppendRules, now_ms: int) -> bool:
@@ -350,7 +345,6 @@ def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int
     count = last_offset - base_offset + 1
     if len(metas) == 1:  # a compressed message set does not say where it begins
         metas[0].base_offset, metas[0].count = base_offset, count
-    newest = max(metas, key=lambda meta: meta.max_timestamp)
     return Prepared(
         [built],
         len(built),
@@ -358,7 +352,6 @@ def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int
         base_offset,
         last_offset,
         count,
-        newest.max_timestamp,
-        newest.last_offset if newest.max_timestamp != NO_TIMESTAMP else NO_OFFSET,
+        max(meta.max_timestamp for meta in metas),
         now_ms if rules.timestamp_type else -1,
     )

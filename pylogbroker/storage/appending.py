@@ -68,10 +68,9 @@ def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
         metas.append(EntryMeta.of(entry))
     if not metas:
         raise InvalidRecords("there is no whole entry in the records")
-    newest = max(metas, key=lambda meta: meta.max_timestamp)
     first, last = metas[0].base_offset, metas[-1].last_offset
     count = last - first + 1
-    return Prepared([buffer], len(buffer), metas, first, last, count, newest.max_timestamp, newest.last_offset)
+    return Prepared([buffer], len(buffer), metas, first, last, count, max(meta.max_timestamp for meta in metas))
 
 
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
