@@ -66,4 +66,5 @@ system:
 
 clean:
 	rm -rf $(VENV) .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build *.egg-info
-	rm -f twisted/plugins/dropin.cache
+	rm -rf examples/*/build examples/*/*.egg-info
+	rm -f twisted/plugins/dropin.cache pylogbroker/plugins/dropin.cache

@@ -12,11 +12,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 
+hypothesis.settings.register_profile("untimed", deadline=None)  # machines are noisy: no test is timed
+hypothesis.settings.load_profile("untimed")
 _counter = itertools.count()
 
 

@@ -17,8 +17,10 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.apis import APIS, Api
 from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.cleaning import Cleaning
 from pylogbroker.broker.complaints import Complaints
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch_sessions import FetchSessions
 from pylogbroker.broker.group_store import GroupStore
@@ -30,12 +32,14 @@ from pylogbroker.broker.syncing import GroupCommit
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
+from pylogbroker.broker.transaction_store import TransactionStore
 from pylogbroker.broker.turns import Turns
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Log, LogConfig, LogManager
+from pylogbroker.transactions import TransactionCoordinator
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 100  # logs that are made without a pause
@@ -65,13 +69,16 @@ class Broker:
     logs: LogManager
     in_thread: InThread
     apis: tuple[Api, ...] = APIS
+    delete_policies: DeletePolicies = attrs.field(factory=DeletePolicies)
     catalog: Catalog = attrs.field(init=False)
     dynamic_settings: DynamicSettings = attrs.field(init=False)
     producer_ids: ProducerIds = attrs.field(init=False)
     fetch_sessions: FetchSessions = attrs.field(init=False)
     group_commit: GroupCommit = attrs.field(init=False)
     housekeeping: Housekeeping = attrs.field(init=False)
+    cleaning: Cleaning = attrs.field(init=False)
     group_store: GroupStore = attrs.field(init=False)
+    transaction_store: TransactionStore = attrs.field(init=False)
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
@@ -82,13 +89,16 @@ class Broker:
 
     def __attrs_post_init__(self) -> None:
         config = self.config
+        config.check_topics_by(self.delete_policies.check)
         self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id])
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
         self.producer_ids = ProducerIds(self.tree, self.node_id)
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         self.group_commit = GroupCommit(self.in_thread)
         self.housekeeping = Housekeeping(self)
+        self.cleaning = Cleaning(self)
         self.group_store = GroupStore(self)
+        self.transaction_store = TransactionStore(self)
         self.turns = Turns(self.clock)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
@@ -97,6 +107,11 @@ class Broker:
     def groups(self) -> GroupCoordinator:
         """Who consumes what."""
         return self.group_store.coordinator
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Who writes what as one."""
+        return self.transaction_store.coordinator
 
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
@@ -114,13 +129,17 @@ class Broker:
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
         self.group_store.open()
+        self.transaction_store.open()
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
         self.housekeeping.start()
+        self.cleaning.start()
 
     def release(self) -> None:
         """The broker stops: answer whoever waits."""
         self.housekeeping.stop()
+        self.cleaning.stop()
+        self.transaction_store.close()
         self.group_store.close()
         for waiting in tuple(self.waiting):
             waiting.stop_waiting()
@@ -175,6 +194,7 @@ class Broker:
             partition = self.partitions.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
+                self.cleaning.let_go(partition.log)
             self._remove(topic.name, index)
 
     def on_config_changed(self, topic: Topic) -> None:
@@ -192,15 +212,6 @@ class Broker:
             self.storage_failed(failed)
         elif self.complaints.is_due(directory, self.now_ms()):
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
-
-    def refuse_transactions(self, context: RequestContext) -> None:
-        """A client asks for transactions, and is refused: tell it, if it is due, as many clients say no more of it."""
-        if self.complaints.is_due("transactions", self.now_ms()):
-            log.warn(
-                "transactions are not offered: refused to client {client!r} at {host}",
-                client=context.client_id,
-                host=context.client_host,
-            )
 
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
@@ -274,17 +285,25 @@ class Broker:
                 return
             log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
             self.group_store.on_partition_led(*key)
+            self.transaction_store.on_partition_led(*key)
 
     def _configure(self, topic: Topic) -> None:
         settings = self.config.topic(topic.overrides)
         config = log_config(settings)
+        policies = self.delete_policies.of(settings, self._policy_missing)
         for index in topic.partitions:
             partition = self.partitions.get((topic.name, index))
             if partition is not None:
                 partition.log.config = config
+                partition.delete_policies = policies
                 replicas = len(topic.partitions[index].replicas)
                 partition.min_insync_replicas = min(settings.integer("min.insync.replicas"), replicas)
                 partition.may_down_convert = settings.boolean("message.downconversion.enable")
+
+    def _policy_missing(self, error: ConfigError) -> None:
+        """Stored settings name a delete policy that is not there, of one topic or of many: it is told once."""
+        if self.complaints.is_due(str(error), self.now_ms()):
+            log.error("a delete policy deletes nothing: {why}", why=error)
 
 
 def _tell(found: object) -> None:

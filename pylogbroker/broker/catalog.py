@@ -219,7 +219,7 @@ class Catalog:
 
     def _check_overrides(self, overrides: Mapping[str, str]) -> None:
         try:
-            self._config.topic(overrides)
+            self._config.check_topic(overrides)
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
 

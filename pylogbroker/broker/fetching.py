@@ -22,12 +22,13 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
+from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import down_convert
-from pylogbroker.storage import FileRegion
+from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -45,6 +46,7 @@ _FIRST_WITH_BYTE_LIMIT = 3
 _FIRST_WITH_V2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
+_MOST_ROUNDS = 10
 
 
 @attrs.define(eq=False)
@@ -60,7 +62,9 @@ class Fetch:
     _answers: list[PartitionData] = attrs.field(factory=list, init=False)
     _size: int = attrs.field(default=0, init=False)
     _urgent: bool = attrs.field(default=False, init=False)
+    _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
     _watched: list[Partition] = attrs.field(factory=list, init=False)
+    _stable: list[int] = attrs.field(factory=list, init=False)  # up to where, of what is watched, all was decided
     _missing: int = attrs.field(default=0, init=False)
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _waiting: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
@@ -69,8 +73,8 @@ class Fetch:
 
     def __attrs_post_init__(self) -> None:
         request = self.request
-        self._committed = request.isolation_level == READ_COMMITTED
         self._follower = max(request.replica_id, request.replica_state.replica_id)
+        self._committed = request.isolation_level == READ_COMMITTED and self._follower <= CONSUMER
 
     def run(self) -> FetchResponse | Awaitable[FetchResponse]:
         """The answer, or what will be it."""
@@ -82,17 +86,22 @@ class Fetch:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
+    def _read(self, may_wait: bool = False) -> None:
         left = limit = self._limit()
         self._answers = answers = []
         self._urgent = False
+        self._uncached = []
         for asked in self.asked:
             try:
-                answer = self._read_partition(asked, max(0, left), left == limit)
+                answer = self._read_partition(asked, max(0, left), left == limit, may_wait)
             except KafkaError as error:
                 self._urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self._fail(answer, error.code)
+            except NotCached as missing:
+                self._urgent = True
+                answer = PartitionData(asked.partition.partition)
+                self._uncached.append(missing.region)
             answers.append(answer)
             if answer.records:
                 left -= len(answer.records)
@@ -103,7 +112,7 @@ class Fetch:
         most = self.broker.fetch_max_bytes
         return min(self.request.max_bytes, most) if self.context.api_version >= _FIRST_WITH_BYTE_LIMIT else most
 
-    def _read_partition(self, asked: Asked, left: int, min_one: bool) -> PartitionData:
+    def _read_partition(self, asked: Asked, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
         partition = self.broker.find(asked.topic, wanted.partition)
         if wanted.current_leader_epoch >= 0:
@@ -120,10 +129,14 @@ class Fetch:
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
-                answer.records = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one) or b""
+                region = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+                if self._committed and region is not None:
+                    aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
+                    answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
             except StorageFailure as failure:
                 self.broker.request_failed(log, failure)
                 raise
+            answer.records = region or b""
         return answer
 
     def _check_follower(self, partition: Partition) -> None:
@@ -168,21 +181,36 @@ class Fetch:
             partition = self.broker.find(asked.topic, asked.partition.partition)
             partition.watchers.add(self)
             self._watched.append(partition)
+            self._stable.append(partition.log.last_stable_offset)
         self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self.stop_waiting)
         self.broker.waiting.add(self)
         return waiting
 
     def grew(self, size: int) -> None:
         """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
-        had, self._missing = self._missing, self._missing - size
+        had, self._missing = self._missing, 0 if self._committed else self._missing - size
         if had > 0 >= self._missing:
-            self.broker.turns.at_end(self.stop_waiting)
+            self.broker.turns.at_end(self._look_again if self._committed else self.stop_waiting)
 
     def gone(self) -> None:
         """A partition went away: the client is to learn it now."""
-        if self._missing > 0:
+        if self._missing > 0 or self._committed:
             self._missing = 0
             self.broker.turns.at_end(self.stop_waiting)
+
+    def _look_again(self) -> None:
+        """Who reads committed records goes on waiting if what came is undecided, or what it decided is too little."""
+        if self._waiting is not None and not self._is_enough():
+            self._missing = 1
+            return
+        self.stop_waiting()
+
+    def _is_enough(self) -> bool:
+        before, self._stable = self._stable, [partition.log.last_stable_offset for partition in self._watched]
+        if self._stable == before:
+            return False
+        self._read()
+        return self._urgent or self._size >= self.request.min_bytes
 
     def stop_waiting(self) -> None:
         """Answer with what there is."""
@@ -222,6 +250,8 @@ class Fetch:
 
     def _is_ready(self) -> bool:
         """Whether the answer's bytes can be sent at once: as they lie in the files, or read from the page cache."""
+        if self._uncached:
+            return False
         if self.context.api_version < _FIRST_WITH_V2:
             return not self._size
         for answer in self._answers:
@@ -238,12 +268,22 @@ class Fetch:
         return True
 
     async def _prepare_and_answer(self) -> FetchResponse:
+        await self._read_uncached()
         for asked, answer, error in await self.broker.in_thread(self._prepare):
             self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # it is gone meanwhile
                 log = self.broker.find(asked.topic, asked.partition.partition).log
                 self.broker.request_failed(log, log.failed(error))
         return self._answer()
+
+    async def _read_uncached(self) -> None:
+        """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
+        for left in reversed(range(_MOST_ROUNDS)):
+            if not self._uncached:
+                return
+            with suppress(OSError):  # the last round will tell
+                await self.broker.in_thread(read_on, self._uncached)
+            self._read(may_wait=not left)
 
     def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
         """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""

@@ -5,6 +5,7 @@
     every log.flush.offset.checkpoint.interval.ms          recovery points and log starts are kept
     every replica.high.watermark.checkpoint.interval.ms    high watermarks are kept
     every producer.id.expiration.check.interval.ms         producers go that were silent for producer.id.expiration.ms
+    every second                                           log directories are looked for: one may be gone
     every 10 seconds                                       logs are made that could not be, on a full disk say
 
 Deciding is quick and happens on the reactor's thread; what blocks runs in worker threads.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 log = Logger()
 
 _SYNC_CHECK_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 _LEAD_MISSING_SECONDS = 10.0
 _LONGEST_SECONDS = 7 * 24 * 3600.0
 
@@ -56,6 +58,7 @@ class Housekeeping:
         self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_log_offsets)
         self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_high_watermarks)
         self._every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
+        self._every(_LOOK_SECONDS, self.look_for_directories)
         self._every(_LEAD_MISSING_SECONDS, self.lead_missing)
 
     def stop(self) -> None:
@@ -88,19 +91,23 @@ class Housekeeping:
         if found.broken:  # since the round began
             return
         try:
-            gone = found.expire(self._broker.now_ms())
+            gone = found.expire(self._broker.now_ms(), partition.delete_policies)
         except KafkaError as error:
             log.error("retention of {path} failed: {why}", path=found.path, why=error)
             self._broker.storage_failed(found)
             return
         if gone:
             log.info(
-                "{count} segments of {path} are over their retention, it begins at {start} now",
+                "{count} old segments of {path} are deleted, it begins at {start} now",
                 count=len(gone),
                 path=found.path,
                 start=found.log_start_offset,
             )
-            self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
+            self.unlink_later(found, gone)
+
+    def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
+        """Unlink what was taken out of a log when reads that are under way have had their time."""
+        self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
 
     def _unlink(self, gone: list[DeletedFiles]) -> None:
         def unlink() -> None:
@@ -138,11 +145,21 @@ class Housekeeping:
         """Keep high watermarks."""
         self._in_thread(self._broker.logs.checkpoint_high_watermarks, "keeping high watermarks")
 
+    def checkpoint_cleaned(self) -> None:
+        """Keep up to where logs were compacted."""
+        self._in_thread(self._broker.logs.checkpoint_cleaned, "keeping what was compacted")
+
     def expire_producers(self) -> None:
         """Forget producers that were silent for too long."""
         now_ms, after_ms = self._broker.now_ms(), self._broker.config.integer("producer.id.expiration.ms")
         for partition in self._broker.partitions.values():
             partition.log.producers.expire(now_ms, after_ms)
+
+    def look_for_directories(self) -> None:
+        """Take log directories offline that were removed, moved or unmounted."""
+        for directory in self._broker.logs.online:
+            if not directory.is_there():
+                self._broker.directory_failed(directory.path, f"{directory.path} is gone: removed, moved or unmounted")
 
     def lead_missing(self) -> None:
         """Lead partitions whose logs could not be made, if what was the matter is over."""
@@ -156,7 +173,8 @@ class Housekeeping:
 
     def _directories_failed(self, notices: list[Notice] | None) -> None:
         for notice in notices or ():
-            log.error("{notice}", notice=notice)
+            if not notice.passing or self._broker.complaints.is_due(str(notice), self._broker.now_ms()):
+                log.error("{notice}", notice=notice)
             if not notice.passing:
                 self._broker.directory_failed(notice.path, notice.text)
 

@@ -7,6 +7,7 @@ flush policy says so, as soon as they are on the disk.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -14,11 +15,13 @@ from twisted.internet.defer import DeferredLock
 
 from pylogbroker.broker.threads import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.records import Buffer
-from pylogbroker.storage import Appended, Log, Origin
+from pylogbroker.records import Buffer, TooCostly
+from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 
 COSTLY_BYTES = 16 * 1024
-"""Size of records up to which they are converted where they are appended."""
+"""Size of records up to which they are converted, or decompressed, where they are appended."""
+
+Check = Callable[[], None]
 
 
 class Watcher(Protocol):
@@ -42,6 +45,7 @@ class Partition:
     min_insync_replicas: int = 1
     is_internal: bool = False
     may_down_convert: bool = True
+    delete_policies: tuple[GuardedPolicy, ...] = ()
     watchers: set[Watcher] = attrs.field(factory=set, init=False)
     _line: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _syncing: int = attrs.field(default=0, init=False)
@@ -64,18 +68,33 @@ class Partition:
                 self._tell(len(records))
         return appended
 
-    def must_line_up(self, records: Buffer) -> bool:
-        """Whether `append` would keep the reactor's thread busy, or overtake records that are being converted."""
-        return self._line.locked or (len(records) > COSTLY_BYTES and self.log.is_costly(records))
+    def append_at_once(self, records: Buffer, now_ms: int, check: Check | None = None) -> Appended | None:
+        """`append`, after `check`, which raises a KafkaError if that may not be.
 
-    async def append_in_line(self, records: Buffer, now_ms: int, in_thread: InThread) -> Appended:
-        """The same as `append`, in the order of the calls, with costly conversions in a worker thread."""
+        None, and nothing is done, if that would keep the reactor's thread busy, or overtake records that are looked
+        into: `append_in_line` then.
+        """
+        if self._line.locked or (len(records) > COSTLY_BYTES and self.log.is_costly(records)):
+            return None
+        if check is not None:
+            check()
+        try:
+            return self.append(records, now_ms)
+        except TooCostly:
+            return None
+
+    async def append_in_line(
+        self, records: Buffer, now_ms: int, in_thread: InThread, check: Check | None = None
+    ) -> Appended:
+        """The same, in the order of the calls; what is costly is done in a worker thread.  `check` comes behind it."""
         await self._line.acquire()
         try:
-            if not self.log.is_costly(records):
-                return self.append(records, now_ms)
-            converted = await in_thread(self.log.convert, records, now_ms)
-            return self.append(converted, now_ms, Origin.CONVERTED)
+            converted, origin = records, Origin.CLIENT
+            if self.log.is_costly(records):
+                converted, origin = await in_thread(self.log.convert, records, now_ms), Origin.CONVERTED
+            if check is not None:
+                check()
+            return self.append(converted, now_ms, origin)
         finally:
             self._line.release()
 

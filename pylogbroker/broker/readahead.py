@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 
 from pylogbroker.records import Buffer
 from pylogbroker.storage import FileRegion
@@ -18,7 +19,9 @@ SMALL = 64 * 1024
 """Bytes up to which a region is read rather than sent from its file."""
 
 _STRIDE = 128 * 1024
+_MOST_AT_ONCE = 64 * _STRIDE
 _byte = [bytearray(1)]
+_sink = memoryview(bytearray(_STRIDE))  # what is read only to be in the page cache; nobody looks at it
 
 
 def is_cached(region: FileRegion) -> bool:
@@ -45,8 +48,18 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
 
 
 def read_ahead(region: FileRegion) -> None:
-    """Bring `region` into the page cache; blocks, so it is called in a worker thread."""
-    os.posix_fadvise(region.file.fd, region.position, region.length, os.POSIX_FADV_WILLNEED)
-    position, end = region.position, region.position + region.length
+    """Bring `region` into the page cache, and let the kernel begin with what follows, as its reader may go on there.
+
+    Blocks, so it is called in a worker thread.
+    """
+    fd, position, end = region.file.fd, region.position, region.position + region.length
+    os.posix_fadvise(fd, position, 2 * region.length + _STRIDE, os.POSIX_FADV_WILLNEED)
     while position < end:
-        position += len(os.pread(region.file.fd, min(1 << 20, end - position), position)) or end
+        size = min(end - position, _MOST_AT_ONCE)
+        position += os.preadv(fd, [_sink] * (size // _STRIDE) + [_sink[: size % _STRIDE]], position) or end
+
+
+def read_on(regions: Iterable[FileRegion]) -> None:
+    """Bring several regions in, and what follows close behind.  Blocks."""
+    for region in regions:
+        read_ahead(region)

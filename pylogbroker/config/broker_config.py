@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pylogbroker.config import foreign, listeners, table
 from pylogbroker.config.kinds import Value
 from pylogbroker.config.setting import Mode, Setting, Source, Synonym
-from pylogbroker.config.topic_config import TopicConfig, TopicDefaults, check_together
+from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_together
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
@@ -31,13 +31,14 @@ class BrokerConfig(Values):
     Raises ConfigError if a value is not acceptable; what is merely unknown or without effect is in `warnings`.
     """
 
-    __slots__ = ("_layers", "_observers", "_topics", "listeners", "warnings")
+    __slots__ = ("_check_topic", "_layers", "_observers", "_topics", "listeners", "warnings")
 
     def __init__(self, static: Texts) -> None:
         known = {name: text for name, text in static.items() if name in table.BROKER}
         self.warnings = tuple(_warnings(name for name in static if name not in known))
         self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
         self._observers: list[Callable[[frozenset[str]], object]] = []
+        self._check_topic: TopicCheck = lambda settings, explicit: None
         super().__init__(_effective(self._layers))
         self._topics = _topic_defaults(self)
         _check_static(self)
@@ -72,6 +73,17 @@ class BrokerConfig(Values):
         """The settings in force for a topic with these of its own; ConfigError if they are not acceptable."""
         return self._topics.resolve(overrides)
 
+    def check_topics_by(self, check: TopicCheck) -> None:
+        """Let `check` raise ConfigError, too, for topics' settings that are about to be changed.
+
+        It is called with all that would be in force, and the names of what is set.
+        """
+        self._check_topic = check
+
+    def check_topic(self, overrides: Texts) -> None:
+        """Refuse, by ConfigError, settings that a topic must not be given: more than if it has them already."""
+        self._check_topic(self.topic(overrides), overrides)
+
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
         """Call `observer` with the names of the settings that changed, after every dynamic change."""
         self._observers.append(observer)
@@ -80,7 +92,9 @@ class BrokerConfig(Values):
         """Refuse, by ConfigError, a dynamic layer that could not be put in force; else return it."""
         checked = {name: _check_dynamic(name, text, source) for name, text in texts.items()}
         values = Values(_effective(self._layers | {source: checked}))
-        check_together(Values(_topic_defaults(values).resolve({})._values))
+        topic = _topic_defaults(values).resolve({})
+        check_together(topic)
+        self._check_topic(topic, checked)
         return checked
 
     def set_dynamic(self, source: Source, texts: Texts) -> frozenset[str]:

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 _PLAIN = "only PLAINTEXT listeners are offered"
 _ONE_NODE = "the broker is the only one of its cluster"
 _ONE_CORE = "a broker is one thread that does all network work"
-_NO_TRANSACTIONS = "transactions are not offered"
 
 _REASONS: tuple[tuple[str, str], ...] = (
     ("zookeeper.*", "coordination is embedded in the broker"),
@@ -51,10 +50,9 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("eligible.leader.replicas.enable", _ONE_NODE),
     ("alter.log.dirs.*", "partitions are not moved between directories"),
     ("log.dir.failure.timeout.ms", _ONE_NODE),
-    ("log.cleaner.*", "compaction is not offered yet"),
+    ("log.cleaner.io.buffer.size", "the cleaner reads in pieces of a size of its own"),
     ("remote.*", "tiered storage is not offered"),
-    ("transaction.*", _NO_TRANSACTIONS),
-    ("transactional.*", _NO_TRANSACTIONS),
+    ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
     ("group.consumer.*", "only the classic group protocol is offered"),
     ("group.coordinator.*", "only the classic group protocol is offered"),
     ("group.share.*", "only the classic group protocol is offered"),

@@ -7,6 +7,7 @@ from pylogbroker.config.kinds import (
     BOOLEAN,
     INT,
     INT_MAX,
+    LIST,
     LONG,
     LONG_MAX,
     TEXT,
@@ -19,10 +20,10 @@ from pylogbroker.config.setting import Setting, Synonym
 from pylogbroker.config.topic_settings import (
     CLEANUP,
     COMPRESSION,
+    DELETE_POLICIES,
     FORMAT,
     GZIP_LEVEL,
     LZ4_LEVEL,
-    RATIO,
     TIMESTAMP_TYPE,
     ZSTD_LEVEL,
 )
@@ -188,13 +189,21 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "high",
         "How long a removed segment's files stay on disk, for reads that are under way.",
     ),
-    # retention and compaction
+    # retention
     cluster_wide(
         "log.cleanup.policy",
         CLEANUP,
         ("delete",),
         "medium",
         "What happens to old data: `delete` by time and size, `compact` by key, or both.",
+    ),
+    cluster_wide(
+        "log.delete.policies",
+        LIST,
+        DELETE_POLICIES,
+        "medium",
+        "The delete policies of topics whose cleanup policy has `delete`, the built-in ones or those of plugins: a "
+        "segment goes when one of them names it.",
     ),
     cluster_wide(
         "log.retention.ms",
@@ -234,34 +243,6 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "low",
         "How long after the start the log's periodic work begins.",
         internal=True,
-    ),
-    cluster_wide(
-        "log.cleaner.delete.retention.ms",
-        at_least(0, LONG),
-        86_400_000,
-        "medium",
-        "How long a compacted topic keeps the mark of a deleted key.",
-    ),
-    cluster_wide(
-        "log.cleaner.min.cleanable.ratio",
-        RATIO,
-        0.5,
-        "medium",
-        "Which share of a compacted log must be new before it is compacted again.",
-    ),
-    cluster_wide(
-        "log.cleaner.min.compaction.lag.ms",
-        at_least(0, LONG),
-        0,
-        "medium",
-        "The shortest time that a record of a compacted topic stays untouched.",
-    ),
-    cluster_wide(
-        "log.cleaner.max.compaction.lag.ms",
-        at_least(1, LONG),
-        LONG_MAX,
-        "medium",
-        "The longest time that a record of a compacted topic may wait for compaction.",
     ),
     cluster_wide(
         "log.local.retention.ms",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.kinds import Value
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.setting import Setting
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
+from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
 from pylogbroker.errors import ConfigError
 
 
@@ -18,7 +20,9 @@ def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
-BROKER: Mapping[str, Setting] = _by_name((*NETWORK_SETTINGS, *LOG_SETTINGS, *CLIENT_SETTINGS))
+BROKER: Mapping[str, Setting] = _by_name(
+    (*NETWORK_SETTINGS, *LOG_SETTINGS, *CLEANER_SETTINGS, *CLIENT_SETTINGS, *TRANSACTION_SETTINGS)
+)
 TOPIC: Mapping[str, Setting] = _by_name(TOPIC_SETTINGS)
 SETTINGS: tuple[Setting, ...] = (*BROKER.values(), *TOPIC.values())
 

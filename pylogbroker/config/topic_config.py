@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 
 import attrs
 
@@ -16,7 +16,7 @@ from pylogbroker.errors import ConfigError
 class TopicConfig(Values):
     """What holds for a topic; immutable. `overrides` are the topic's own settings, as text."""
 
-    __slots__ = ("overrides",)
+    __slots__ = ("__weakref__", "overrides")
 
     def __init__(self, values: Mapping[str, Value], overrides: Mapping[str, str]) -> None:
         super().__init__(values)
@@ -50,6 +50,9 @@ class TopicConfig(Values):
     def _timestamp_bound(self, name: str) -> int:
         bound = self.integer(name)
         return bound if bound != LONG_MAX else self.integer("message.timestamp.difference.max.ms")
+
+
+TopicCheck = Callable[[TopicConfig, Container[str]], object]
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:

@@ -7,6 +7,7 @@ import re
 from pylogbroker.config import formats
 from pylogbroker.config.kinds import (
     BOOLEAN,
+    LIST,
     LONG,
     LONG_MAX,
     ConfigType,
@@ -35,6 +36,7 @@ def _check_not_tiered(text: str) -> None:
 
 COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 CLEANUP = any_of("compact", "delete")
+DELETE_POLICIES = ("record-time", "size")
 TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 GZIP_LEVEL = between(1, 9, also=-1)
 LZ4_LEVEL = between(1, 17)
@@ -106,6 +108,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         3,
         "compression.zstd.level",
         "How hard zstd tries when the broker compresses.",
+    ),
+    _topic(
+        "delete.policies",
+        LIST,
+        DELETE_POLICIES,
+        "log.delete.policies",
+        "Which segments `delete` removes: those that one of these delete policies names. `record-time` and "
+        "`modification-time` follow retention.ms, `size` follows retention.bytes; plugins may bring others, and take "
+        "what stands behind a colon: `name:argument`.",
     ),
     _topic(
         "delete.retention.ms",

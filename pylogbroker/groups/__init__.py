@@ -30,10 +30,11 @@ from pylogbroker.groups.requests import (
     Sync,
     SyncResult,
     TopicPartition,
+    TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.store import GroupStore, Stored
+from pylogbroker.groups.store import GroupStore, Producer, Stored
 
 __all__ = [
     "GROUP_TYPE",
@@ -56,9 +57,11 @@ __all__ = [
     "Leaving",
     "Loading",
     "MemberDescription",
+    "Producer",
     "Reply",
     "Stored",
     "Sync",
     "SyncResult",
     "TopicPartition",
+    "TransactionalCommit",
 ]

@@ -1,12 +1,13 @@
 """The offsets of groups: committing, fetching, deleting and expiring them.
 
 Who may commit: to a group with members, its members of the present generation; to an Empty group also whoever does
-without membership, by generation -1.
+without membership, by generation -1. In a transaction also whoever says nothing of the group, whatever its state, and
+members of a generation that is not stable yet: the transaction's producer is fenced by other means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -24,11 +25,15 @@ from pylogbroker.groups.requests import (
     FetchResult,
     Reply,
     TopicPartition,
+    TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
+from pylogbroker.groups.store import Producer
 from pylogbroker.groups.subscription import PROTOCOL_TYPE
-from pylogbroker.groups.turns import Turns
+from pylogbroker.timing import Turns
+
+Offsets = dict[TopicPartition, CommittedOffset]
 
 
 @attrs.define(eq=False)
@@ -49,23 +54,25 @@ class Commits:
         member = group.members.get(commit.member_id)
         if member is not None:
             self._rebalancer.keep_alive(group, member, now_ms)
-        result = {
-            partition: ErrorCode.NONE if self._fits(offset.metadata) else ErrorCode.OFFSET_METADATA_TOO_LARGE
-            for partition, offset in commit.offsets.items()
-        }
-        taken = {partition: offset for partition, offset in commit.offsets.items() if not result[partition]}
+        taken, result = self._sorted_out(commit)
         if taken:
             self._store(group, taken, result, reply, now_ms)
         else:
             self._turns.soon(reply, result)
 
-    def _fits(self, metadata: str) -> bool:
-        return len(metadata) <= self._settings.max_metadata_bytes
+    def _sorted_out(self, commit: Commit) -> tuple[Offsets, CommitResult]:
+        """The offsets that can be stored, and the answer if they are."""
+        limit = self._settings.max_metadata_bytes
+        result = {
+            partition: ErrorCode.OFFSET_METADATA_TOO_LARGE if len(offset.metadata) > limit else ErrorCode.NONE
+            for partition, offset in commit.offsets.items()
+        }
+        return {partition: offset for partition, offset in commit.offsets.items() if not result[partition]}, result
 
     def _store(
         self,
         group: Group,
-        taken: dict[TopicPartition, CommittedOffset],
+        taken: Offsets,
         result: CommitResult,
         reply: Reply[CommitResult],
         now_ms: int,
@@ -81,6 +88,36 @@ class Commits:
 
         self._journal.store_offsets(group, taken, now_ms, stored)
 
+    def commit_in_transaction(
+        self,
+        group: Group,
+        commit: TransactionalCommit,
+        reply: Reply[CommitResult],
+        now_ms: int,
+        touch: Callable[[], None],
+    ) -> None:
+        """Store offsets as part of the producer's transaction, and show them when that is committed.
+
+        `touch` is called when what the transaction has pending in the group may have changed.
+        """
+        taken, result = self._sorted_out(commit)
+        if not taken:
+            self._turns.soon(reply, result)
+            return
+        producer_id, offsets = commit.producer_id, group.offsets
+        for partition, offset in taken.items():
+            offsets.begin_in_transaction(producer_id, partition, offset)
+        touch()
+
+        def stored(error: ErrorCode, later_ms: int) -> None:
+            settle = offsets.fail_in_transaction if error else offsets.complete_in_transaction
+            for partition, offset in taken.items():
+                settle(producer_id, partition, offset)
+            touch()
+            self._turns.soon(reply, result | dict.fromkeys(taken, error))
+
+        self._journal.store_offsets(group, taken, now_ms, stored, Producer(producer_id, commit.producer_epoch))
+
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
     ) -> FetchResult:
@@ -90,7 +127,7 @@ class Commits:
         offsets = group.offsets
 
         def find(partition: TopicPartition) -> CommittedOffset | ErrorCode | None:
-            if require_stable and partition in offsets.pending:
+            if require_stable and offsets.is_unstable(partition):
                 return ErrorCode.UNSTABLE_OFFSET_COMMIT
             return offsets.committed.get(partition)
 
@@ -151,3 +188,14 @@ def _check_commit(group: Group, commit: Commit) -> ErrorCode:
     if error is ErrorCode.NONE and group.state is GroupState.COMPLETING:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return error
+
+
+def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
+    """Whether this may be committed to the group, or, if there is none yet, to one that is made for it."""
+    if commit.generation < 0:
+        is_silent = commit.member_id == NO_MEMBER_ID and commit.instance_id is None
+        if is_silent or group is None or group.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return check_generation(group, commit.generation, commit.member_id, commit.instance_id)

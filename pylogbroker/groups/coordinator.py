@@ -20,12 +20,11 @@ from functools import partial
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.commits import Commits
+from pylogbroker.groups.commits import Commits, check_transactional
 from pylogbroker.groups.group import Group, cancel
 from pylogbroker.groups.journal import Journal
 from pylogbroker.groups.loading import Loading
 from pylogbroker.groups.membership import Membership
-from pylogbroker.groups.partitioning import partition_for
 from pylogbroker.groups.rebalance import Rebalancer
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
@@ -44,13 +43,14 @@ from pylogbroker.groups.requests import (
     Sync,
     SyncResult,
     TopicPartition,
+    TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
 from pylogbroker.groups.store import GroupStore
-from pylogbroker.groups.timers import Timer, Timers, nobody_to_wake
-from pylogbroker.groups.turns import Turns
+from pylogbroker.partitioning import partition_for
 from pylogbroker.records import Entry
+from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
 
 GROUP_TYPE = "classic"
 _MAX_GROUP_ID_BYTES = 32_767
@@ -65,7 +65,18 @@ class _Owned:
     """A partition whose groups are coordinated here."""
 
     groups: dict[str, Group] = attrs.field(factory=dict)
+    transactions: dict[int, set[str]] = attrs.field(factory=dict)  # open ones, by producer id: the groups they touch
     sweep: Timer | None = None
+
+    def touch(self, producer_id: int, group: Group) -> None:
+        """The producer's transaction has, or has no more, something pending in the group."""
+        touched = self.transactions.setdefault(producer_id, set())
+        if group.offsets.has_transaction(producer_id):
+            touched.add(group.group_id)
+        else:
+            touched.discard(group.group_id)
+        if not touched:
+            del self.transactions[producer_id]
 
 
 @attrs.define(eq=False)
@@ -110,7 +121,7 @@ class GroupCoordinator:
         if self._loading.get(loading.partition) is not loading:
             return
         del self._loading[loading.partition]
-        owned = self._owned[loading.partition] = _Owned()
+        owned = self._owned[loading.partition] = _Owned(transactions=loading.transactions)
         with self._turns:
             for group in loading.groups(self._turns, now_ms):
                 owned.groups[group.group_id] = group
@@ -240,6 +251,29 @@ class GroupCoordinator:
             else:
                 self._commits.commit(group, commit, reply, now_ms)
 
+    def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
+        """TxnOffsetCommit. That the partition of the offsets is part of the transaction has been made sure of."""
+        with self._turns:
+            error = self._check(commit.group_id)
+            group = None if error else self._find(commit.group_id)
+            error = error or check_transactional(group, commit)
+            if error:
+                self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
+                return
+            group = group or self._create(commit.group_id, now_ms)
+            touch = partial(self._owned[group.partition].touch, commit.producer_id, group)
+            self._commits.commit_in_transaction(group, commit, reply, now_ms, touch)
+
+    def end_transaction(self, partition: int, producer_id: int, committed: bool, now_ms: int) -> None:
+        """A marker has been appended to a partition. While that is being loaded, the replay finds the marker."""
+        owned = self._owned.get(partition)
+        if owned is None:
+            return
+        for group_id in owned.transactions.pop(producer_id, ()):
+            group = owned.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed)
+
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None = None, require_stable: bool = False
     ) -> FetchResult:
@@ -302,7 +336,7 @@ class GroupCoordinator:
         with self._turns:
             for member_id in list(group.pending):
                 group.remove(member_id)
-            self._commits.forget(group, [*group.offsets.committed, *group.offsets.pending], now_ms)
+            self._commits.forget(group, group.offsets.partitions(), now_ms)
             self._bury_if_dead(group)
         return ErrorCode.NONE
 
@@ -310,7 +344,7 @@ class GroupCoordinator:
 
     def _forget(self, groups: Iterable[Group], gone: set[TopicPartition], now_ms: int) -> None:
         for group in groups:
-            concerned = gone.intersection(group.offsets.committed) | gone.intersection(group.offsets.pending)
+            concerned = gone.intersection(group.offsets.partitions())
             if concerned:
                 self._commits.forget(group, concerned, now_ms)
                 self._bury_if_dead(group)

@@ -25,8 +25,7 @@ from pylogbroker.groups.requests import (
 )
 from pylogbroker.groups.states import GroupState, check_transition
 from pylogbroker.groups.subscription import PROTOCOL_TYPE, subscribed_topics
-from pylogbroker.groups.timers import Timer
-from pylogbroker.groups.turns import Turns
+from pylogbroker.timing import Timer, Turns
 
 
 @attrs.define

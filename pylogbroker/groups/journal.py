@@ -11,9 +11,9 @@ from pylogbroker.groups import layout
 from pylogbroker.groups.group import Group
 from pylogbroker.groups.member import Member
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
-from pylogbroker.groups.store import GroupStore, Stored
-from pylogbroker.groups.turns import Turns
+from pylogbroker.groups.store import GroupStore, Producer, Stored
 from pylogbroker.records import Record
+from pylogbroker.timing import Turns
 from pylogbroker.wire import EncodingError
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
@@ -61,9 +61,14 @@ class Journal:
         self._append(group, records, now_ms, done, GROUP_ERRORS)
 
     def store_offsets(
-        self, group: Group, offsets: Mapping[TopicPartition, CommittedOffset], now_ms: int, done: Stored
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        now_ms: int,
+        done: Stored,
+        producer: Producer | None = None,
     ) -> None:
-        """Write a group's offsets, all of them or none."""
+        """Write a group's offsets, all of them or none; with a producer as part of its transaction."""
 
         def records() -> list[Record]:
             return [
@@ -71,7 +76,7 @@ class Journal:
                 for partition, offset in offsets.items()
             ]
 
-        self._append(group, records, now_ms, done, OFFSET_ERRORS)
+        self._append(group, records, now_ms, done, OFFSET_ERRORS, producer)
 
     def forget(self, group: Group, partitions: Iterable[TopicPartition], whole: bool, now_ms: int) -> None:
         """Write that these offsets are gone, and with `whole` the group too."""
@@ -88,6 +93,7 @@ class Journal:
         now_ms: int,
         done: Stored,
         errors: Mapping[ErrorCode, ErrorCode],
+        producer: Producer | None = None,
     ) -> None:
         def stored(error: ErrorCode, later_ms: int) -> None:
             done(errors.get(error, error), later_ms)
@@ -98,7 +104,7 @@ class Journal:
         except EncodingError:  # a string is longer than the layout can say
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:
-            self._store.append(group.partition, encoded, report)
+            self._store.append(group.partition, encoded, report, producer)
 
 
 def _record(now_ms: int, key: bytes, value: bytes | None) -> Record:

@@ -1,5 +1,8 @@
 """Reading a partition of `__consumer_offsets` back: later records replace earlier ones, tombstones remove them.
 
+What was committed in a transaction is held back until its marker comes, and dropped if that says so. Transactions that
+are still open at the end stay so: their offsets are pending.
+
 A `Loading` touches nothing but itself while it replays, so that may be done in another thread. What results are values;
 the coordinator makes groups of them, in its own thread, when everything has been replayed.
 """
@@ -15,24 +18,27 @@ from pylogbroker.groups import layout
 from pylogbroker.groups.group import Group
 from pylogbroker.groups.layout import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.member import Member
-from pylogbroker.groups.requests import CommittedOffset, TopicPartition
+from pylogbroker.groups.offsets import GroupOffsets
+from pylogbroker.groups.requests import TopicPartition
 from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.turns import Turns
-from pylogbroker.records import Entry, Record
+from pylogbroker.records import Entry, Record, parse_marker
+from pylogbroker.timing import Turns
 
 
 @attrs.define(eq=False)
 class Loading:
     """What has been replayed of one partition so far. `problems` tells of records that were passed over.
 
+    `transactions` are the open ones, by producer id: the groups that have something pending.
     `gone` are partitions that were deleted meanwhile; the coordinator keeps it, the replay does not look at it.
     """
 
     partition: int
     problems: list[str] = attrs.field(factory=list, init=False)
+    transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)
     gone: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
-    _offsets: dict[str, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict, init=False)
+    _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
     def replay(self, entries: Iterable[Entry]) -> None:
         """Take in the entries of the log that follow those taken in before."""
@@ -44,15 +50,24 @@ class Loading:
 
     def _replay_entry(self, entry: Entry) -> None:
         entry.check()
-        if not entry.is_control:
+        if entry.is_control:
+            self._replay_marker(entry)
+        else:
+            producer_id = entry.producer_id if entry.is_transactional else None
             for record in entry.records():
-                self._replay(record)
+                self._replay(record, producer_id)
 
-    def _replay(self, record: Record) -> None:
+    def _replay_marker(self, entry: Entry) -> None:
+        marker = parse_marker(entry)
+        if marker is not None:
+            for group_id in self.transactions.pop(entry.producer_id, ()):
+                self._offsets[group_id].end_transaction(entry.producer_id, marker.committed)
+
+    def _replay(self, record: Record, producer_id: int | None) -> None:
         try:
             key = None if record.key is None else layout.decode_key(record.key)
             if isinstance(key, OffsetCommitKey):
-                self._replay_offset(key, record.value)
+                self._replay_offset(key, record.value, producer_id)
             elif isinstance(key, GroupMetadataKey):
                 self._replay_group(key, record.value)
             else:
@@ -60,12 +75,17 @@ class Loading:
         except CorruptRecords as problem:
             self.problems.append(f"offset {record.offset}: {problem.detail}")
 
-    def _replay_offset(self, key: OffsetCommitKey, value: bytes | None) -> None:
-        offsets = self._offsets.setdefault(key.group, {})
-        if value is None:
-            offsets.pop((key.topic, key.partition), None)
+    def _replay_offset(self, key: OffsetCommitKey, value: bytes | None, producer_id: int | None) -> None:
+        partition = key.topic, key.partition
+        offset = None if value is None else layout.decode_offset_value(value)
+        offsets = self._offsets.setdefault(key.group, GroupOffsets())
+        if offset is None:
+            offsets.remove([partition])
+        elif producer_id is None:
+            offsets.commit(partition, offset)
         else:
-            offsets[key.topic, key.partition] = layout.decode_offset_value(value)
+            offsets.commit_in_transaction(producer_id, partition, offset)
+            self.transactions.setdefault(producer_id, set()).add(key.group)
 
     def _replay_group(self, key: GroupMetadataKey, value: bytes | None) -> None:
         if value is None:
@@ -77,12 +97,12 @@ class Loading:
         """The groups that there were. One that only offsets tell of was never more than a place for them."""
         for group_id, value in self._groups.items():
             group = _group(group_id, self.partition, value, turns)
-            group.offsets.committed.update(self._offsets.get(group_id, {}))
+            group.offsets = self._offsets.get(group_id, group.offsets)
             yield group
         for group_id, offsets in self._offsets.items():
             if offsets and group_id not in self._groups:
                 group = Group(group_id, self.partition, turns, since=now_ms)
-                group.offsets.committed.update(offsets)
+                group.offsets = offsets
                 yield group
 
 

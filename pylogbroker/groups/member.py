@@ -7,7 +7,7 @@ from collections.abc import Collection
 import attrs
 
 from pylogbroker.groups.requests import JoinResult, MemberDescription, Protocols, Reply, SyncResult
-from pylogbroker.groups.timers import Timer
+from pylogbroker.timing import Timer
 
 
 @attrs.define(eq=False)

@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import (
 )
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.turns import Turns
+from pylogbroker.timing import Turns
 
 
 @attrs.define(eq=False)

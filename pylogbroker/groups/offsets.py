@@ -1,7 +1,17 @@
 """The offsets that one group remembers, and when it forgets them.
 
-An offset counts as committed once its record is stored; until then it is pending. Pending offsets are not shown, and a
-partition with one is not expired. Offsets expire
+An offset counts as committed once its record is stored; until then it is pending. What a transaction commits is pending
+until the transaction ends, and counts then, unless something younger was stored of the same partition meanwhile: what
+is last in the log wins, whenever it was decided.
+
+    records, in the log's order      committed
+    ---------------------------      ---------
+    a = 5, in a transaction          -
+    b = 6, in a transaction          -
+    a = 7                            a = 7
+    the transaction is committed     a = 7, b = 6
+
+Pending offsets are not shown, and a partition with one is not expired. Offsets expire
 
     group without protocol type     `retention` after their own commit (consumers that do without membership)
     Empty group                     `retention` after the group became Empty
@@ -13,10 +23,25 @@ partition with one is not expired. Offsets expire
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import chain
 
 import attrs
 
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
+
+
+@attrs.define(eq=False)
+class OpenTransaction:
+    """What one producer's open transaction holds of a group: offsets on their way to the store, and stored ones."""
+
+    pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+    stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with their place in the log
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self.pending or partition in self.stored
+
+    def __bool__(self) -> bool:
+        return bool(self.pending or self.stored)
 
 
 @attrs.define(eq=False)
@@ -25,9 +50,14 @@ class GroupOffsets:
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
+    _transactions: dict[int, OpenTransaction] = attrs.field(factory=dict)  # by producer id
+    _places: dict[TopicPartition, int] = attrs.field(factory=dict)  # where in the log the committed ones are
+    _last_place: int = 0  # only grows; what counts is who is behind whom
 
     def __bool__(self) -> bool:
-        return bool(self.committed or self.pending)
+        return bool(self.committed or self.pending or self._transactions)
+
+    # -- plain commits ---------------------------------------------------------------------------------------------
 
     def begin(self, partition: TopicPartition, offset: CommittedOffset) -> None:
         """The record of this offset is on its way to the store."""
@@ -36,7 +66,7 @@ class GroupOffsets:
     def complete(self, partition: TopicPartition, offset: CommittedOffset) -> None:
         """The record is stored. Nothing happens if the partition has been removed in the meantime."""
         if partition in self.pending:
-            self.committed[partition] = offset
+            self.commit(partition, offset)
             self.fail(partition, offset)
 
     def fail(self, partition: TopicPartition, offset: CommittedOffset) -> None:
@@ -44,14 +74,76 @@ class GroupOffsets:
         if self.pending.get(partition) is offset:
             del self.pending[partition]
 
+    def commit(self, partition: TopicPartition, offset: CommittedOffset) -> None:
+        """The log's last record is this offset."""
+        self.committed[partition] = offset
+        self._places[partition] = self._next_place()
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def begin_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
+        """The record of this offset, part of the producer's transaction, is on its way to the store."""
+        self._transaction(producer_id).pending[partition] = offset
+
+    def complete_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
+        """The record is stored. Nothing happens if partition or transaction are no more, or another one follows it."""
+        transaction = self._transactions.get(producer_id)
+        if transaction is not None and transaction.pending.get(partition) is offset:
+            del transaction.pending[partition]
+            self.commit_in_transaction(producer_id, partition, offset)
+
+    def fail_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
+        """The record is not on its way any more."""
+        transaction = self._transactions.get(producer_id)
+        if transaction is not None and transaction.pending.get(partition) is offset:
+            del transaction.pending[partition]
+            self._drop_if_empty(producer_id)
+
+    def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
+        """The log's last record is this offset, part of the producer's transaction."""
+        self._transaction(producer_id).stored[partition] = self._next_place(), offset
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """The log's last record is the marker that ends the producer's transaction."""
+        transaction = self._transactions.pop(producer_id, None)
+        if transaction is None or not committed:
+            return
+        for partition, offset in transaction.pending.items():  # not known to be safe; but the marker is behind them
+            transaction.stored[partition] = self._next_place(), offset
+        for partition, (place, offset) in transaction.stored.items():
+            if place > self._places.get(partition, 0):
+                self.committed[partition], self._places[partition] = offset, place
+
+    def has_transaction(self, producer_id: int) -> bool:
+        """Whether something of the producer's transaction is pending."""
+        return producer_id in self._transactions
+
+    def is_unstable(self, partition: TopicPartition) -> bool:
+        """Whether something pending may replace what is committed."""
+        return partition in self.pending or any(partition in each for each in self._transactions.values())
+
+    # -- both ------------------------------------------------------------------------------------------------------
+
+    def partitions(self) -> Collection[TopicPartition]:
+        """All partitions of which there is something, committed or pending, each once."""
+        found = dict.fromkeys(chain(self.committed, self.pending))
+        for transaction in self._transactions.values():
+            found |= dict.fromkeys(chain(transaction.stored, transaction.pending))
+        return found.keys()
+
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these partitions; those of which there was a committed offset are returned."""
-        removed = []
-        for partition in partitions:
-            self.pending.pop(partition, None)
-            if self.committed.pop(partition, None) is not None:
-                removed.append(partition)
-        return removed
+        """Forget these partitions; those of which the log has a record that counts, or may count, are returned."""
+        return [partition for partition in partitions if self._remove(partition)]
+
+    def _remove(self, partition: TopicPartition) -> bool:
+        self.pending.pop(partition, None)
+        self._places.pop(partition, None)
+        was_stored = self.committed.pop(partition, None) is not None
+        for producer_id, transaction in list(self._transactions.items()):
+            transaction.pending.pop(partition, None)
+            was_stored |= transaction.stored.pop(partition, None) is not None
+            self._drop_if_empty(producer_id)
+        return was_stored
 
     def expired(
         self,
@@ -70,5 +162,16 @@ class GroupOffsets:
         return [
             partition
             for partition, offset in self.committed.items()
-            if partition[0] not in subscribed and partition not in self.pending and is_over(offset)
+            if partition[0] not in subscribed and is_over(offset) and not self.is_unstable(partition)
         ]
+
+    def _next_place(self) -> int:
+        self._last_place += 1
+        return self._last_place
+
+    def _transaction(self, producer_id: int) -> OpenTransaction:
+        return self._transactions.setdefault(producer_id, OpenTransaction())
+
+    def _drop_if_empty(self, producer_id: int) -> None:
+        if not self._transactions[producer_id]:
+            del self._transactions[producer_id]

@@ -23,7 +23,7 @@ from pylogbroker.groups.member import Member
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.timers import Timers
+from pylogbroker.timing import Timers
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long the join of a new member may wait. It does not have its id yet, so it cannot send heartbeats; a client that

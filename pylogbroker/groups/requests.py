@@ -16,6 +16,8 @@ Protocols = tuple[tuple[str, bytes], ...]  # names by falling preference, each w
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
 
 
 @attrs.frozen
@@ -127,6 +129,17 @@ class Commit:
     member_id: str
     offsets: Mapping[TopicPartition, CommittedOffset]
     instance_id: str | None = None
+
+
+@attrs.frozen
+class TransactionalCommit(Commit):
+    """TxnOffsetCommit: offsets that count once the producer's transaction is committed.
+
+    Older producers tell nothing of the group, which is generation -1 and no member id too.
+    """
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 CommitResult = dict[TopicPartition, ErrorCode]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import attrs
+
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 
@@ -12,10 +14,19 @@ Stored = Callable[[ErrorCode, int], None]
 """Called once per append with how it went and the time in ms."""
 
 
+@attrs.frozen
+class Producer:
+    """A transactional producer: records that are its are part of the transaction that it has open."""
+
+    producer_id: int
+    epoch: int
+
+
 class GroupStore(Protocol):
     """An append-only log per partition."""
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
         """Append all of these records or none, and call `done`, at once or later, when they are as safe as the log's
         settings ask for. Appends to one partition are done, and reported as done, in the order of the calls. The
-        records' offsets are the store's to give. Errors are reported, never raised."""
+        records' offsets are the store's to give. With a producer they are part of its transaction, and
+        INVALID_PRODUCER_EPOCH if the log knows a younger epoch of it. Errors are reported, never raised."""

@@ -20,11 +20,12 @@ from pylogbroker.records.batch import HEADER_V2
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.control import Marker, end_marker, parse_marker
 from pylogbroker.records.conversion import down_convert, up_convert
 from pylogbroker.records.entry import ENTRY_PREFIX, Entry, entries
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
-from pylogbroker.records.validation import EntryMeta, Prepared, convert, is_costly, prepare
+from pylogbroker.records.validation import EntryMeta, Prepared, TooCostly, convert, is_costly, prepare
 from pylogbroker.records.varint import decode_varint, encode_varint
 
 __all__ = [
@@ -38,17 +39,21 @@ __all__ = [
     "Entry",
     "EntryMeta",
     "Header",
+    "Marker",
     "Prepared",
     "Record",
     "TimestampType",
+    "TooCostly",
     "build",
     "convert",
     "crc32c",
     "decode_varint",
     "down_convert",
     "encode_varint",
+    "end_marker",
     "entries",
     "is_costly",
+    "parse_marker",
     "prepare",
     "up_convert",
 ]

@@ -9,7 +9,7 @@ A batch is a header of 61 bytes, big-endian, and its records, which may be compr
     17  crc                   uint32    CRC-32C of everything from the attributes on
     21  attributes            int16     bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
     23  last offset delta     int32     stays when compaction removes the last record
-    27  first timestamp       int64     base of the records' timestamps
+    27  first timestamp       int64     base of the records' timestamps; with a delete horizon, that
     35  max timestamp         int64     the append time, with timestamp type LOG_APPEND_TIME
     43  producer id           int64     -1: none
     51  producer epoch        int16
@@ -36,9 +36,11 @@ HEADER_V2 = struct.Struct(">qiibIhiqqqhii")
 CRC_START = 21
 LENGTH_START = 12
 
+CODEC = 0x07
 TIMESTAMP_TYPE = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
 
 _CRC = struct.Struct(">I")
 _ESCAPE = "surrogateescape"
@@ -154,7 +156,7 @@ def build_batch(
         raise InvalidRecords("a batch needs at least one record")
     newest = append_time if attributes & TIMESTAMP_TYPE else newest
     fields = (base, leader_epoch, attributes | codec, delta, first, newest, *producer, count)
-    return _seal(fields, compress(codec, payload, level))
+    return seal(fields, compress(codec, payload, level))
 
 
 def next_offset_delta(delta: int, before: int) -> int:
@@ -164,7 +166,7 @@ def next_offset_delta(delta: int, before: int) -> int:
     return delta
 
 
-def _seal(fields: tuple[int, ...], payload: bytes) -> bytes:
+def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
     """The batch of `payload` and the header's fields (all but length, magic and CRC), with its CRC."""
     base_offset, leader_epoch, *rest = fields
     try:

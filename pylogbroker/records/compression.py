@@ -1,12 +1,13 @@
 """Compressing and decompressing the records of an entry, by codec.
 
 What comes out of a decompressor is bounded by `limit`, and the memory taken by what really comes out: sizes that the
-data claims about itself are not believed.  The decoders for zstd and lz4 write into a lazily mapped area, so that
-pages exist only once written; gzip is read in steps; for snappy see `snappy_framing`.
+data claims about itself are not believed.  It is written into a lazily mapped area, whose pages exist only once written
+and go back to the system at once; for snappy see `snappy_framing`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import mmap
@@ -19,13 +20,14 @@ import cramjam
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import lz4_header, snappy_framing
 from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.damage import as_corrupt
+from pylogbroker.records.damage import Overflow, as_corrupt
 from pylogbroker.records.model import Codec
 
 MAX_DECOMPRESSED = 128 * 1024 * 1024
 _CODECS = tuple(Codec)
 _GZIP = 16 + zlib.MAX_WBITS
-_STEP = 1024 * 1024
+_STEP = 64 * 1024
+_SMALL = 1024 * 1024  # output that needs no mapping
 _MAX_LZ4_RATIO = 255
 _MAX_ZSTD_RATIO = 1 << 17
 
@@ -46,9 +48,14 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
 
 
 def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """What `compress` got; CorruptRecords if `data` is damaged or holds more than `limit` bytes."""
+    """What `compress` got; CorruptRecords if `data` is damaged, Overflow if it holds more than `limit` bytes."""
+    return bytes(inflate(codec, data, magic, limit))
+
+
+def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> Buffer:
+    """The same, to be looked at only: perhaps `data` itself, or a `memoryview`, which saves a copy."""
     if codec is Codec.NONE:
-        return bytes(data)
+        return data
     if not data:
         raise CorruptRecords("no compressed data")
     if codec is Codec.GZIP:
@@ -81,18 +88,29 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def _gunzip(data: Buffer, limit: int) -> bytes:
-    parts: list[bytes] = []
+def _gunzip(data: Buffer, limit: int) -> Buffer:
+    if limit <= _SMALL:
+        member = zlib.decompressobj(_GZIP)
+        with contextlib.suppress(zlib.error):
+            output = member.decompress(data, limit + 1)
+            if member.eof and not member.unused_data and len(output) <= limit:
+                return output
+    return _gunzip_slowly(data, limit)
+
+
+def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
+    """Of several members, of large ones or, to find out what is wrong with it, of anything."""
+    area, size = _mapping(limit), 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
             while part := members.read(_STEP):
-                parts.append(part)
-                limit -= len(part)
-                if limit < 0:
-                    raise CorruptRecords("gzip data that holds more than is allowed")
+                if size + len(part) > limit:
+                    raise Overflow("gzip data that holds more than is allowed")
+                area[size : size + len(part)] = part
+                size += len(part)
     except (OSError, EOFError, zlib.error) as error:
         raise CorruptRecords(f"damaged gzip data: {error}") from None
-    return b"".join(parts)
+    return memoryview(area)[:size]
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
@@ -102,7 +120,11 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
     return bytes(compressor.finish())
 
 
-def _into_mapping(decompress_into: Callable[[Buffer, Any], int], data: Buffer, capacity: int) -> bytes:
-    area = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def _into_mapping(decompress_into: Callable[[Buffer, Any], int], data: Buffer, capacity: int) -> Buffer:
+    area = _mapping(capacity)
     with as_corrupt(f"compressed data that is damaged or exceeds {capacity} bytes"):
-        return area[: decompress_into(data, area)]
+        return memoryview(area)[: decompress_into(data, area)]
+
+
+def _mapping(capacity: int) -> mmap.mmap:
+    return mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -24,6 +24,7 @@ from pylogbroker.records.batch import CONTROL, HEADER_V2, TIMESTAMP_TYPE, TRANSA
 from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32, crc32c
 from pylogbroker.records.compression import MAX_DECOMPRESSED, codec_of, decompress
+from pylogbroker.records.control import Marker, parse_marker
 from pylogbroker.records.message_set import INT64, KNOWN_ATTRIBUTES, MESSAGE_HEADER
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 
@@ -92,6 +93,11 @@ class Entry:
     def is_control(self) -> bool:
         """Whether the records are markers (commit, abort), not data."""
         return self.attributes & CONTROL != 0
+
+    @property
+    def marker(self) -> Marker | None:
+        """How a transaction ended, if that is what the entry says.  Decodes its record."""
+        return parse_marker(self)
 
     def check(self) -> None:
         """Compare the CRC; CorruptRecords if it differs."""

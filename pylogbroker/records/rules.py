@@ -8,6 +8,9 @@ from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.records.compression import MAX_DECOMPRESSED
 from pylogbroker.records.model import Codec, TimestampType
 
+MAX_AT_ONCE = 256 * 1024
+"""A size of decompressed records that takes well below a millisecond to look into."""
+
 NO_BOUND = (1 << 63) - 1
 """The value of a bound, in milliseconds, that bounds nothing."""
 
@@ -17,8 +20,9 @@ class AppendRules:
     """A topic's settings, as far as they concern records.
 
     `codec` None keeps whatever the producer chose (`compression.type=producer`); `level` is for recompression only.
-    `from_client` is false for what the broker itself writes, which may be control batches.
-    `max_decompressed` bounds what a compressed entry may hold where its records must be decoded.
+    `from_client` is false for what the broker itself writes, which may be control batches; `are_checked` says that it,
+    or `convert`, has looked into the batch.  `max_decompressed` bounds what a compressed entry may hold, `max_at_once`
+    what it may hold to be looked into without `convert`.
     `fast_attributes`, derived from the others, are the batch attributes that need no look at records and no change.
     """
 
@@ -31,7 +35,9 @@ class AppendRules:
     max_bytes: int = 1048588
     keys_required: bool = False
     from_client: bool = True
+    are_checked: bool = False
     max_decompressed: int = MAX_DECOMPRESSED
+    max_at_once: int = MAX_AT_ONCE
     fast_attributes: frozenset[int] = attrs.field(init=False, eq=False, repr=False)
 
     @fast_attributes.default
@@ -50,6 +56,7 @@ class AppendRules:
             timestamp_before_max_ms=NO_BOUND,
             timestamp_after_max_ms=NO_BOUND,
             keys_required=False,
+            are_checked=True,
         )
 
     @property

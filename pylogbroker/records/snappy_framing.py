@@ -19,7 +19,7 @@ import cramjam
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records.buffers import Buffer, view
-from pylogbroker.records.damage import as_corrupt
+from pylogbroker.records.damage import Overflow, as_corrupt
 
 HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 _MAGIC = HEADER[:8]
@@ -66,8 +66,10 @@ def _framed(source: memoryview, limit: int) -> bytes:
 def _block(block: memoryview, limit: int) -> bytes:
     with as_corrupt("damaged snappy data"):
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > limit or size * 3 > len(block) * 64:
-            raise CorruptRecords(f"a snappy block of {len(block)} bytes that claims to hold {size}, of {limit} allowed")
+        if size * 3 > len(block) * 64:
+            raise CorruptRecords(f"a snappy block of {len(block)} bytes that claims to hold {size}")
+        if size > limit:
+            raise Overflow(f"a snappy block that holds {size} bytes, of {limit} allowed")
         output = bytearray(size)
         cramjam.snappy.decompress_raw_into(block, output)
         return bytes(output)

@@ -4,36 +4,49 @@ It checks that they are whole and fit the topic, gives them their offsets and th
 codec or timestamps where the topic's settings differ from what the producer chose.  The results and the errors are
 those of Kafka's brokers.
 
-    one v2 batch, nothing to change         header checked; 16 new bytes before the frame's own, which are not copied
-    one v2 batch, other timestamps          61 new bytes (header and CRC) before the frame's own
+    one v2 batch, nothing to change         walked over; 16 new bytes before the frame's own, which are not copied
+    one v2 batch, other timestamps          walked over; 61 new bytes (header and CRC) before the frame's own
     other format or codec, or v0 or v1      records decoded and built again
 
-Records are decoded only where a header cannot answer: keys on compacted topics, a lower bound for timestamps, and to
-say which records are at fault.
+To walk over compressed records (see `walking`), they are decompressed; what is appended is what came.  Records are
+decoded only where that cannot answer: keys on compacted topics, a lower bound for timestamps, and to say which records
+are at fault.  What takes long is left to `convert`, in a worker thread.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
 import attrs
 
-from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
-from pylogbroker.records.batch import CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError, PylogbrokerError
+from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.compression import codec_of, inflate
+from pylogbroker.records.control import Marker
+from pylogbroker.records.damage import Overflow
 from pylogbroker.records.entry import Entry, entries
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
+from pylogbroker.records.walking import check_records
 
 _PREFIX = struct.Struct(">qii")
 _unpack_header = HEADER_V2.unpack_from
 _pack_prefix = _PREFIX.pack
 _HEADER_SIZE = HEADER_V2.size
+_unpack_count = struct.Struct(">i").unpack_from
+_COUNT_AT = 57
+_MANY = 20_000  # records; to walk over so many may take two milliseconds
 _MAX_FAULTS = 1000
+
+
+class TooCostly(PylogbrokerError):
+    """Records that take long to look into: `convert` them first, in a worker thread.  Nothing is wrong so far."""
 
 
 @attrs.define
@@ -49,6 +62,7 @@ class EntryMeta:
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
+    marker: Marker | None = None
 
     @classmethod
     def of(cls, entry: Entry) -> EntryMeta:
@@ -63,6 +77,7 @@ class EntryMeta:
             entry.producer_id,
             entry.producer_epoch,
             entry.base_sequence,
+            entry.marker,
         )
 
     @property
@@ -126,6 +141,11 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
             and (base_sequence >= 0 or producer_id < 0)
             and crc32c(buffer[21:]) == crc
         ):
+            if not rules.are_checked:
+                if attributes & CODEC:
+                    _look_into(buffer, attributes, count, rules)
+                else:
+                    check_records(buffer, count, _HEADER_SIZE)
             last_offset = base_offset + last_delta
             return Prepared(
                 [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]],
@@ -145,26 +165,60 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
 
 
 def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
-    """Whether `prepare` would decode these records, and `convert` can do it before.
+    """Whether `prepare` would decode or decompress these records, or walk for long, and `convert` can do it before.
 
     Only for topics of format v2: the offsets that older formats keep within a compressed set must be known first.
     """
     if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
         return False
-    if buffer[16] != 2 or rules.looks_at_records:
+    if buffer[16] != 2 or rules.looks_at_records or _unpack_count(buffer, _COUNT_AT)[0] > _MANY:
         return True
-    return rules.codec is not None and buffer[22] & 0x07 != rules.codec
+    codec = buffer[22] & CODEC
+    return codec != Codec.NONE or rules.codec not in (None, codec)
 
 
-def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> bytes:
+def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     """The costly part of `prepare`, to be done in a worker thread: one v2 batch, checked, in the topic's codec.
 
-    `prepare` takes it with `rules.after_conversion`.  Raises what `prepare` raises.
+    `prepare` takes it with `rules.after_conversion`.  Raises what `prepare` raises, but not TooCostly.
     """
-    as_sent = attrs.evolve(rules, timestamp_type=TimestampType.CREATE_TIME)
+    as_sent = attrs.evolve(rules, timestamp_type=TimestampType.CREATE_TIME, max_at_once=rules.max_decompressed)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the producer's timestamps do not matter
         as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
-    return b"".join(prepare(buffer, as_sent, 0, now_ms, -1).chunks)
+    try:
+        first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
+    except KafkaError as error:
+        error.__context__ = None  # frames, here and in the traceback, hold on to all that was decompressed
+        raise error.with_traceback(None) from None
+    return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
+
+
+def _look_into(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
+    """Check that a v2 batch holds as many whole records as it says."""
+    codec = codec_of(attributes)
+    with _faults_of_compression(rules):
+        data = inflate(codec, buffer[_HEADER_SIZE:], 2, _at_once(rules))
+    check_records(data, count)
+
+
+def _at_once(rules: AppendRules) -> int:
+    """What a batch may decompress to here."""
+    return min(rules.max_at_once, rules.max_decompressed) if rules.magic == 2 else rules.max_decompressed
+
+
+def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
+    return TooCostly(error.detail) if _at_once(rules) < rules.max_decompressed else InvalidRecords(error.detail)
+
+
+@contextmanager
+def _faults_of_compression(rules: AppendRules) -> Iterator[None]:
+    """What is wrong with a v2 batch's compressed data, its CRC being right, is its producer's fault."""
+    try:
+        yield
+    except Overflow as error:
+        raise _overflow(error, rules) from None
+    except CorruptRecords as error:
+        raise InvalidRecords(error.detail, ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
 def _prepare_slowly(
@@ -238,6 +292,8 @@ def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, l
     if _needs_records(entry, rules, now_ms):
         records = _checked_records(entry, rules, now_ms)
         max_timestamp = max((record.timestamp for record in records), default=max_timestamp)
+    elif not rules.are_checked:
+        _look_into(entry.buffer, entry.attributes, entry.count, rules)
     append_time = -1
     attributes = entry.attributes & ~TIMESTAMP_TYPE
     if rules.timestamp_type:
@@ -246,7 +302,7 @@ def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, l
     last_offset = base_offset + entry.last_offset - entry.base_offset
     meta = EntryMeta(
         base_offset, last_offset, entry.count, entry.size, max_timestamp,
-        attributes, entry.producer_id, entry.producer_epoch, entry.base_sequence,
+        attributes, entry.producer_id, entry.producer_epoch, entry.base_sequence, entry.marker,
     )  # fmt: skip
     chunks = _rewritten(entry, meta, leader_epoch)
     return Prepared(chunks, entry.size, [meta], base_offset, last_offset, entry.count, max_timestamp, append_time)
@@ -291,12 +347,25 @@ def _checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[
 
 def _decoded(entry: Entry, rules: AppendRules) -> Iterator[Record]:
     """The entry's records.  What is wrong inside of a v2 batch, its CRC being right, is its producer's fault."""
+    if entry.magic < 2:
+        yield from _decoded_of_old(entry, rules)
+        return
+    with _faults_of_compression(rules):
+        records = entry.records(_at_once(rules))
     try:
-        yield from entry.records(rules.max_decompressed)
+        for offset, record in enumerate(records, entry.base_offset):
+            if record.offset != offset:
+                raise InvalidRecords(f"a record with offset {record.offset} in the place of {offset}")
+            yield record
     except CorruptRecords as error:
-        if entry.magic < 2:
-            raise
         raise InvalidRecords(error.detail) from None
+
+
+def _decoded_of_old(entry: Entry, rules: AppendRules) -> Iterator[Record]:
+    try:
+        yield from entry.records(_at_once(rules))
+    except Overflow as error:
+        raise _overflow(error, rules) from None
 
 
 def _fault(record: Record, entry: Entry, rules: AppendRules, now_ms: int) -> tuple[ErrorCode, str] | None:

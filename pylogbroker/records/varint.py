@@ -9,6 +9,7 @@ An `int32` takes up to five bytes, an `int64` up to ten.
 from __future__ import annotations
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.records.buffers import Buffer
 
 _MAX_BITS = 64
 
@@ -32,7 +33,7 @@ def encode_varint(value: int) -> bytes:
     return _SHORT[zigzag] if zigzag < _SHORT_LIMIT else _encode(zigzag)
 
 
-def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     """The value of the varint at `position`, and the position behind it."""
     try:
         raw = data[position]
@@ -44,7 +45,7 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def continue_varint(data: bytes, position: int, first: int) -> tuple[int, int]:
+def continue_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
     """The undecoded (still zigzag) number whose first byte, with bit 7 set, stood before `position`."""
     raw = first & 0x7F
     shift = 7

@@ -17,17 +17,21 @@
 Seen from above, each knows only what is below:
 
     manager      all logs of a broker, in one or several directories
+      log_directories  which directories, and logs, are online
       survey       what lies in the directories at start
       directory    lock, identity, checkpoints, clean-shutdown marker
       loading      from files to a log; recovery after a crash
     log          append, read, roll, sync, expire
       reading      which region of which file a fetch returns
       timestamps   finding a record by its time
+      log_segments how segments begin, end, fail and go
+      compaction   the last record of each key stays: what is due, the cleaner's process, the exchange of segments
       syncing      what must be on disk before a log is safe up to an offset
       producers    who wrote what, for idempotent producers
+      aborted      which transactions were aborted, for readers of committed records
       epochs       which leader epoch began where
-      retention    which segments may go
-    segment      one file of entries, an offset index, a time index
+      retention    what is believed of a delete policy's answer
+    segment      one file of entries, indexes by offset and by time, and of aborted transactions
       scan         walking along headers
     files        handles, regions, writes that are whole or not at all
 
@@ -35,38 +39,36 @@ Everything runs on the reactor's thread, but for what is said to block: that bel
 """
 
 from pylogbroker.storage.directory import Identity, LogDirectory, Notice
-from pylogbroker.storage.files import FileHandle, FileRegion
+from pylogbroker.storage.files import DeletedFiles, FileHandle, FileRegion, NotCached, Pools
 from pylogbroker.storage.loading import Recovered
 from pylogbroker.storage.log import Appended, Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.manager import LogManager
 from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
-from pylogbroker.storage.retention import DeletePolicy, RecordTimePolicy, SegmentView, SizePolicy
-from pylogbroker.storage.segment import DeletedFiles, Pools, Segment
+from pylogbroker.storage.retention import GuardedPolicy
+from pylogbroker.storage.segment import Segment
 from pylogbroker.storage.survey import DeletedDirectory
 from pylogbroker.storage.timestamps import TimestampedOffset
 
 __all__ = [
     "Appended",
-    "DeletePolicy",
     "DeletedDirectory",
     "DeletedFiles",
     "FileHandle",
     "FileRegion",
+    "GuardedPolicy",
     "Identity",
     "Log",
     "LogConfig",
     "LogDirectory",
     "LogManager",
+    "NotCached",
     "Notice",
     "Origin",
     "Pools",
     "ProducerState",
     "ProducerStates",
-    "RecordTimePolicy",
     "Recovered",
     "Segment",
-    "SegmentView",
-    "SizePolicy",
     "TimestampedOffset",
 ]

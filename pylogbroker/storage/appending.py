@@ -41,6 +41,7 @@ def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
         max_bytes=config.max_message_bytes,
         keys_required=config.compacts and client,
         from_client=client,
+        are_checked=not client,
     )
 
 

@@ -7,14 +7,16 @@ events 0 1042           topic, partition, offset      (offset checkpoints of a l
 events 1 977
 ```
 
-`leader-epoch-checkpoint`, in each partition's directory, has `epoch start-offset` on its lines instead.
+`leader-epoch-checkpoint`, in each partition's directory, has `epoch start-offset` on its lines instead, and
+`cleaned-segments`, which is ours alone, base offsets: of a compacted segment, and of those it takes the place of;
+`aborted-transaction-checkpoint`, likewise, `segment's-base-offset number CRC-32C`.
 They are replaced whole.  One that cannot be read raises `DamagedFile`; the caller falls back on what it
 would do without the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pylogbroker.errors import StorageFailure
@@ -55,18 +57,49 @@ def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
     replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
+def read_exchange(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
+    """Which segments take the place of which others; None if there is no such file."""
+    lines = _read(path)
+    if lines is None:
+        return None
+    rows = [[_number(path, field) for field in line] for line in lines]
+    if not all(len(row) > 1 for row in rows):
+        raise DamagedFile(f"{path}: a line without offsets")
+    return [(base, tuple(replaced)) for base, *replaced in rows]
+
+
+def write_exchange(path: str, exchange: Iterable[tuple[int, Sequence[int]]]) -> None:
+    """Keep the same.  Blocks on the disk."""
+    replace_file(path, _text([" ".join(map(str, (base, *replaced))) for base, replaced in exchange]))
+
+
+def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
+    """By segment, how many entries its transaction index has and their CRC-32C; None if there is no such file."""
+    lines = _read(path, fields=3)
+    if lines is None:
+        return None
+    return {_number(path, base): (_number(path, count), _number(path, crc)) for base, count, crc in lines}
+
+
+def write_aborted(path: str, aborted: Mapping[int, tuple[int, int]]) -> None:
+    """Replace a checkpoint of aborted transactions; the caller syncs its directory.  Blocks on the disk."""
+    lines = [f"{base} {count} {crc}" for base, (count, crc) in aborted.items()]
+    replace_file(path, _text(lines), sync_name=False)
+
+
 def _text(lines: list[str]) -> bytes:
     return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
 
 
-def _read(path: str, fields: int) -> list[list[str]] | None:
+def _read(path: str, fields: int | None = None) -> list[list[str]] | None:
     data = read_file(path)
     if data is None:
         return None
     lines = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
-    if lines[:1] != [[_VERSION]] or lines[1:2] != [[str(len(lines) - 2)]]:
+    whole = data.endswith(b"\n")  # else the last number may have lost its end
+    if not whole or lines[:1] != [[_VERSION]] or lines[1:2] != [[str(len(lines) - 2)]]:
         raise DamagedFile(f"{path}: not a checkpoint of version {_VERSION}, or not a whole one")
-    if any(len(line) != fields for line in lines[2:]):
+    if fields is not None and any(len(line) != fields for line in lines[2:]):
         raise DamagedFile(f"{path}: a line without {fields} fields")
     return lines[2:]
 

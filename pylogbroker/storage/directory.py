@@ -61,6 +61,7 @@ class LogDirectory:
     failure: str = ""
     logs: int = 0  # how many are open in it
     _lock: int = -1
+    _place: os.stat_result | None = None  # what the path led to when it was locked
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 
     def lock(self) -> None:
@@ -72,7 +73,7 @@ class LogDirectory:
         except BlockingIOError:
             os.close(fd)
             raise StartupError(f"the log directory {self.path} is in use by another broker") from None
-        self._lock = fd
+        self._lock, self._place = fd, os.stat(self.path)
 
     def unlock(self) -> None:
         if self._lock >= 0:
@@ -80,19 +81,22 @@ class LogDirectory:
             self._lock = -1
 
     def identity(self) -> Identity:
-        """What meta.properties says; StartupError if it cannot be read."""
+        """What meta.properties says; StartupError if that makes no sense.
+
+        Only whole lines count: of a file that was torn, or lost, what is missing is written again.
+        """
         path = f"{self.path}/{names.META}"
         data = read_file(path)
         if data is None:
             return Identity()
         try:
-            found = javaproperties.loads(data.decode("latin-1"))
+            found = javaproperties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
             broker_id = found.get("broker.id")
             identity = Identity(None if broker_id is None else int(broker_id), found.get("cluster.id"))
         except ValueError as error:
             raise StartupError(f"{path}: {error}") from None
-        if found.get("version") != _META_VERSION:
-            raise StartupError(f"{path}: version {found.get('version')} is not {_META_VERSION}")
+        if found.get("version", _META_VERSION) != _META_VERSION:
+            raise StartupError(f"{path}: version {found['version']} is not {_META_VERSION}")
         return identity
 
     def write_identity(self, identity: Identity) -> None:
@@ -139,9 +143,19 @@ class LogDirectory:
             write_offsets(f"{self.path}/{name}", offsets)
             self._saved[name] = dict(offsets)
 
+    def is_there(self) -> bool:
+        """Whether the path still leads to the directory that is held: it may be removed, moved, or unmounted.
+
+        Files that are open would not show it: they are written to, and nobody would find them again.
+        """
+        try:
+            return self._place is None or os.path.samestat(self._place, os.stat(self.path))
+        except OSError:
+            return False
+
     def fails_with(self, code: int | None) -> bool:
         """Whether an error, met at some path in here and not a passing one, takes the whole directory."""
-        return code not in CONFINED or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
+        return code not in CONFINED or not self.is_there() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
 
     def space(self) -> tuple[int, int]:
         """Bytes of the file system: all, and those that are free."""

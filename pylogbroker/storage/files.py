@@ -11,18 +11,20 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import attrs
 
-from pylogbroker.errors import StorageFailure
+from pylogbroker.errors import PylogbrokerError, StorageFailure
 
 Buffer = bytes | bytearray | memoryview
 
 _fallocate: Final = ctypes.CDLL(None).fallocate
 _KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate cannot be told so
+_MANY: Final = 100_000  # descriptors, if the process may have any number
 _VECTORS: Final = os.sysconf("SC_IOV_MAX")
 PASSING: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
@@ -49,6 +51,24 @@ class FileHandle:
     def open(cls, path: str, flags: int = os.O_RDONLY) -> FileHandle:
         return cls(os.open(path, flags | os.O_CLOEXEC, 0o644))
 
+    def read(self, length: int, position: int) -> bytes:
+        """Up to `length` bytes.  Blocks on the disk."""
+        return os.pread(self.fd, length, position)
+
+    def read_cached(self, length: int, position: int) -> Buffer:
+        """The same if they are all in the page cache; NotCached if they are not, or if the file ends before them."""
+        data = bytearray(length)
+        try:
+            if os.preadv(self.fd, (data,), position, os.RWF_NOWAIT) == length:
+                return data
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag is taken to be fast
+                return self.read(length, position)
+            raise
+        raise NotCached(FileRegion(self, position, length))
+
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self.fd)
@@ -61,6 +81,7 @@ class FileRegion:
     file: FileHandle
     position: int
     length: int
+    next_offset: int = -1  # none of the entries in there reaches so far; -1 if they are none
 
     def __len__(self) -> int:
         return self.length
@@ -68,6 +89,14 @@ class FileRegion:
     def read(self) -> bytes:
         """The bytes themselves.  Blocks on the disk."""
         return read_at(self.file.fd, self.length, self.position)
+
+
+class NotCached(PylogbrokerError):
+    """To go on means to wait for the disk: `region` has to be brought into the page cache first."""
+
+    def __init__(self, region: FileRegion) -> None:
+        super().__init__(f"{region.length} bytes at {region.position} are not in the page cache")
+        self.region = region
 
 
 def read_at(fd: int, length: int, position: int) -> bytes:
@@ -135,6 +164,16 @@ def read_file(path: str) -> bytes | None:
         os.close(fd)
 
 
+def read_cached_file(path: str) -> Buffer | None:
+    """The same if it is in the page cache; NotCached if it is not."""
+    try:
+        handle = FileHandle.open(path)
+    except FileNotFoundError:
+        return None
+    size = os.fstat(handle.fd).st_size
+    return handle.read_cached(size, 0) if size else b""
+
+
 def read_entry(path: str, index: int, size: int) -> bytes:
     """The `index`-th of a file's entries of `size` bytes each; nothing if the file does not reach so far."""
     try:
@@ -192,6 +231,19 @@ def remove(path: str) -> None:
         os.unlink(path)
 
 
+@attrs.frozen
+class DeletedFiles:
+    """Files that have been renamed away and wait for a worker."""
+
+    paths: tuple[str, ...]
+    size: int
+
+    def unlink(self) -> None:
+        """Remove the files.  Blocks on the disk; any thread."""
+        for path in self.paths:
+            remove(path)
+
+
 class Releasable(Protocol):
     """Something that can give back what it holds and fetch it again when needed."""
 
@@ -225,3 +277,19 @@ class Pool:
         """`member` holds nothing any more."""
         with self._lock:
             self.held -= self._members.pop(member, 0)
+
+
+@attrs.frozen
+class Pools:
+    """What all logs share: bounds on open descriptors and on the memory of loaded indexes."""
+
+    files: Pool
+    indexes: Pool
+
+    @classmethod
+    def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
+        """By default half of the descriptors that the process may have are for segments."""
+        if descriptors is None:
+            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            descriptors = _MANY if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
+        return cls(Pool(descriptors), Pool(index_bytes))

@@ -16,16 +16,19 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Entry
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
-from pylogbroker.storage.epochs import LeaderEpochs
-from pylogbroker.storage.files import remove
+from pylogbroker.storage.compaction.swap import carry_through
+from pylogbroker.storage.epochs import UNDEFINED, LeaderEpochs
+from pylogbroker.storage.files import Pools, remove
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.partition_metadata import read_topic_id
-from pylogbroker.storage.producer_loading import load_producers
+from pylogbroker.storage.producer_loading import load_producers, states_at
+from pylogbroker.storage.producers import ProducerStates
 from pylogbroker.storage.recovery import Cut, gap_behind, recover_segment
-from pylogbroker.storage.segment import Pools, Segment
+from pylogbroker.storage.segment import Segment
+from pylogbroker.storage.transaction_loading import check_transaction_indexes
 
-_MEASURED: Final = (names.ENTRIES, names.OFFSET_INDEX, names.TIME_INDEX)
+_MEASURED: Final = (names.ENTRIES, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
 
 
 @attrs.frozen
@@ -36,6 +39,7 @@ class Checkpointed:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    cleaned_upto: int = 0
 
 
 @attrs.frozen
@@ -78,8 +82,9 @@ def load_log(
 ) -> Log:
     """Open a log, recovering it if needed; make it if there is none.  Blocks; one log is opened by one thread.
 
-    OSError if the disk fails.
+    OSError if the disk fails; DamagedFile if it is not known how an exchange of segments was to go on.
     """
+    carry_through(path)
     found = _look(path)
     segments = [Segment.existing(path, base, found.sizes[base], pools, now_ms) for base in sorted(found.sizes)]
     if not segments:
@@ -88,10 +93,16 @@ def load_log(
     for segment in segments:
         segment.index_interval = config.index_interval_bytes
     segments[-1].jitter_ms = config.random_jitter_ms()
-    epochs = _load_epochs(path, segments)
     end = _clean_end(segments[-1]) if saved.clean or not found.sizes else None
+    safe = len(segments)
     if end is None or (found.sizes and end != saved.recovery_point):
-        end = _recover(path, segments, saved.recovery_point, epochs, report)
+        safe = max((n for n, segment in enumerate(segments) if segment.base_offset <= saved.recovery_point), default=0)
+        end = None
+    epochs = _load_epochs(path, segments, segments[min(safe, len(segments) - 1)])
+    if end is None:
+        end = _recover(path, segments, safe, states_at(path, found.snapshots, segments, safe), epochs, report)
+    safe_end = segments[safe].base_offset if safe < len(segments) else end
+    check_transaction_indexes(path, found.snapshots, segments[:safe], safe_end)
     log = _assemble(topic, partition, path, config, pools, tuple(segments), found, epochs, saved, end, now_ms)
     if found.has_metadata:
         log.topic_id = read_topic_id(path)
@@ -124,6 +135,7 @@ def _assemble(
         snapshot, now_ms,
     )  # fmt: skip
     log.high_watermark = max(min(saved.high_watermark, end), log.log_start_offset)
+    log.cleaned_upto = min(saved.cleaned_upto, end)
     if start > end:
         for deleted in log.restart_at(start, now_ms):
             deleted.unlink()
@@ -131,12 +143,12 @@ def _assemble(
 
 
 def _look(path: str) -> _Found:
-    """Which files there are; left-overs of deleted segments and of interrupted writes are removed."""
+    """Which files there are; left-overs of deleted segments, of cleanings and of interrupted writes are removed."""
     found = _Found()
     others: dict[int, dict[str, int]] = {}
     with os.scandir(path) as listing:
         for entry in listing:
-            if entry.name.endswith((names.DELETED, names.TEMPORARY)):
+            if entry.name.endswith((names.CLEANED, names.DELETED, names.TEMPORARY)):
                 remove(entry.path)
                 continue
             parsed = names.parse_file(entry.name)
@@ -155,14 +167,17 @@ def _look(path: str) -> _Found:
     return found
 
 
-def _load_epochs(path: str, segments: list[Segment]) -> LeaderEpochs:
-    """From the checkpoint, or if that is not to be had, from the entries."""
+def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
+    """From the checkpoint, or if that is not to be had, from the entries.
+
+    One that does not know in which epoch the `latest` segment that it should know of begins is stale.
+    """
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
         known = read_epochs(name)
     except DamagedFile:
         known = None
-    if known is not None:
+    if known is not None and _is_in(latest, LeaderEpochs(name, known)):
         return LeaderEpochs(name, known)
     epochs = LeaderEpochs(name, [])
     try:
@@ -175,6 +190,15 @@ def _load_epochs(path: str, segments: list[Segment]) -> LeaderEpochs:
     return epochs
 
 
+def _is_in(segment: Segment, epochs: LeaderEpochs) -> bool:
+    """Whether a segment's first entry is of the epoch that is known of its offset, as far as can be told."""
+    try:
+        first = next(segment.entry_headers(), None)
+    except CorruptRecords:
+        return True
+    return first is None or first[1].leader_epoch in (UNDEFINED, epochs.epoch_at(first[1].base_offset))
+
+
 def _clean_end(segment: Segment) -> int | None:
     """Where the log ends by its last segment's tail; None if that is damaged."""
     if not segment.size:
@@ -185,19 +209,22 @@ def _clean_end(segment: Segment) -> int | None:
         return None
 
 
-def _recover(path: str, segments: list[Segment], recovery_point: int, epochs: LeaderEpochs, report: Reporter) -> int:
-    """Check the segments from the recovery point's on, and cut; says where the log ends."""
+def _recover(
+    path: str, segments: list[Segment], first: int, producers: ProducerStates, epochs: LeaderEpochs, report: Reporter
+) -> int:
+    """Check the segments from the `first` on, where `producers` are the states, and cut; says where the log ends."""
 
-    def visit(entry: Entry) -> None:
+    def visit(segment: Segment, entry: Entry) -> None:
         epochs.observe(entry.leader_epoch, entry.base_offset)
+        if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
+            segment.transaction_index.note(ended, producers.first_undecided_offset)
 
-    first = max((n for n, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
     checked, dropped, end = 0, 0, segments[0].base_offset
     cut: Cut | None = None
     for number in range(first, len(segments)):
-        end, cut = recover_segment(segments[number], visit)
-        checked += 1
         behind = segments[number + 1 :]
+        end, cut = recover_segment(segments[number], visit, behind[0].base_offset if behind else -1)
+        checked += 1
         if cut is None and any(segment.size for segment in behind):
             cut = gap_behind(segments[number], end, behind[0])
         if cut is not None:

@@ -51,9 +51,14 @@ class LogConfig:
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         return cls(**{name: value for name, value in values.items() if name in known} | {"magic": magic})  # type: ignore[arg-type]
 
+    @property
+    def longest_segment_ms(self) -> int:
+        """How long a segment is appended to at most: what is to be compacted must be sealed before."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
     def random_jitter_ms(self) -> int:
-        """How much earlier than segment.ms one segment is rolled."""
-        most = min(self.segment_jitter_ms, self.segment_ms)
+        """How much earlier than that one segment is rolled."""
+        most = min(self.segment_jitter_ms, self.longest_segment_ms)
         return random.randrange(most) if most else 0
 
     @property

@@ -3,9 +3,6 @@
 A start goes: `lock` (nothing else is touched before all directories are held), `identities` and `identify` (the data
 must be this broker's), `load`.  A stop is `close`.  In between logs are created and deleted, and checkpoints written.
 
-A directory whose disk fails goes offline, and its logs with it; the others go on.  So does the rest of a directory
-where something is wrong with the files of one log.
-
 Thread rules: `load`, `checkpoint_...`, `close`, and `remove` of what was deleted block on the disk; `checkpoint_...`
 and `remove` may run in workers while the reactor's thread uses the logs.  All else belongs to the reactor's thread.
 """
@@ -15,28 +12,31 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
 import attrs
 
-from pylogbroker.errors import StartupError, StorageFailure
+from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import names
-from pylogbroker.storage.checkpoints import TopicPartition
-from pylogbroker.storage.directory import Identity, LogDirectory, Notice
-from pylogbroker.storage.files import PASSING
+from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition
+from pylogbroker.storage.directory import LogDirectory, Notice
+from pylogbroker.storage.files import PASSING, Pools
 from pylogbroker.storage.loading import Checkpointed, load_log
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.log_directories import LogDirectories, is_fatal, reason_of
 from pylogbroker.storage.partition_metadata import id_text, write_topic_id
-from pylogbroker.storage.segment import Pools
 from pylogbroker.storage.survey import DeletedDirectory, Recoveries, Report, Surveyed, refuse_twins, survey
 
 _SYNC_THREADS: Final = 16
+_CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_UPTO)
+"""In the order of what a log is told of them, see `Checkpointed`."""
+_Outcome = Log | OSError | DamagedFile
 
 
 def _unheard(finding: object) -> None:
@@ -56,78 +56,18 @@ class _Task:
     saved: Checkpointed
 
 
-class LogManager:
+class LogManager(LogDirectories):
     """The logs by topic and partition, and the directories they lie in."""
 
     def __init__(self, directories: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
-        self.directories = tuple(LogDirectory(os.path.abspath(path)) for path in directories)
-        self.logs: dict[TopicPartition, Log] = {}
-        self.offline: dict[TopicPartition, str] = {}  # logs that failed, or whose directories did, and why
+        super().__init__(directories)
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
         self._deletions = 0
         self._listed = 0  # how many of the deletions the last checkpoint knew of
 
-    @property
-    def online(self) -> list[LogDirectory]:
-        """The directories that work."""
-        return [directory for directory in self.directories if not directory.failure]
-
     # Start
-
-    def lock(self) -> list[Notice]:
-        """Hold all directories; tells of those that can't be used.
-
-        StartupError if another broker holds one, if one is named twice, or if none can be used.
-        """
-        if len({os.path.realpath(directory.path) for directory in self.directories}) < len(self.directories):
-            raise StartupError("a log directory is named twice in log.dirs")
-        try:
-            for directory in self.directories:
-                with self._failing(directory):
-                    directory.lock()
-        except StartupError:
-            self._unlock()
-            raise
-        self._need_one()
-        return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
-
-    @contextmanager
-    def _failing(self, directory: LogDirectory) -> Iterator[None]:
-        """An error of the disk within a `with` block takes the directory offline."""
-        try:
-            yield
-        except OSError as error:
-            self.fail_directory(directory.path, _reason(directory, error))
-
-    def _need_one(self) -> None:
-        if not self.online:
-            failures = "; ".join(directory.failure for directory in self.directories)
-            raise StartupError(f"no log directory can be used: {failures}")
-
-    def _unlock(self) -> None:
-        for directory in self.directories:
-            directory.unlock()
-
-    def identities(self) -> Identity:
-        """Whose data the directories hold; StartupError if they disagree."""
-        found = Identity()
-        for directory in self.online:
-            with self._failing(directory):
-                found = found.agree(directory.identity(), directory.path)
-        return found
-
-    def identify(self, broker_id: int, cluster_id: str) -> None:
-        """Mark the directories as this broker's; StartupError if one is another's."""
-        wanted = Identity(broker_id, cluster_id)
-        for directory in self.online:
-            with self._failing(directory):
-                present = directory.identity()
-                wanted.agree(present, directory.path)
-                if present != wanted:
-                    directory.write_identity(wanted)
-        self._need_one()
 
     def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
         """Open all logs; returns deleted partitions that are still to be removed.
@@ -140,11 +80,11 @@ class LogManager:
         note = recoveries.note
         tasks = [task for found in surveyed for task in self._tasks(found, report)]
 
-        def open_one(task: _Task) -> Log | OSError:
+        def open_one(task: _Task) -> _Outcome:
             topic, partition = task.key
             try:
                 return load_log(topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, note)
-            except OSError as error:
+            except (OSError, DamagedFile) as error:
                 return error
 
         with ThreadPoolExecutor(self._threads) as executor:
@@ -169,17 +109,15 @@ class LogManager:
         self.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
         try:
             clean = home.take_clean_marker()
-            points, starts, marks = (
-                self._offsets(home, name, report)
-                for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
-            )
+            checkpoints = [self._offsets(home, name, report) for name in _CHECKPOINTS]
         except OSError as error:
             self._fail(home, error, report)
             return []
-        return [
-            _Task(home, key, path, Checkpointed(clean, points.get(key, 0), starts.get(key, 0), marks.get(key, 0)))
-            for key, path in found.logs.items()
-        ]
+
+        def saved(key: TopicPartition) -> Checkpointed:
+            return Checkpointed(clean, *(offsets.get(key, 0) for offsets in checkpoints))
+
+        return [_Task(home, key, path, saved(key)) for key, path in found.logs.items()]
 
     def _offsets(self, directory: LogDirectory, name: str, report: Report) -> dict[TopicPartition, int]:
         offsets, notice = directory.load_offsets(name)
@@ -187,11 +125,13 @@ class LogManager:
             report(notice)
         return offsets
 
-    def _admit(self, task: _Task, outcome: Log | OSError, report: Report) -> None:
+    def _admit(self, task: _Task, outcome: _Outcome, report: Report) -> None:
         home, reason = task.home, task.home.failure
+        if isinstance(outcome, DamagedFile):
+            reason = reason or outcome.detail
         if isinstance(outcome, OSError) and not reason:
-            reason = _reason(home, outcome)
-            if _is_fatal(home, outcome):
+            reason = reason_of(home, outcome)
+            if is_fatal(home, outcome):
                 self._fail(home, outcome, report)
         if isinstance(outcome, Log) and not reason:
             self.logs[task.key] = outcome
@@ -200,7 +140,7 @@ class LogManager:
             self.offline[task.key] = reason
 
     def _fail(self, directory: LogDirectory, error: OSError, report: Report) -> None:
-        reason = _reason(directory, error)
+        reason = reason_of(directory, error)
         self.fail_directory(directory.path, reason)
         report(Notice(directory.path, f"offline, {reason}"))
 
@@ -267,16 +207,13 @@ class LogManager:
             known = home.speaks_of(key)
         if not known:
             return
-        failed = self.checkpoint_recovery_points()
-        failed += self.checkpoint_log_starts()
-        failed += self.checkpoint_high_watermarks()
-        for notice in failed:
+        for notice in self._checkpoint_all():
             if notice.path == home.path:
                 raise StorageFailure(str(notice))
 
     def _failure(self, home: LogDirectory, error: OSError) -> StorageFailure:
-        reason = _reason(home, error)
-        if _is_fatal(home, error):
+        reason = reason_of(home, error)
+        if is_fatal(home, error):
             self.fail_directory(home.path, reason)
         return StorageFailure(reason)
 
@@ -306,46 +243,12 @@ class LogManager:
         home.logs -= 1
         return path
 
-    def _home(self, log: Log) -> LogDirectory:
-        path = os.path.dirname(log.path)
-        return next(directory for directory in self.directories if directory.path == path)
-
-    # Failure
-
-    def isolate(self, log: Log) -> list[TopicPartition]:
-        """After a StorageFailure: if it was not just a full disk, take the log offline, or the whole directory.
-
-        Says which logs went offline.
-        """
-        key = log.topic, log.partition
-        if not log.broken or self.logs.get(key) is not log:
-            return []
-        home = self._home(log)
-        if home.fails_with(log.fault):
-            return self.fail_directory(home.path, log.broken)
-        self.logs.pop(key).take_offline(log.broken)
-        self.offline[key] = log.broken
-        home.logs -= 1
-        return [key]
-
-    def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
-        """Take a directory and its logs offline; says which logs these are."""
-        for directory in self.directories:
-            if directory.path == path:
-                directory.failure = directory.failure or reason
-                directory.logs = 0
-        gone = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
-        for key in gone:
-            self.logs.pop(key).take_offline(reason)
-            self.offline[key] = reason
-        return gone
-
     # Checkpoints
 
     def checkpoint_recovery_points(self) -> list[Notice]:
         """Keep up to where logs are safe on the disk.
 
-        This and the other two say which directories failed at that: those should be taken offline, unless it passes.
+        This and the others say which directories failed at that: those should be taken offline, unless it passes.
         """
         return self._checkpoint(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
@@ -356,6 +259,18 @@ class LogManager:
     def checkpoint_high_watermarks(self) -> list[Notice]:
         """Keep up to where logs may be read."""
         return self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
+
+    def checkpoint_cleaned(self) -> list[Notice]:
+        """Keep up to where logs were compacted."""
+        return self._checkpoint(names.CLEANED_UPTO, lambda log: log.cleaned_upto or None)
+
+    def _checkpoint_all(self) -> list[Notice]:
+        return [
+            *self.checkpoint_recovery_points(),
+            *self.checkpoint_log_starts(),
+            *self.checkpoint_high_watermarks(),
+            *self.checkpoint_cleaned(),
+        ]
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
         failed = []
@@ -382,9 +297,7 @@ class LogManager:
         with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system commits them together
             outcomes = list(executor.map(_close, list(self.logs.values())))
         failed = [notice for notice in outcomes if notice is not None]
-        failed += self.checkpoint_recovery_points()
-        failed += self.checkpoint_log_starts()
-        failed += self.checkpoint_high_watermarks()
+        failed += self._checkpoint_all()
         unclean = {notice.path for notice in failed}
         for directory in self.online:
             if directory.path not in unclean:
@@ -392,15 +305,6 @@ class LogManager:
                     directory.leave_clean_marker()
         self._unlock()
         return failed
-
-
-def _reason(directory: LogDirectory, error: OSError) -> str:
-    return f"{error.filename or directory.path}: {error.strerror or error}"
-
-
-def _is_fatal(home: LogDirectory, error: OSError) -> bool:
-    """Whether an error takes the whole directory."""
-    return error.errno not in PASSING and home.fails_with(error.errno)
 
 
 def _belongs(log: Log, topic_id: UUID | None, is_new: bool) -> bool:

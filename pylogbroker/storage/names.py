@@ -4,14 +4,18 @@
 <log directory>/
     .lock  meta.properties  .kafka_cleanshutdown
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+    cleaner-offset-checkpoint
     <topic>_<partition>/
         leader-epoch-checkpoint
+        aborted-transaction-checkpoint      how many aborted transactions the segments have
         partition.metadata                  the topic's id
         <base offset, 20 digits>.kafka      the entries
         <base offset, 20 digits>.index      offset -> position
         <base offset, 20 digits>.timeindex  timestamp -> offset
         <base offset, 20 digits>.txnindex   aborted transactions
         <offset, 20 digits>.snapshot        producers as of that offset
+        ....cleaned                         a compacted segment's file, until it takes its place
+        cleaned-segments                    which segments compacted ones are just taking the place of
         ....deleted                         a removed segment's file, until a worker unlinks it
     <topic>_<partition>.<random>-delete/    a deleted partition, until a worker removes it
     <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, for a person to look at
@@ -30,8 +34,11 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED_UPTO: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+ABORTED_TRANSACTIONS: Final = "aborted-transaction-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
+EXCHANGE: Final = "cleaned-segments"
 
 ENTRIES: Final = ".kafka"
 OFFSET_INDEX: Final = ".index"
@@ -39,6 +46,7 @@ TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX: Final = ".txnindex"
 SNAPSHOT: Final = ".snapshot"
 SEGMENT_FILES: Final = (ENTRIES, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 DELETED_DIRECTORY: Final = "-delete"

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from pylogbroker.storage.files import Pool, read_entry, read_file, truncate, write_file_at
+from pylogbroker.storage.files import Pool, read_cached_file, read_entry, read_file, truncate, write_file_at
 
 _ENTRY: Final = Struct(">II")
 ENTRY_SIZE: Final = _ENTRY.size
@@ -52,21 +52,24 @@ class OffsetIndex:
         if self._first + len(self._offsets) - self._stored >= _STORE_AT:
             self.store()
 
-    def lookup(self, offset: int) -> tuple[int, int]:
-        """The last entry at or below `offset` as (offset, position); (-1, 0) if there is none."""
+    def lookup(self, offset: int, may_wait: bool = True) -> tuple[int, int]:
+        """The last entry at or below `offset` as (offset, position); (-1, 0) if there is none.
+
+        NotCached if the file is to be read, is not in the page cache, and the caller may not wait; likewise below.
+        """
         relative = min(offset - self.base_offset, 0xFFFFFFFF)
         offsets = self._offsets
         if self._first and not (offsets and offsets[0] <= relative):
-            self._load()
+            self._load(may_wait)
             offsets = self._offsets
         slot = bisect_right(offsets, relative) - 1
         return self._entry(slot)
 
-    def lookup_position(self, position: int) -> tuple[int, int]:
+    def lookup_position(self, position: int, may_wait: bool = True) -> tuple[int, int]:
         """The last entry whose batch begins at or before `position`; (-1, 0) if there is none."""
         positions = self._positions
         if self._first and not (positions and positions[0] <= position):
-            self._load()
+            self._load(may_wait)
             positions = self._positions
         slot = bisect_right(positions, position) - 1
         return self._entry(slot)
@@ -126,10 +129,10 @@ class OffsetIndex:
         del self._offsets[:], self._positions[:]
         truncate(self.path, 0)
 
-    def _load(self) -> None:
+    def _load(self, may_wait: bool = True) -> None:
         """Read all entries of the file; fewer than expected count as none, which the segment will notice."""
         data = array("I")
-        raw = read_file(self.path) or b""
+        raw = (read_file if may_wait else read_cached_file)(self.path) or b""
         data.frombytes(raw[: self._stored * ENTRY_SIZE] if len(raw) >= self._stored * ENTRY_SIZE else b"")
         if _LITTLE:
             data.byteswap()

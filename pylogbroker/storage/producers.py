@@ -13,6 +13,16 @@ A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0
 | an epoch and last sequence n      | same epoch, first sequence n+1         | taken                               |
 | an epoch and last sequence n      | same epoch, another first sequence     | OUT_OF_ORDER_SEQUENCE_NUMBER        |
 
+A producer's transaction begins in a log with its first transactional batch and ends with the next marker:
+
+| the log knows       | what comes                                   | answer                         |
+|---------------------|----------------------------------------------|--------------------------------|
+| an open transaction | a batch outside of transactions              | INVALID_TXN_STATE              |
+| an epoch            | a marker of a smaller epoch                  | INVALID_PRODUCER_EPOCH         |
+| an epoch            | a marker of a larger epoch                   | taken; the epoch counts        |
+| a coordinator epoch | a marker of a coordinator of a smaller epoch | TRANSACTION_COORDINATOR_FENCED |
+| nothing to end      | a marker                                     | taken, ends nothing            |
+
 Sequence numbers and duplicates count for what clients send; what a leader already took is taken as it is.  Pure state:
 no files (see `producer_snapshots`), no clock.  Used on the reactor's thread only.
 """
@@ -26,6 +36,7 @@ from typing import Final, NamedTuple, Protocol
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import Marker
 
 _REMEMBERED: Final = 5
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
@@ -62,6 +73,8 @@ class Produced(Protocol):
     def is_transactional(self) -> bool: ...
     @property
     def is_control(self) -> bool: ...
+    @property
+    def marker(self) -> Marker | None: ...
 
 
 class WrittenBatch(NamedTuple):
@@ -72,6 +85,16 @@ class WrittenBatch(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
+
+
+@attrs.frozen
+class EndedTransaction:
+    """A transaction, as far as one log holds it, from its first offset to that of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    committed: bool
 
 
 @attrs.define
@@ -91,7 +114,7 @@ class ProducerState:
             entry.producer_epoch == self.epoch
             and bool(self.batches)
             and entry.base_sequence == (self.batches[-1].last_sequence + 1) & _MAX_SEQUENCE
-            and self.transaction_start < 0
+            and (self.transaction_start < 0 or entry.is_transactional)
         )
 
     def duplicate_of(self, entry: Produced) -> WrittenBatch | None:
@@ -104,10 +127,19 @@ class ProducerState:
                 return batch
         return None
 
-    def check(self, entry: Produced) -> None:
-        """Raise what a client is told whose batch does not continue what the log knows."""
+    def check_epochs(self, entry: Produced) -> None:
+        """Raise what is said to who writes in an epoch that is over, be it a producer's or a coordinator's."""
         if entry.producer_epoch < self.epoch:
-            raise stale_epoch(entry, self.epoch)
+            raise _stale_epoch(entry, self.epoch)
+        marker = entry.marker
+        if marker is not None and marker.coordinator_epoch < self.coordinator_epoch:
+            raise KafkaError(
+                f"a marker of coordinator epoch {marker.coordinator_epoch} after one of {self.coordinator_epoch}",
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            )
+
+    def check_sequence(self, entry: Produced) -> None:
+        """Raise what a client is told whose batch does not continue what the log knows."""
         first = entry.base_sequence
         if entry.producer_epoch > self.epoch:
             if first != 0 and self.epoch != NONE:
@@ -117,15 +149,22 @@ class ProducerState:
         if first != expected:
             raise _out_of_order(entry, expected)
 
-    def record(self, entry: Produced) -> None:
-        """`entry`, which was checked, is in the log."""
+    def check_transaction(self, entry: Produced) -> None:
+        """Raise what is said to who writes outside of the transaction that is open."""
+        if self.transaction_start >= 0 and not (entry.is_transactional or entry.is_control):
+            raise KafkaError(
+                f"producer {entry.producer_id} writes outside of its transaction", ErrorCode.INVALID_TXN_STATE
+            )
+
+    def _heard_of(self, entry: Produced) -> None:
         if entry.producer_epoch != self.epoch:
             self.epoch = entry.producer_epoch
             self.batches = ()
         self.last_timestamp = entry.max_timestamp
-        if entry.is_control:
-            self.transaction_start = NONE
-            return
+
+    def record(self, entry: Produced) -> None:
+        """`entry`, data that was checked, is in the log."""
+        self._heard_of(entry)
         batch = WrittenBatch(
             entry.base_sequence, entry.last_sequence, entry.base_offset, entry.last_offset, entry.max_timestamp
         )
@@ -133,11 +172,20 @@ class ProducerState:
         if entry.is_transactional and self.transaction_start < 0:
             self.transaction_start = entry.base_offset
 
+    def end(self, entry: Produced, marker: Marker) -> EndedTransaction | None:
+        """The marker `entry`, which was checked, is in the log: what it ended, if a transaction was open."""
+        self._heard_of(entry)
+        self.coordinator_epoch = marker.coordinator_epoch
+        first, self.transaction_start = self.transaction_start, NONE
+        if first < 0:
+            return None
+        return EndedTransaction(self.producer_id, first, entry.base_offset, marker.committed)
+
 
 class ProducerStates:
     """The states of all producers of one log."""
 
-    __slots__ = ("_open", "_states")
+    __slots__ = ("_ended", "_open", "_states")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
@@ -146,6 +194,7 @@ class ProducerStates:
             for state in sorted(self._states.values(), key=lambda state: state.transaction_start)
             if state.transaction_start >= 0
         }
+        self._ended: list[EndedTransaction] = []  # those whose markers readers may not see yet
 
     def __len__(self) -> int:
         return len(self._states)
@@ -156,10 +205,32 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerState | None:
         return self._states.get(producer_id)
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, begun or gone on with in this epoch."""
+        state = self._states.get(producer_id)
+        return state is not None and state.epoch == epoch and state.transaction_start >= 0
+
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the oldest open transaction begins; None if there is none."""
         return next(iter(self._open.values()), None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins of those that are open or whose marker is not below `high_watermark`."""
+        if not self._ended:
+            return next(iter(self._open.values()), None)
+        self.forget_visible(high_watermark)
+        unseen = [ended.first_offset for ended in self._ended]
+        return min([*unseen, *self._open.values()], default=None)
+
+    def forget_visible(self, high_watermark: int) -> None:
+        """The ends of transactions that lie below `high_watermark` are no matter any more."""
+        self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
+
+    def keep_unseen(self, before: ProducerStates, upto: int) -> None:
+        """The log was cut at `upto`, and its states, which were `before`, loaded again: what no snapshot tells."""
+        known = {ended.last_offset for ended in self._ended}
+        self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in known]
 
     def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
         """Check what is about to be appended: None if it may be, or the batch that it repeats.
@@ -170,31 +241,36 @@ class ProducerStates:
             state = self._states.get(entry.producer_id)
             if state is None or origin is Origin.REPLICATION or state.continues(entry):
                 continue
-            if origin is Origin.COORDINATOR:
-                if entry.producer_epoch < state.epoch:
-                    raise stale_epoch(entry, state.epoch)
-                continue
-            duplicate = state.duplicate_of(entry)
-            if duplicate is not None:
+            if origin is not Origin.COORDINATOR and (duplicate := state.duplicate_of(entry)) is not None:
                 return duplicate
-            state.check(entry)
-            if state.transaction_start >= 0 and not entry.is_transactional:
-                raise KafkaError(
-                    f"producer {entry.producer_id} writes outside of its transaction", ErrorCode.INVALID_TXN_STATE
-                )
+            state.check_epochs(entry)
+            if origin is not Origin.COORDINATOR:
+                state.check_sequence(entry)
+            state.check_transaction(entry)
         return None
 
-    def record(self, entry: Produced) -> None:
-        """`entry` is in the log."""
+    def record(self, entry: Produced) -> EndedTransaction | None:
+        """`entry` is in the log; says which transaction it ended, if it did."""
         producer_id = entry.producer_id
+        if entry.is_control:
+            return self._end(entry)
         state = self._states.get(producer_id)
         if state is None:
             state = self._states[producer_id] = ProducerState(producer_id)
         state.record(entry)
-        if state.transaction_start < 0:
-            self._open.pop(producer_id, None)
-        else:
+        if state.transaction_start >= 0:
             self._open.setdefault(producer_id, state.transaction_start)
+        return None
+
+    def _end(self, entry: Produced) -> EndedTransaction | None:
+        marker = entry.marker
+        if marker is None:  # compaction has emptied the batch, or it is about something else
+            return None
+        self._open.pop(entry.producer_id, None)
+        ended = self._states.setdefault(entry.producer_id, ProducerState(entry.producer_id)).end(entry, marker)
+        if ended is not None:
+            self._ended.append(ended)
+        return ended
 
     def expire(self, now_ms: int, after_ms: int) -> int:
         """Forget producers that were not heard of for `after_ms` and have no open transaction; says how many."""
@@ -208,7 +284,7 @@ class ProducerStates:
         return len(gone)
 
 
-def stale_epoch(entry: Produced, epoch: int) -> KafkaError:
+def _stale_epoch(entry: Produced, epoch: int) -> KafkaError:
     return KafkaError(
         f"epoch {entry.producer_epoch} of producer {entry.producer_id} is smaller than {epoch}, the last one seen",
         ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -28,23 +28,33 @@ class Reader:
         self._places: dict[int, tuple[Segment, int]] = {}
 
     def region(
-        self, segments: Segments, offset: int, max_bytes: int, upto: int, log_end_offset: int, min_one: bool
+        self,
+        segments: Segments,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        log_end_offset: int,
+        min_one: bool,
+        may_wait: bool,
     ) -> FileRegion | None:
-        """Entries from the one that reaches `offset` on, below `upto`, in `max_bytes`; None if there are none."""
+        """Entries from the one that reaches `offset` on, below `upto`, in `max_bytes`; None if there are none.
+
+        NotCached if that cannot be said without waiting for the disk, which the caller may not.
+        """
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size:
-            place = self.locate(segments, offset)
+            place = self.locate(segments, offset, may_wait)
             if place is None:
                 return None
         segment, position = place
         stop = segment.size
         next_offset = log_end_offset if segment is segments[-1] else -1
         if upto < log_end_offset:
-            bound = self._places.get(upto) or self.locate(segments, upto)
+            bound = self._places.get(upto) or self.locate(segments, upto, may_wait)
             if bound is not None and bound[0] is segment:
                 stop, next_offset = bound[1], upto
         if position + max_bytes < stop:
-            header = segment.boundary(position, position + max_bytes)
+            header = segment.boundary(position, position + max_bytes, may_wait)
             if header is not None:
                 stop, next_offset = header.position, header.first_offset
                 if stop == position and min_one:
@@ -52,13 +62,15 @@ class Reader:
         if stop <= position:
             return None
         self._remember(next_offset, segment, stop)
-        return segment.region(position, stop - position)
+        if next_offset < 0:
+            next_offset = segments[bisect_right(segments, segment.base_offset, key=_base_offset)].base_offset
+        return segment.region(position, stop - position, next_offset)
 
-    def locate(self, segments: Segments, offset: int) -> tuple[Segment, int] | None:
+    def locate(self, segments: Segments, offset: int, may_wait: bool) -> tuple[Segment, int] | None:
         """Where the first entry begins that reaches `offset`."""
         first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         for segment in segments[first:]:
-            header = segment.find(offset)
+            header = segment.find(offset, may_wait)
             if header is not None:
                 self._remember(offset, segment, header.position)
                 return segment, header.position

@@ -5,6 +5,9 @@ its offset must be larger than the one before.  The log is cut at the first that
 cut short, a block of zeros or of noise), and behind a segment that does not end where the next one begins (a crash of
 the machine may take the data of one file and leave that of a later one); segments behind the cut go.  Indexes are
 built anew on the way.
+
+No checksum covers an entry's offset.  Gaps are no fault, as compaction leaves some; but an offset is wrong that is
+larger than the next one, if that one goes on from where the entry would end without the gap.
 """
 
 from __future__ import annotations
@@ -40,20 +43,27 @@ class Cut:
         return f"cut {self.removed} bytes off {os.path.basename(self.path)} at {self.position} ({self.reason})"
 
 
-def recover_segment(segment: Segment, visit: Callable[[Entry], None]) -> tuple[int, Cut | None]:
-    """Check all entries of a segment, cut it if need be; says its next offset and what was cut.  Blocks."""
+def recover_segment(
+    segment: Segment, visit: Callable[[Segment, Entry], None], successor_base: int = -1
+) -> tuple[int, Cut | None]:
+    """Check all entries of a segment, cut it if need be; says its next offset and what was cut.  Blocks.
+
+    `successor_base` is the next segment's base offset; -1 if there is none.
+    """
     size, reason = segment.size, ""
     segment.begin_rebuild()
+    segment.transaction_index.clear()
     next_offset = segment.base_offset
     try:
-        for entry in whole_entries(segment.handle.fd, size):
+        for entry, follower in _with_followers(whole_entries(segment.handle.fd, size)):
             _check(entry, segment.base_offset, next_offset)
+            _check_place(entry, next_offset, follower, successor_base)
             segment.note(entry.last_offset, entry.max_timestamp, entry.size)
-            visit(entry)
+            visit(segment, entry)
             next_offset = entry.next_offset
     except CorruptRecords as error:
         reason = error.detail
-    segment.store_indexes()
+    segment.try_store_indexes()
     if segment.size == size:
         return next_offset, None
     os.ftruncate(segment.handle.fd, segment.size)
@@ -72,6 +82,45 @@ def _check(entry: Entry, base_offset: int, next_offset: int) -> None:
     if not next_offset <= entry.base_offset <= entry.last_offset <= base_offset + MAX_RELATIVE:
         raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or one not far behind belongs")
     entry.check()
+
+
+def _check_place(entry: Entry, next_offset: int, follower: Entry | None, successor_base: int) -> None:
+    """An entry's offset is not in its CRC.  If it is too large, what follows begins where it would end were it not."""
+    begin = successor_base if follower is None else follower.base_offset
+    if 0 <= begin < entry.next_offset and _is_misplaced(entry, next_offset, follower, begin):
+        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} belongs, as what follows tells")
+
+
+def _is_misplaced(entry: Entry, next_offset: int, follower: Entry | None, begin: int) -> bool:
+    try:
+        if follower is not None:
+            follower.check()
+            begin = follower.next_offset - _offsets_in(follower)
+        return begin == next_offset + _offsets_in(entry)
+    except CorruptRecords:  # what follows is damaged itself, and proves nothing
+        return False
+
+
+def _offsets_in(entry: Entry) -> int:
+    """How many offsets an entry takes."""
+    if entry.count < 0:
+        return sum(1 for _ in entry.records())
+    return entry.last_offset - entry.base_offset + 1
+
+
+def _with_followers(found: Iterator[Entry]) -> Iterator[tuple[Entry, Entry | None]]:
+    """Each entry, and the one behind it; what ends the iteration with an error ends this one as late."""
+    entry = next(found, None)
+    while entry is not None:
+        follower, damage = None, None
+        try:
+            follower = next(found, None)
+        except CorruptRecords as error:
+            damage = error
+        yield entry, follower
+        if damage is not None:
+            raise damage
+        entry = follower
 
 
 def whole_entries(fd: int, size: int) -> Iterator[Entry]:

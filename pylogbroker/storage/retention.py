@@ -1,88 +1,55 @@
-"""Delete policies: which of a log's oldest segments may go.
+"""What a log believes of a delete policy: an answer that makes sense, and nothing else.
 
-A policy is asked with immutable views of the log's segments, oldest first, and the time; it names those that may go,
-oldest first.  It neither touches files nor knows the log.  The log takes from the answer what it can do: a run of
-segments from the oldest on, none of which holds records that are not yet below the high watermark.
+A policy may be anybody's code.  Its answer is looked at item by item, and not beyond the number of segments there are,
+so that one without an end does no harm.  One that raises, or names what it must not, deletes nothing, and is reported
+once for each cause: as a rule it goes on so, round by round, and log by log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import attrs
 
-from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
+
+Report = Callable[[LogView, str, Exception], object]
 
 
-@attrs.frozen
-class SegmentView:
-    """What a policy may know of a segment.  Sizes in bytes, times in ms since 1970."""
-
-    base_offset: int
-    next_offset: int
-    size: int
-    largest_timestamp: int  # of its records; -1 if they have none
-    modified_ms: int  # when its file was written to last
-    active: bool  # whether appends go to it
+class Nonsense(PylogbrokerError):
+    """A policy named what is not the oldest segments in their order."""
 
 
-class DeletePolicy(Protocol):
-    """Chooses segments to be deleted.  Called on the reactor's thread; must not block."""
+@attrs.define(eq=False)
+class GuardedPolicy:
+    """One topic's policy, asked with care.  `report` is told of what is wrong: the log, the cause and the exception."""
 
-    def deletable(self, segments: Sequence[SegmentView], now_ms: int) -> Iterable[SegmentView]:
-        """Those of `segments` that may go, oldest first."""
+    _policy: IDeletePolicy
+    _report: Report
+    _reported: frozenset[str] = frozenset()
 
-
-@attrs.frozen
-class RecordTimePolicy:
-    """Segments go whose youngest record is older than `retention_ms`; a negative number keeps all.
-
-    The file's modification time stands in for the timestamps of records that have none (message format v0).
-    """
-
-    retention_ms: int
-
-    def deletable(self, segments: Sequence[SegmentView], now_ms: int) -> Iterable[SegmentView]:
-        if self.retention_ms < 0:
-            return
-        for segment in segments:
-            time = segment.largest_timestamp if segment.largest_timestamp >= 0 else segment.modified_ms
-            if now_ms - time <= self.retention_ms:
-                return
-            yield segment
+    def run(self, log: LogView, now_ms: int) -> int:
+        """How many of the oldest segments may go."""
+        try:
+            return _length(log, iter(self._policy.deletable(log, now_ms)))
+        except Exception as error:
+            cause = str(error) if isinstance(error, Nonsense) else f"it raised {type(error).__name__}"
+            if cause not in self._reported:
+                self._reported |= {cause}
+                self._report(log, cause, error)
+            return 0
 
 
-@attrs.frozen
-class SizePolicy:
-    """Segments go as long as the log without them is at least `retention_bytes` large; negative keeps all."""
-
-    retention_bytes: int
-
-    def deletable(self, segments: Sequence[SegmentView], now_ms: int) -> Iterable[SegmentView]:
-        if self.retention_bytes < 0:
-            return
-        surplus = sum(segment.size for segment in segments) - self.retention_bytes
-        for segment in segments:
-            surplus -= segment.size
-            if surplus < 0:
-                return
-            yield segment
-
-
-def policies_of(config: LogConfig) -> tuple[DeletePolicy, ...]:
-    """The built-in policies that a topic's settings ask for."""
-    if not config.deletes:
-        return ()
-    return RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)
-
-
-def agreed_run(policy: DeletePolicy, segments: Sequence[SegmentView], now_ms: int, high_watermark: int) -> int:
-    """How many of the oldest segments may go by `policy`, and may be taken by the log at all."""
-    chosen = {view.base_offset for view in policy.deletable(segments, now_ms)}
-    run = 0
-    for view in segments:
-        if view.base_offset not in chosen or view.next_offset > high_watermark or (view.active and not view.size):
-            break
-        run += 1
-    return run
+def _length(log: LogView, named: Iterator[object]) -> int:
+    """The number of segments that were named, if they are the oldest in their order."""
+    segments = log.segments
+    found = list(islice(named, len(segments) + 1))
+    for number, name in enumerate(found):
+        if not isinstance(name, SegmentView):
+            raise Nonsense(f"it named what is no segment but of the type {type(name).__name__}")
+        if number == len(segments) or name != segments[number]:
+            known = name in segments
+            raise Nonsense(f"it named {'segments out of their order' if known else 'a segment that the log lacks'}")
+    return len(found)

@@ -12,13 +12,13 @@ Only the first 27 bytes of an entry are looked at; their places are the same in 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.storage.files import Buffer
 
 _HEAD: Final = Struct(">qi4xb6xi")
 _HEAD_SIZE: Final = _HEAD.size
@@ -41,31 +41,33 @@ class IndexDamaged(CorruptRecords):
 
 
 _Fields = tuple[int, int, int, int]
+Read = Callable[[int, int], Buffer]
+"""`read(length, position)` gives bytes of a file, fewer than `length` only at its end."""
 
 
-def headers(fd: int, position: int, end: int) -> Iterator[Header]:
+def headers(read: Read, position: int, end: int) -> Iterator[Header]:
     """The headers of the entries between `position`, where one begins, and `end`.
 
     CorruptRecords at what cannot be an entry, one that reaches beyond `end` included.
     """
-    return map(Header._make, _walk(fd, position, end))
+    return map(Header._make, _walk(read, position, end))
 
 
-def find_offset(fd: int, position: int, end: int, offset: int, indexed: int = -1) -> Header | None:
+def find_offset(read: Read, position: int, end: int, offset: int, indexed: int = -1) -> Header | None:
     """The first entry from `position` on that reaches `offset`; None if none does.
 
     If the position is from an index, `indexed` is what the index says of the entry there, its last offset;
     IndexDamaged if that is not so.
     """
-    for fields in _checked(_walk(fd, position, end), indexed):
+    for fields in _checked(_walk(read, position, end), indexed):
         if fields[3] >= offset:
             return Header._make(fields)
     return None
 
 
-def find_boundary(fd: int, position: int, limit: int, end: int, indexed: int = -1) -> Header | None:
+def find_boundary(read: Read, position: int, limit: int, end: int, indexed: int = -1) -> Header | None:
     """The entry from `position` on that does not fit below `limit`; None if all do.  `indexed` as above."""
-    for fields in _checked(_walk(fd, position, end), indexed):
+    for fields in _checked(_walk(read, position, end), indexed):
         if fields[0] + fields[1] > limit:
             return Header._make(fields)
     return None
@@ -84,13 +86,14 @@ def _checked(found: Iterator[_Fields], indexed: int) -> Iterator[_Fields]:
     return chain((first,), found)
 
 
-def _walk(fd: int, position: int, end: int) -> Iterator[_Fields]:
-    block, start = b"", position
+def _walk(read: Read, position: int, end: int) -> Iterator[_Fields]:
+    block: Buffer = b""
+    start = position
     unpack = _HEAD.unpack_from
     while position < end:
         at = position - start
         if len(block) - at < _HEAD_SIZE:
-            block, start, at = _block(fd, position, end), position, 0
+            block, start, at = _block(read, position, end), position, 0
         offset, length, magic, delta = unpack(block, at)
         size = length + _PREFIX
         last = offset + delta if magic == 2 else offset
@@ -100,7 +103,7 @@ def _walk(fd: int, position: int, end: int) -> Iterator[_Fields]:
         position += size
 
 
-def _block(fd: int, position: int, end: int) -> bytes:
+def _block(read: Read, position: int, end: int) -> Buffer:
     """Some bytes from `position` on, at least as many as a header has: zeros follow the end."""
-    block = os.pread(fd, min(_BLOCK, end - position), position)
-    return block if len(block) >= _HEAD_SIZE else block.ljust(_HEAD_SIZE, b"\0")
+    block = read(min(_BLOCK, end - position), position)
+    return block if len(block) >= _HEAD_SIZE else bytes(block).ljust(_HEAD_SIZE, b"\0")

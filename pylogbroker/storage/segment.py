@@ -1,10 +1,11 @@
-"""A segment: one file of entries with its two indexes.
+"""A segment: one file of entries with its indexes.
 
 The file holds the entries of the log from `base_offset` on, back to back, exactly as they travel.  Appends go to the
 last segment of a log only; all others are sealed and change no more until they are deleted.
 
-Indexes are hints.  Each answer is checked against the entry it points to; at the first that does not fit, both are
-built anew from the headers of the entries.
+The indexes by offset and by time are hints.  Each answer is checked against the entry it points to; at the first that
+does not fit, both are built anew from the headers of the entries.  That of aborted transactions is checked when the log
+is opened.
 
 Thread rules: everything runs on the reactor's thread, except `sync` and `DeletedFiles.unlink`, which block on the disk
 and belong into a worker.
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
@@ -22,18 +22,30 @@ from typing import Final, Protocol, TypeVar
 import attrs
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.interfaces import SegmentView
 from pylogbroker.records.entry import Entry, parse
 from pylogbroker.storage import names
-from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pool, remove, reserve, sync_file, write_at
+from pylogbroker.storage.files import (
+    PASSING,
+    Buffer,
+    DeletedFiles,
+    FileHandle,
+    FileRegion,
+    Pools,
+    read_at,
+    remove,
+    reserve,
+    sync_file,
+    write_at,
+)
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from pylogbroker.storage.offset_index import OffsetIndex
-from pylogbroker.storage.retention import SegmentView
-from pylogbroker.storage.scan import Header, IndexDamaged, find_boundary, find_offset, headers
+from pylogbroker.storage.scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
 from pylogbroker.storage.time_index import ENTRY_SIZE as TIME_ENTRY
 from pylogbroker.storage.time_index import TimeIndex
+from pylogbroker.storage.transaction_index import TransactionIndex
 
-_MANY: Final = 100_000  # descriptors, if the process may have any number
 _LONGEST_HEADER: Final = 61
 MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
 _RESERVE_FROM: Final = 1 << 20  # bytes of a segment; small ones are many, and not worth it
@@ -53,35 +65,6 @@ class Written(Protocol):
     def size(self) -> int: ...
 
 
-@attrs.frozen
-class Pools:
-    """What all logs share: bounds on open descriptors and on the memory of loaded indexes."""
-
-    files: Pool
-    indexes: Pool
-
-    @classmethod
-    def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
-        """By default half of the descriptors that the process may have are for segments."""
-        if descriptors is None:
-            soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            descriptors = _MANY if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
-        return cls(Pool(descriptors), Pool(index_bytes))
-
-
-@attrs.frozen
-class DeletedFiles:
-    """Files that have been renamed away and wait for a worker."""
-
-    paths: tuple[str, ...]
-    size: int
-
-    def unlink(self) -> None:
-        """Remove the files.  Blocks on the disk; any thread."""
-        for path in self.paths:
-            remove(path)
-
-
 @attrs.define(eq=False)
 class Segment:
     """One file of entries, its size, and its indexes."""
@@ -92,6 +75,7 @@ class Segment:
     pools: Pools
     offset_index: OffsetIndex
     time_index: TimeIndex
+    transaction_index: TransactionIndex
     index_interval: int = 4096
     created_ms: int = 0
     jitter_ms: int = 0
@@ -115,8 +99,13 @@ class Segment:
         time_index = TimeIndex(
             names.file_of(directory, base_offset, names.TIME_INDEX), base_offset, sizes.get(names.TIME_INDEX, 0)
         )
+        transaction_index = TransactionIndex(
+            names.file_of(directory, base_offset, names.TRANSACTION_INDEX), sizes.get(names.TRANSACTION_INDEX, 0)
+        )
         size = sizes[names.ENTRIES]
-        return cls(directory, base_offset, size, pools, offset_index, time_index, created_ms=created_ms)
+        return cls(
+            directory, base_offset, size, pools, offset_index, time_index, transaction_index, created_ms=created_ms
+        )
 
     @classmethod
     def create(cls, directory: str, base_offset: int, pools: Pools, preallocate: int, now_ms: int) -> Segment:
@@ -126,7 +115,7 @@ class Segment:
         if preallocate:
             os.posix_fallocate(handle.fd, 0, preallocate)
             segment.reserved = preallocate
-        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
             remove(names.file_of(directory, base_offset, suffix))
         segment._largest, segment._first_timestamp = (-1, base_offset), -1
         segment._admit(handle)
@@ -153,8 +142,8 @@ class Segment:
         """Give the descriptor back, once the reads that are under way are done with it."""
         self._handle = None
 
-    def region(self, position: int, length: int) -> FileRegion:
-        return FileRegion(self.handle, position, length)
+    def region(self, position: int, length: int, next_offset: int = -1) -> FileRegion:
+        return FileRegion(self.handle, position, length, next_offset)
 
     # Writing
 
@@ -207,14 +196,12 @@ class Segment:
             size > config.segment_bytes - self.size
             or len(self.offset_index) >= config.segment_index_bytes // OFFSET_ENTRY
             or len(self.time_index) >= config.segment_index_bytes // TIME_ENTRY - 1
-            or self._is_old(timestamp, now_ms, config.segment_ms - self.jitter_ms)
+            or self._is_old(timestamp, now_ms, config.longest_segment_ms - self.jitter_ms)
         )
 
     def _is_old(self, timestamp: int, now_ms: int, segment_ms: int) -> bool:
         """Whether, by the records' time or else the clock's, the segment is open for longer than `segment_ms`."""
-        first = self._first_timestamp
-        if first is None:
-            first = self._first_timestamp = self._entry_at(0).max_timestamp
+        first = self.first_timestamp()
         return (timestamp - first if first >= 0 else now_ms - self.created_ms) > segment_ms
 
     def store_indexes(self) -> None:
@@ -223,6 +210,15 @@ class Segment:
         if self._largest is not None:  # else nothing was written
             self.time_index.append(*self._largest)
         self.time_index.store()
+        self.transaction_index.store()
+
+    def try_store_indexes(self) -> None:
+        """The same, but on a full disk, or the like, what cannot be stored stays in memory."""
+        try:
+            self.store_indexes()
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
 
     def seal(self) -> None:
         """No append will follow."""
@@ -239,6 +235,7 @@ class Segment:
         if sealed:
             sync_file(self.offset_index.path)
             sync_file(self.time_index.path)
+            sync_file(self.transaction_index.path)
 
     def truncate(self, offset: int) -> int | None:
         """Cut off the first entry that reaches `offset`, and all behind it; says its first offset."""
@@ -249,15 +246,16 @@ class Segment:
         self.size = header.position
         self.offset_index.truncate(header.first_offset)
         self.time_index.truncate(header.first_offset)
+        self.transaction_index.truncate(header.first_offset)
         self._first_timestamp = None if self.size else -1
         self.unindexed = self.size - self.offset_index.last()[1]
         self._largest = self._scan_largest()
         return header.first_offset
 
-    def delete(self) -> DeletedFiles:
+    def delete(self, keep_snapshot: bool = False) -> DeletedFiles:
         """Rename the files away; what reads them holds them open."""
         renamed = []
-        for suffix in names.SEGMENT_FILES:
+        for suffix in names.SEGMENT_FILES[: -1 if keep_snapshot else None]:
             path = names.file_of(self.directory, self.base_offset, suffix)
             with contextlib.suppress(FileNotFoundError):
                 os.rename(path, path + names.DELETED)
@@ -274,27 +272,33 @@ class Segment:
 
     # Reading
 
-    def find(self, offset: int) -> Header | None:
-        """The first entry that reaches `offset`; None if none does."""
-        return self._with_sound_index(lambda: self._find(offset))
+    def find(self, offset: int, may_wait: bool = True) -> Header | None:
+        """The first entry that reaches `offset`; None if none does.
 
-    def boundary(self, start: int, limit: int) -> Header | None:
+        NotCached if the caller may not wait for the disk, but would have to; likewise below.
+        """
+        return self._with_sound_index(lambda: self._find(offset, may_wait))
+
+    def boundary(self, start: int, limit: int, may_wait: bool = True) -> Header | None:
         """The entry, at or behind position `start`, that does not fit below `limit`; None if all do."""
         if limit >= self.size:
             return None
-        return self._with_sound_index(lambda: self._boundary(start, limit))
+        return self._with_sound_index(lambda: self._boundary(start, limit, may_wait))
 
-    def _find(self, offset: int) -> Header | None:
-        indexed, position = self.offset_index.lookup(offset)
-        header = find_offset(self.handle.fd, position, self.size, offset, indexed)
+    def _read(self, may_wait: bool) -> Read:
+        return self.handle.read if may_wait else self.handle.read_cached
+
+    def _find(self, offset: int, may_wait: bool = True) -> Header | None:
+        indexed, position = self.offset_index.lookup(offset, may_wait)
+        header = find_offset(self._read(may_wait), position, self.size, offset, indexed)
         self._check_dense(position, header)
         return header
 
-    def _boundary(self, start: int, limit: int) -> Header | None:
-        indexed, position = self.offset_index.lookup_position(limit)
+    def _boundary(self, start: int, limit: int, may_wait: bool) -> Header | None:
+        indexed, position = self.offset_index.lookup_position(limit, may_wait)
         if position <= start:
-            return find_boundary(self.handle.fd, start, limit, self.size)
-        header = find_boundary(self.handle.fd, position, limit, self.size, indexed)
+            return find_boundary(self._read(may_wait), start, limit, self.size)
+        header = find_boundary(self._read(may_wait), position, limit, self.size, indexed)
         self._check_dense(position, header)
         return header
 
@@ -303,7 +307,7 @@ class Segment:
         most = _SPARSE * max(self.index_interval, 4096)
         passed = (self.size if found is None else found.position) - position
         if passed > most:
-            first = next(headers(self.handle.fd, position, self.size))
+            first = next(headers(self.handle.read, position, self.size))
             if passed - first.size > most:
                 raise IndexDamaged("entries are missing")
 
@@ -315,6 +319,12 @@ class Segment:
             return question()
 
     # Time
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first entry; -1 if it has none."""
+        if self._first_timestamp is None:
+            self._first_timestamp = self._entry_at(0).max_timestamp if self.size else -1
+        return self._first_timestamp
 
     def largest(self) -> tuple[int, int]:
         """The largest timestamp and the last offset of the entry that brought it; -1 if there are no timestamps."""
@@ -354,9 +364,9 @@ class Segment:
     def end_offset(self) -> int:
         """The offset behind the last entry, found from the last index entry on.  CorruptRecords if it can't be."""
         indexed, position = self.offset_index.last()
-        find_offset(self.handle.fd, position, self.size, indexed, indexed)
+        find_offset(self.handle.read, position, self.size, indexed, indexed)
         end = self.base_offset
-        for header in headers(self.handle.fd, position, self.size):
+        for header in headers(self.handle.read, position, self.size):
             end = header.last_offset + 1
         self.unindexed = self.size - position
         return end
@@ -379,9 +389,13 @@ class Segment:
 
     def entry_headers(self, position: int = 0) -> Iterator[tuple[Header, Entry]]:
         """Headers only: `buffer`, `size`, `check` and `records` of these entries must not be used."""
-        fd = self.handle.fd
-        for header in headers(fd, position, self.size):
-            yield header, _parse_header(fd, header.position)
+        handle = self.handle
+        for header in headers(handle.read, position, self.size):
+            yield header, _parse_header(handle.fd, header.position)
+
+    def whole(self, header: Header) -> Entry:
+        """The entry that `header` tells of, all of it."""
+        return parse(memoryview(read_at(self.handle.fd, header.size, header.position)))
 
     def _entry_at(self, position: int) -> Entry:
         return _parse_header(self.handle.fd, position)
@@ -391,13 +405,13 @@ class Segment:
         end = self.size
         self.begin_rebuild()
         with contextlib.suppress(CorruptRecords):
-            for header in headers(self.handle.fd, 0, end):
+            for header in headers(self.handle.read, 0, end):
                 if not self.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
                     break
                 entry = _parse_header(self.handle.fd, header.position)
                 self.note(entry.last_offset, entry.max_timestamp, header.size)
         self.size = end
-        self.store_indexes()
+        self.try_store_indexes()
 
     def begin_rebuild(self) -> None:
         """Forget the indexes and all that follows from the entries; `note` tells them one after the other."""

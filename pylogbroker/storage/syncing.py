@@ -13,12 +13,12 @@ from pylogbroker.storage.files import sync_file
 from pylogbroker.storage.segment import Segment
 
 
-def sync_segments(path: str, segments: tuple[Segment, ...], safe: int, end: int, new_epochs: bool) -> None:
-    """Force to the disk what lies between `safe` and `end`, `new_epochs` if the leader epochs' file was replaced.
+def sync_segments(path: str, segments: tuple[Segment, ...], safe: int, end: int, new_names: bool) -> None:
+    """Force to the disk what lies between `safe` and `end`, and `new_names` in the directory.
 
     Blocks; any thread.
     """
-    new_names = new_epochs or segments[-1].base_offset >= safe
+    new_names = new_names or segments[-1].base_offset >= safe
     for segment, successor in zip(segments, (*segments[1:], None), strict=True):
         if segment.base_offset < end and (successor is None or successor.base_offset > safe):
             segment.sync(sealed=successor is not None)

@@ -22,15 +22,16 @@ from twisted.logger import Logger
 
 from pylogbroker import __version__
 from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.config import BrokerConfig, Endpoint, Listener
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
-from pylogbroker.errors import PylogbrokerError, StartupError
+from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
 from pylogbroker.storage import DeletedDirectory, Identity, LogManager, Notice, Recovered
-from pylogbroker.tap import checks
+from pylogbroker.tap import checks, plugins
 
 T = TypeVar("T")
 log = Logger()
@@ -42,6 +43,7 @@ class Node:
 
     _reactor: Any
     _config: BrokerConfig
+    _policies: DeletePolicies = attrs.field(init=False, factory=plugins.delete_policies)
     _logs: LogManager | None = attrs.field(init=False, default=None)
     _tree: EmbeddedTree | None = attrs.field(init=False, default=None)
     _broker: Broker | None = attrs.field(init=False, default=None)
@@ -49,6 +51,7 @@ class Node:
 
     async def start(self) -> None:
         """Open everything; StartupError if that cannot be, with all that was opened closed again."""
+        self._check_policies()
         check_ports(self._config.listeners)
         checks.look(self._config)
         for warning in (*self._config.warnings, *checks.warnings(self._config)):
@@ -67,7 +70,9 @@ class Node:
         logs = self._lock()
         tree = self._tree = self._coordination()
         broker_id, cluster_id = await self._identify(tree, logs)
-        broker = Broker(config, self._reactor, broker_id, cluster_id, tree, logs, self.in_thread)
+        broker = Broker(
+            config, self._reactor, broker_id, cluster_id, tree, logs, self.in_thread, delete_policies=self._policies
+        )
         self._load(logs, broker.now_ms())
         await broker.open()
         self._broker = broker
@@ -91,7 +96,14 @@ class Node:
         return maybeDeferred(function, *arguments)
 
     def _size_thread_pool(self) -> None:
-        self._reactor.suggestThreadPoolSize(self._config.integer("background.threads"))
+        cleaners = self._config.integer("log.cleaner.threads")  # a thread waits for each
+        self._reactor.suggestThreadPoolSize(self._config.integer("background.threads") + cleaners)
+
+    def _check_policies(self) -> None:
+        try:
+            self._policies.check(self._config.topic({}))
+        except ConfigError as error:
+            raise StartupError(str(error)) from error
 
     # -- the steps of the start ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, machine, size
+from benchmarks import broker, flush, machine, size
 from benchmarks.workloads import WORKLOADS
 
 
@@ -29,3 +29,15 @@ def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:
     done = CliRunner().invoke(size.main, options, catch_exceptions=False)
     assert "first connection on an empty data directory" in done.output
     assert "resident when idle" in done.output
+
+
+def test_syncs_are_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.02", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(flush.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "pylogbroker"]
+    alone, one, many = (float(row[2].replace(",", "")) for row in rows[2:5])
+    assert alone > 0
+    assert many > one > 0
+    assert "syncs as they are" in done.output
+    assert list(tmp_path.iterdir()) == []

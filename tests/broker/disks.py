@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any, Self
 from unittest.mock import patch
+
+import attrs
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
@@ -34,3 +40,59 @@ def failing(code: int) -> Callable[..., Any]:
         raise OSError(code, os.strerror(code))
 
     return fault
+
+
+@attrs.define
+class PageCache:
+    """A page cache that has nothing of the files below a directory in it, until it is read by who may wait.
+
+    Anybody else who would wait fails the test; who asks with RWF_NOWAIT gets what the kernel would give.
+    """
+
+    directory: str
+    waits: int = 0  # reads that had to wait
+    _pages: set[tuple[str, int]] = attrs.field(factory=set)
+    _may_wait: bool = False
+    _stack: ExitStack = attrs.field(factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(broken("preadv", self.directory, self._preadv))
+        self._stack.enter_context(broken("pread", self.directory, self._pread))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def may_wait(self) -> Iterator[None]:
+        """While the block runs, reads may wait for the disk, as in a worker thread."""
+        self._may_wait = True
+        try:
+            yield
+        finally:
+            self._may_wait = False
+
+    def _preadv(self, real: Callable[..., int], fd: int, buffers: Any, position: int, flags: int = 0) -> int:
+        size = sum(map(len, buffers))
+        if flags & os.RWF_NOWAIT and not self._has(fd, position, size):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        self._bring_in(fd, position, size)
+        return real(fd, buffers, position, flags & ~os.RWF_NOWAIT)
+
+    def _pread(self, real: Callable[..., bytes], fd: int, size: int, position: int) -> bytes:
+        self._bring_in(fd, position, size)
+        return real(fd, size, position)
+
+    def _has(self, fd: int, position: int, size: int) -> bool:
+        return self._wanted(fd, position, size) <= self._pages
+
+    def _bring_in(self, fd: int, position: int, size: int) -> None:
+        missing = self._wanted(fd, position, size) - self._pages
+        if missing:
+            assert self._may_wait, f"a read of {size} bytes at {position} of {min(missing)[0]} waits for the disk"
+            self.waits += 1
+            self._pages |= missing
+
+    def _wanted(self, fd: int, position: int, size: int) -> set[tuple[str, int]]:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        return {(path, page) for page in range(position // PAGE, (position + max(size, 1) - 1) // PAGE + 1)}

@@ -19,6 +19,7 @@ from pylogbroker.broker.log_config import log_config
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
+from pylogbroker.tap import plugins
 from pylogbroker.wire import SUPPORTED, Request, Response, codec
 from tests.broker.trees import now, opened_tree
 
@@ -104,7 +105,8 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         settings_of_all = log_config(config.topic({}))
         logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         threads = Threads()
-        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads)
+        policies = plugins.delete_policies()
+        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads, delete_policies=policies)
         broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 from typing import Any
-from unittest.mock import patch
 from uuid import UUID
 
 import attrs
@@ -29,11 +28,11 @@ from pylogbroker.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from tests.broker.disks import broken, failing
+from tests.broker.disks import PageCache, broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 from tests.records.peers import PEERS
-from tests.storage.support import NOW, batch, records_in
+from tests.storage.support import NOW, batch, marker, records_in
 
 KAFKA_PYTHON = PEERS[0]
 LAST = 17
@@ -317,6 +316,69 @@ class IsolationTests(FetchTests):
         self.assertEqual(len(list(entries(answer.records))), 4)
 
 
+class AbortedTests(FetchTests):
+    """Producer 5 aborts, 6 commits and 7 is undecided, in that order; 8 writes outside of transactions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for producer_id in (5, 6, 8, 7):
+            self.put(b"%d" % producer_id, producer=(producer_id, 0, 0), transactional=producer_id != 8)
+        self.mark(False, 5)
+        self.mark(True, 6)
+
+    def mark(self, committed: bool, producer_id: int) -> None:
+        self.node.broker.find("t", 0).append(marker(committed, producer_id), NOW, Origin.COORDINATOR)
+
+    def told(self, offset: int, **fields: Any) -> list[tuple[int, int]]:
+        [answer] = self.fetch(at(offset), isolation_level=1, **fields)
+        return [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
+
+    def test_they_are_told_with_the_records(self) -> None:
+        for version in range(4, LAST + 1):
+            self.assertEqual(self.told(0, version=version), [(5, 0)])
+            self.assertEqual(self.told(1, version=version), [(5, 0)])
+            self.assertEqual(self.told(3, version=version), [])
+        self.mark(False, 7)
+        self.assertEqual(self.told(0), [(5, 0), (7, 3)])
+        self.assertEqual(self.told(5), [(7, 3)])
+        self.assertEqual(self.told(7), [])
+
+    def test_of_a_part_of_the_records_only_what_reaches_into_it(self) -> None:
+        self.mark(False, 7)
+        [answer] = self.fetch(at(1, most=1), isolation_level=1)
+        self.assertEqual(len(list(entries(answer.records))), 1)
+        self.assertEqual([each.producer_id for each in answer.aborted_transactions], [5])
+
+    def test_others_are_told_nothing(self) -> None:
+        [answer] = self.fetch(at(0))
+        self.assertIsNone(answer.aborted_transactions)
+
+    def test_a_follower_gets_everything(self) -> None:
+        follower = ReplicaState(NODE_ID + 1, 1)
+        partitions = self.node.broker.catalog.topics["t"].partitions
+        partitions[0] = attrs.evolve(partitions[0], replicas=(NODE_ID, NODE_ID + 1))
+        [answer] = self.fetch(at(0), isolation_level=1, replica_state=follower)
+        self.assertEqual(len(list(entries(answer.records))), 6)
+        self.assertIsNone(answer.aborted_transactions)
+
+    def test_an_index_on_the_disk_is_read_by_a_thread(self) -> None:
+        self.restart()
+        self.node.threads.holding = True
+        with PageCache(self.log().path) as cache:
+            waiting = self.send(at(0), isolation_level=1)
+            while self.node.threads.held:
+                with cache.may_wait():
+                    self.node.threads.run_one()
+            [answer] = self.answers(waiting)
+        self.assertEqual([each.producer_id for each in answer.aborted_transactions], [5])
+
+    def test_a_lost_index_takes_the_log_offline_rather_than_show_aborted_records(self) -> None:
+        self.restart()
+        [name] = [name for name in os.listdir(self.log().path) if name.endswith(".txnindex")]
+        os.unlink(os.path.join(self.log().path, name))
+        self.assertEqual(self.code(at(0), isolation_level=1), ErrorCode.KAFKA_STORAGE_ERROR)
+
+
 class LimitTests(FetchTests):
     def setUp(self) -> None:
         super().setUp()
@@ -497,6 +559,55 @@ class LongPollTests(FetchTests):
         waiting = self.wait(at(0))
         self.restart()
         self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0])
+
+    def test_a_reader_of_committed_records_waits_for_what_is_decided(self) -> None:
+        partition = self.node.broker.find("t", 0)
+        waiting = self.wait(at(0), at(0, 1), isolation_level=1, min_bytes=2 * self.size)
+        for number in range(3):
+            self.put(b"v", producer=(5, 0, number), transactional=True)
+            self.node.clock.advance(0)
+            self.assertNoResult(waiting)
+        partition.append(marker(True, 5), NOW, Origin.COORDINATOR)
+        self.node.clock.advance(0)
+        self.assertEqual(values_in(self.answers(waiting)[0].records)[:3], [b"v"] * 3)
+        self.assert_nobody_waits()
+
+    def test_a_small_marker_may_decide_much(self) -> None:
+        for number in range(3):
+            self.put(b"v" * 100, producer=(5, 0, number), transactional=True)
+        waiting = self.wait(at(0), isolation_level=1, min_bytes=400)
+        self.node.broker.find("t", 0).append(marker(True, 5), NOW, Origin.COORDINATOR)
+        self.node.clock.advance(0)
+        self.assertEqual(values_in(self.answers(waiting)[0].records)[:3], [b"v" * 100] * 3)
+
+    def test_what_is_decided_may_be_too_little(self) -> None:
+        waiting = self.wait(at(0), at(0, 1), isolation_level=1, min_bytes=2 * self.size)
+        self.put(b"1")
+        self.node.clock.advance(0)
+        self.assertNoResult(waiting)
+        self.put(b"hidden", producer=(5, 0, 0), transactional=True)
+        self.node.clock.advance(0)
+        self.assertNoResult(waiting)
+        self.put(b"2", partition=1)
+        self.node.clock.advance(0)
+        self.assertEqual([values_in(answer.records) for answer in self.answers(waiting)], [[b"1"], [b"2"]])
+
+    def test_a_reader_of_committed_records_waits_no_longer_than_it_said(self) -> None:
+        waiting = self.wait(at(0), isolation_level=1, max_wait_ms=500)
+        self.put(b"hidden", producer=(5, 0, 0), transactional=True)
+        self.node.clock.advance(0.499)
+        self.assertNoResult(waiting)
+        self.node.clock.advance(0.001)
+        [answer] = self.answers(waiting)
+        self.assertEqual((answer.records, answer.last_stable_offset, answer.high_watermark), (b"", 0, 1))
+
+    def test_a_reader_of_committed_records_learns_who_is_gone(self) -> None:
+        self.node.create("doomed")
+        waiting = self.wait(at(0), at(0, topic="doomed"), isolation_level=1)
+        self.put(b"hidden", producer=(5, 0, 0), transactional=True)
+        now(self.node.broker.catalog.delete("doomed"))
+        self.node.clock.advance(0)
+        self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0, ErrorCode.UNKNOWN_TOPIC_ID])
 
     def test_many_wait_for_one_partition(self) -> None:
         waiting = [self.wait(at(0)) for _ in range(100)]
@@ -710,6 +821,17 @@ class DiskTests(FetchTests):
         response = fetch.handle(self.node.broker, RequestContext(LAST), self.request(at(offset, most=3 * SMALL)))
         return response.responses[0].partitions[0].records
 
+    def cold(self, asked: Asked) -> list[bytes]:
+        """The values that are answered if nothing of the log is in the page cache; only threads may wait for it."""
+        with PageCache(self.log().path) as cache:
+            waiting = self.send(asked)
+            while self.node.threads.held:
+                self.assertNoResult(waiting)
+                with cache.may_wait():
+                    self.node.threads.run_one()
+            self.assertGreater(cache.waits, 0)
+            return values_in(self.answers(waiting)[0].records)
+
     def test_small_ones_are_read_and_large_ones_are_sent_from_their_file(self) -> None:
         self.put(self.small)
         self.put(self.large)
@@ -724,24 +846,28 @@ class DiskTests(FetchTests):
         self.put(self.large)
         self.node.threads.holding = True
         for offset, value in ((0, self.small), (1, self.large)):
-            with broken("preadv", self.log().path, failing(errno.EAGAIN)):
-                waiting = self.send(at(offset, most=3 * SMALL))
-                self.assertNoResult(waiting)
-                self.node.threads.run_one()
-            self.assertEqual(values_in(self.answers(waiting)[0].records), [value])
+            self.assertEqual(self.cold(at(offset, most=3 * SMALL)), [value])
 
     def test_the_cold_end_of_a_region_counts(self) -> None:
         self.put(self.large)
         self.node.threads.holding = True
         end = self.log().size
 
-        def cold_end(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        def cold_end(real: Any, fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
             if position + sum(map(len, buffers)) == end:
                 raise BlockingIOError(errno.EAGAIN, "")
-            return sum(map(len, buffers))
+            return int(real(fd, buffers, position, flags))
 
-        with patch.object(os, "preadv", cold_end):
+        with broken("preadv", self.log().path, cold_end):
             self.assertNoResult(self.send(at(0)))
+
+    def test_nothing_of_a_cold_log_is_read_but_in_threads(self) -> None:
+        for number in range(40):
+            self.put(b"%d" % number * 2 * SMALL)
+        self.restart()
+        self.node.threads.holding = True
+        for offset, most in ((25, SMALL), (3, 5 * SMALL), (39, SMALL), (30, 1 << 20)):
+            self.assertEqual(self.cold(at(offset, most=most))[0], b"%d" % offset * 2 * SMALL)
 
     def test_while_a_thread_reads_others_are_answered(self) -> None:
         self.put(self.large)

@@ -52,7 +52,6 @@ from pylogbroker.wire.messages.offset_fetch import (
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.disks import broken, failing
-from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -161,21 +160,9 @@ class FindCoordinatorTests(NodeTests):
             self.assertEqual({found.error_code for found in answer.coordinators}, {0})
 
     def test_other_things_have_none(self) -> None:
-        answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=1), 3)
+        answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=2), 3)
         self.assertEqual((answer.error_code, answer.node_id, answer.port), (ErrorCode.INVALID_REQUEST, -1, -1))
-        self.assertIn("key type 1", answer.error_message)
-
-    def test_who_wants_transactions_is_told_of_in_the_log_now_and_then(self) -> None:
-        request = FindCoordinatorRequest("x", key_type=1)
-        with said() as lines:
-            for _ in range(3):
-                self.node.ask(find_coordinator.handle, request, 3)
-            self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=2), 3)
-            self.assertEqual(len(lines), 1)
-            self.assertIn("transactions are not offered", lines[0])
-            self.node.clock.advance(3600)
-            self.node.ask(find_coordinator.handle, request, 3)
-        self.assertEqual(len([line for line in lines if "transactions are not offered" in line]), 2)
+        self.assertIn("key type 2", answer.error_message)
 
     def test_when_the_topic_cannot_be_made(self) -> None:
         with patch.object(self.node.broker.catalog.__class__, "create", side_effect=StorageFailure("full")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -343,6 +344,46 @@ class CheckpointTests(HousekeepingTests):
         self.node.clock.advance(7)
         self.assertEqual(self.kept("replication-offset-checkpoint"), {"t 0": 4, "t 1": 0})
 
+    def test_a_disk_that_stays_full_is_told_once_a_minute(self) -> None:
+        with broken("pwritev", self.directories[0], failing(errno.ENOSPC)), said() as lines:
+            self.node.clock.pump([7.0] * 8)
+            self.assertEqual(len([line for line in lines if "replication-offset-checkpoint" in line]), 1)
+            self.node.clock.pump([7.0] * 2)
+        self.assertEqual(len([line for line in lines if "replication-offset-checkpoint" in line]), 2)
+
+
+class DirectoryTests(HousekeepingTests):
+    directory_count = 2
+
+    def place(self, index: int) -> str:
+        """The log directory of a partition, whose files are open."""
+        self.assertEqual(self.code(batch(), index=index), 0)
+        return os.path.dirname(self.log(index=index).path)
+
+    def check(self, index: int) -> None:
+        """The partition is gone within a second, and the other one goes on."""
+        self.assertEqual(self.code(batch(), index=index), 0)
+        with said() as lines:
+            self.node.clock.advance(1)
+        self.assertEqual(self.code(batch(), index=index), ErrorCode.KAFKA_STORAGE_ERROR)
+        self.assertEqual(self.code(batch(), index=1 - index), 0)
+        self.assertEqual([line.partition(" is offline: ")[0] for line in lines], [f"t-{index}"])
+
+    def test_one_that_is_moved(self) -> None:
+        self.node.create("t", 2)
+        place = self.place(0)
+        os.rename(place, f"{place}.moved")
+        self.addCleanup(os.rename, f"{place}.moved", place)
+        self.check(0)
+
+    def test_one_that_another_one_stands_in_for(self) -> None:
+        self.node.create("t", 2)
+        place = self.place(1)
+        os.rename(place, f"{place}.moved")
+        self.addCleanup(shutil.rmtree, f"{place}.moved")
+        os.makedirs(f"{place}/t_1")
+        self.check(1)
+
 
 class ProducerTests(HousekeepingTests):
     settings = {"producer.id.expiration.ms": "60000", "producer.id.expiration.check.interval.ms": "10000"}
@@ -471,10 +512,10 @@ class RunningTests(HousekeepingTests):
         self.put_apart(70_000, 0)
         broken_log, real = self.log("broken"), Log.expire
 
-        def breaks(log: Log, now_ms: int) -> Any:
+        def breaks(log: Log, now_ms: int, policies: Any) -> Any:
             if log is broken_log:
                 raise RuntimeError("a defect")
-            return real(log, now_ms)
+            return real(log, now_ms, policies)
 
         with patch.object(Log, "expire", breaks):
             self.node.clock.advance(10)
@@ -487,10 +528,10 @@ class RunningTests(HousekeepingTests):
             self.put_apart(70_000, 0, topic=topic)
         real, names = Log.expire, ["t", "u"]
 
-        def deleting(log: Log, now_ms: int) -> Any:
+        def deleting(log: Log, now_ms: int, policies: Any) -> Any:
             names.remove(log.topic)
             now(self.node.broker.catalog.delete(names[0]))
-            return real(log, now_ms)
+            return real(log, now_ms, policies)
 
         with patch.object(Log, "expire", deleting):
             self.node.clock.advance(10)

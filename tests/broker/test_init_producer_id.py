@@ -13,7 +13,6 @@ from pylogbroker.coordination import paths
 from pylogbroker.coordination.layout import decode_producer_ids
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -45,22 +44,12 @@ class InitProducerIdTests(NodeTests):
                 self.assertEqual(answer.error_code, ErrorCode.INVALID_REQUEST)
                 self.assertEqual((answer.producer_id, answer.producer_epoch), (-1, -1))
 
-    def test_transactions_are_not_served(self) -> None:
+    def test_an_empty_transactional_id_is_none(self) -> None:
         for version in range(LAST + 1):
-            for name in ("", "transactional"):
-                answer = self.ask(version, transactional_id=name)
-                self.assertEqual(answer.error_code, ErrorCode.INVALID_REQUEST)
-                self.assertEqual((answer.producer_id, answer.producer_epoch), (-1, -1))
+            answer = self.ask(version, transactional_id="")
+            self.assertEqual(answer.error_code, ErrorCode.INVALID_REQUEST)
+            self.assertEqual((answer.producer_id, answer.producer_epoch), (-1, -1))
         self.assertEqual(self.take(), 0)
-
-    def test_who_wants_transactions_is_told_of_in_the_log(self) -> None:
-        with said() as lines:
-            self.take()
-            self.assertEqual(lines, [])
-            for _ in range(3):
-                self.ask(transactional_id="transactional")
-        self.assertEqual(len(lines), 1)
-        self.assertIn("transactions are not offered", lines[0])
 
     def test_a_restart_begins_another_block(self) -> None:
         self.assertEqual([self.take(), self.take()], [0, 1])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.partition import COSTLY_BYTES, Partition
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import Record, build
 from pylogbroker.storage import Appended
 from tests.broker.nodes import NodeTests
 from tests.storage.support import NOW, batch, messages
@@ -135,28 +138,52 @@ class LineTests(PartitionTests):
             (batch([LARGE]), True),
             (batch([LARGE[:-1000]]), False),
             (messages([LARGE], 1), True),
-            (batch([LARGE.hex().encode()] * 200, codec=3), False),
+            (batch([LARGE] * 10, codec=3), False),
+            (batch([LARGE] * 20, codec=3), True),
+            (batch([os.urandom(len(LARGE))], codec=3), True),
         ):
-            self.assertEqual(partition.must_line_up(records), lines_up, len(records))
+            end = partition.log.log_end_offset
+            self.assertEqual(partition.append_at_once(records, NOW) is None, lines_up, len(records))
+            self.assertEqual(partition.log.log_end_offset > end, not lines_up)
+
+    def test_what_nothing_is_to_be_done_with_need_not_line_up(self) -> None:
+        partition = self.watched()
+        self.assertIsNotNone(partition.append_at_once(batch([LARGE] * 20), NOW))
+
+    def test_many_small_records_do(self) -> None:
+        partition = self.watched()
+        records = batch([b""] * 30_000)
+        self.assertIsNone(partition.append_at_once(records, NOW))
+        self.assertEqual(self.successResultOf(self.append(partition, records)).count, 30_000)
+
+    def test_compressed_records_are_appended_as_they_came(self) -> None:
+        partition = self.watched()
+        records = batch([LARGE] * 20, codec=4)
+        self.assertIsNone(partition.append_at_once(records, NOW))
+        self.successResultOf(self.append(partition, records))
+        with open(partition.log.segments[0].path, "rb") as segment:
+            stored = segment.read()
+        self.assertEqual(stored[16:], records[16:])
 
     def test_while_somebody_stands_in_line_all_do(self) -> None:
         self.node.threads.holding = True
         partition = self.watched(compression_type="lz4")
         first = self.append(partition, batch([LARGE]))
-        self.assertTrue(partition.must_line_up(batch([b"small"])))
+        self.assertIsNone(partition.append_at_once(batch([b"small"]), NOW))
         second = self.append(partition, batch([b"small"]))
         self.node.threads.run_one()
         self.assertEqual(self.successResultOf(first).base_offset, 0)
-        self.assertTrue(partition.must_line_up(batch([b"small"])))
+        self.assertIsNone(partition.append_at_once(batch([b"small"]), NOW))
         self.node.threads.run_one()
         self.assertEqual(self.successResultOf(second).base_offset, 1)
-        self.assertFalse(partition.must_line_up(batch([b"small"])))
+        self.assertIsNotNone(partition.append_at_once(batch([b"small"]), NOW))
 
     def test_what_fails_in_the_thread_leaves_the_line(self) -> None:
         partition = self.watched(cleanup_policy="compact")
         self.failureResultOf(self.append(partition, batch([LARGE])), KafkaError)
-        self.assertFalse(partition.must_line_up(batch([b"small"])))
         self.assertEqual(partition.log.log_end_offset, 0)
+        keyed = build([Record(0, NOW, b"key", b"small")])
+        self.assertIsNotNone(partition.append_at_once(keyed, NOW))
 
 
 class EpochTests(PartitionTests):

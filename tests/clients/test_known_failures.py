@@ -14,7 +14,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from tests.clients.adapters.aiokafka import in_time
 from tests.clients.adapters.base import TIMEOUT
@@ -25,7 +24,6 @@ from tests.clients.model import START, Rec
 from tests.clients.stored import ask
 
 MEMBERS = 8
-END_TXN = 26
 EARLIEST, LATEST = -2, -1
 
 
@@ -107,15 +105,6 @@ def test_offsets_of_a_healthy_topic_in_every_version(bootstrap: str, topic: str,
     assert [at(EARLIEST), at(LATEST), at(START + 3), at(START + 5)] == [0, 5, 3, -1]
 
 
-@pytest.fixture
-def transactions(bootstrap: str) -> None:
-    """Only for a broker that offers them."""
-    answer = ask(bootstrap, ApiVersionsRequest(), ApiVersionsResponse, 0)
-    if END_TXN not in [each.api_key for each in answer.api_keys]:
-        pytest.skip("the broker does not offer transactions")
-
-
-@pytest.mark.usefixtures("transactions")
 def test_aborted_records_are_hidden_from_read_committed(
     bootstrap: str, topic: str, fresh_name: Callable[[], str]
 ) -> None:

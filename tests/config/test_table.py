@@ -41,12 +41,19 @@ OTHER_DEFAULTS = {
     "listener.security.protocol.map": BROKER["listener.security.protocol.map"].default,  # Kafka's has no order
 }
 
+# Settings that Kafka does not have, and why.
+OWN = {
+    ("broker", "log.delete.policies"),  # delete policies are plugins
+    ("topic", "delete.policies"),
+}
+SHARED = [setting for setting in SETTINGS if (setting.scope, setting.name) not in OWN]
+
 
 def _named(setting: Setting) -> str:
     return f"{setting.scope}-{setting.name}"
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=_named)
+@pytest.mark.parametrize("setting", SHARED, ids=_named)
 def test_a_setting_is_as_kafka_defines_it(setting: Setting) -> None:
     kafka = KAFKA[setting.scope, setting.name]
     assert setting.kind.type.name == kafka.type
@@ -57,12 +64,12 @@ def test_a_setting_is_as_kafka_defines_it(setting: Setting) -> None:
         assert (render(setting.default) if setting.default is not None else "null") == kafka.default.strip("[]")
 
 
-@pytest.mark.parametrize("setting", BROKER.values(), ids=_named)
+@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "broker"], ids=_named)
 def test_what_can_be_changed_at_run_time_can_be_in_kafka(setting: Setting) -> None:
     assert setting.mode in (Mode.READ_ONLY, KAFKA["broker", setting.name].mode)
 
 
-@pytest.mark.parametrize("setting", TOPIC.values(), ids=_named)
+@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "topic"], ids=_named)
 def test_a_topic_setting_has_kafkas_synonyms(setting: Setting) -> None:
     factors = {"1": 1, "60000": 60_000, "3600000": 3_600_000}
     defined = [item.rsplit(":", 1) for item in KAFKA["topic", setting.name].synonyms.split() if item != "-"]
@@ -70,7 +77,15 @@ def test_a_topic_setting_has_kafkas_synonyms(setting: Setting) -> None:
 
 
 def test_every_setting_of_a_topic_is_there() -> None:
-    assert {name for scope, name in KAFKA if scope == "topic"} == set(TOPIC)
+    assert {name for scope, name in KAFKA if scope == "topic"} == {name for name in TOPIC if ("topic", name) not in OWN}
+
+
+def test_settings_of_our_own_are_no_settings_of_kafkas() -> None:
+    assert {(setting.scope, setting.name) for setting in SETTINGS} - set(KAFKA) == OWN
+
+
+def test_a_topics_own_default_is_the_brokers() -> None:
+    assert BrokerConfig({"log.delete.policies": "size"}).topic({}).texts("delete.policies") == ("size",)
 
 
 def test_every_other_setting_of_kafkas_broker_is_known_as_one() -> None:
@@ -90,7 +105,7 @@ def test_a_setting_says_what_it_means(setting: Setting) -> None:
     assert setting.kind.expected
 
 
-@pytest.mark.parametrize("setting", TOPIC.values(), ids=_named)
+@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "topic"], ids=_named)
 def test_the_brokers_defaults_for_topics_are_kafkas(setting: Setting) -> None:
     in_force = render(BrokerConfig({}).topic({})[setting.name])
     assert in_force == KAFKA["topic", setting.name].default.strip("[]")

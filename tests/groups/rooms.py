@@ -4,7 +4,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import (
@@ -17,9 +17,11 @@ from pylogbroker.groups import (
     Join,
     JoinResult,
     Leaving,
+    Producer,
     Stored,
     Sync,
     SyncResult,
+    TransactionalCommit,
 )
 from pylogbroker.records import Record, build, entries
 
@@ -27,6 +29,7 @@ T = TypeVar("T")
 
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 SESSION = 10_000
+PRODUCER = 70
 REBALANCE = 60_000
 
 
@@ -40,7 +43,7 @@ class Store:
         self.held: list[Callable[[], None]] | None = None
         self._clock = clock
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
         def report() -> None:
             if not self.error:
                 base = len(self.logs[partition])
@@ -49,13 +52,23 @@ class Store:
                     for index, record in enumerate(records)
                 ]
                 self.logs[partition] += stored
-                self.batches[partition].append(build(stored, base_offset=base))
+                self.batches[partition].append(build(stored, base_offset=base, **_transaction(producer)))
             done(self.error, self._clock())
 
         if self.held is None:
             report()
         else:
             self.held.append(report)
+
+    def end_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
+        """Write a marker, as Kafka does: version 0 and the type, version 0 and the coordinator's epoch."""
+        marker = Record(0, self._clock(), bytes([0, 0, 0, committed]), bytes(6))
+        self.batches[partition].append(
+            build(
+                [marker], base_offset=len(self.logs[partition]), control=True, **_transaction(Producer(producer_id, 0))
+            )
+        )
+        self.logs[partition].append(marker)
 
     def hold(self) -> None:
         self.held = []
@@ -64,6 +77,17 @@ class Store:
         held, self.held = self.held or [], None
         for report in held:
             report()
+
+
+def _transaction(producer: Producer | None) -> dict[str, Any]:
+    if producer is None:
+        return {}
+    return {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "base_sequence": 0,
+        "transactional": True,
+    }
 
 
 class Answer(Generic[T]):
@@ -173,13 +197,43 @@ class Table:
         group_id: str = "g",
     ) -> Answer[CommitResult]:
         answer: Answer[CommitResult] = Answer()
-        full = {
-            partition: CommittedOffset(offset, committed=self.now) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        full = self._full(offsets)
         generation, member_id = (joined.generation, joined.member_id) if joined else (-1, "")
         self.coordinator.commit(Commit(group_id, generation, member_id, full), answer, self.now)
         return answer
+
+    def commit_in_transaction(
+        self,
+        offsets: Mapping[tuple[str, int], CommittedOffset | int],
+        producer_id: int = PRODUCER,
+        group_id: str = "g",
+        generation: int = -1,
+        member_id: str = "",
+        instance_id: str | None = None,
+    ) -> Answer[CommitResult]:
+        answer: Answer[CommitResult] = Answer()
+        commit = TransactionalCommit(
+            group_id, generation, member_id, self._full(offsets), instance_id, producer_id, producer_epoch=0
+        )
+        self.coordinator.commit_in_transaction(commit, answer, self.now)
+        return answer
+
+    def end_transaction(self, committed: bool, producer_id: int = PRODUCER, group_id: str = "g") -> None:
+        """Write a marker into the group's partition, and tell the coordinator."""
+        partition = self.coordinator.partition_for(group_id)
+        self.store.end_transaction(partition, producer_id, committed)
+        self.coordinator.end_transaction(partition, producer_id, committed, self.now)
+
+    def stable_offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | ErrorCode | None:
+        """What a consumer of committed records is told."""
+        found = self.coordinator.fetch(group_id, [(topic, partition)], require_stable=True).offsets[topic, partition]
+        return found.offset if isinstance(found, CommittedOffset) else found
+
+    def _full(self, offsets: Mapping[tuple[str, int], CommittedOffset | int]) -> dict[tuple[str, int], CommittedOffset]:
+        return {
+            partition: CommittedOffset(offset, committed=self.now) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
 
     def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | None:
         found = self.coordinator.fetch(group_id, [(topic, partition)]).offsets[topic, partition]

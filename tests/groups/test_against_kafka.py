@@ -37,6 +37,23 @@ SEGMENT = zlib.decompress(
 - group `gone` committed (t, 1) at 9 and was deleted;
 - a member of group `left` was assigned both, committed (t, 0) at 7 and left.
 """
+TRANSACTIONS = zlib.decompress(
+    base64.b64decode(
+        "eNpjYICDGBDBFCiSawcTYVz4a7n/Chj9Hw5g0iFAQoKBkYExkYGxBCRiwMAMk4OpA+tdCjcRiNvB9hxbPaedQQAiBFIT/BNBowEmdHsY"
+        "EfawIdsTfIsBqJQJh5NY0ZRCAUjaCWzNnNnL9YDq4V4PUUDQMAA1gxEkxAFi8KC6lQUekD02Z3PBHoSZloag4WGBHpBJGK5mR3Z1SCpM"
+        "Cyvc1fImHe4ors5D0DB70F3NgOZqNni0RFaxn0aOlpB3CBoSGViiJRkjWphRXP0GES3JGB7kQFMKE4YH5JLFcpeRU2SoIYzGkyIx7eFE"
+        "tifUAGYiJ9weU6d5V5EjLNQaQcNTCg57kLzOgmKPBUwLFzzCNsy70YEcYaFOCBpmD6Fkxg03LVIw2hHFNDcEDYswQqbxwMOg/rbHRJQw"
+        "6EbQ8PSNHgYpGGHNhRIGnTAtvHB7ClhXXUCJ03MwGk+cpmCENROKPecYAKSj67s="
+    )
+)
+"""One that Kafka 3.9.2 wrote while librdkafka 2.16 did this:
+
+- group `a` committed (t, 0) at 1; a transaction committed (t, 0) at 5 and (t, 1) at 6 for it;
+- a transaction was aborted in which group `b` would have come to 7;
+- for group `c` one transaction wrote (t, 0) at 8 and (t, 1) at 3, then the group itself committed (t, 0) at 9, another
+  transaction wrote (t, 1) at 4 and was committed, and then the first one was;
+- a transaction in which group `d` comes to (t, 0) at 10 is open; the group itself committed (t, 1) at 2.
+"""
 T0, T1 = ("t", 0), ("t", 1)
 LINE = re.compile(r"^\| offset: (\d+) .* key: (\{.*\}) payload: (\{.*\}|<DELETE>)$", re.MULTILINE)
 
@@ -86,6 +103,23 @@ class TestWhatKafkaWrote:
                 assert record.value is not None
                 assert layout.encode_group_key(key.group) == record.key
                 assert layout.encode_group_value(layout.decode_group_value(record.value)) == record.value
+
+
+@pytest.mark.parametrize(
+    ("group_id", "offsets", "stable"),
+    [
+        ("a", [5, 6], [5, 6]),
+        ("b", [None, None], [None, None]),
+        ("c", [9, 4], [9, 4]),
+        ("d", [None, 2], [ErrorCode.UNSTABLE_OFFSET_COMMIT, 2]),
+    ],
+)
+def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
+    """The offsets are those that Kafka itself tells."""
+    table = Table(GroupSettings(partitions=1), loaded=False)
+    assert table.coordinator.load(0, entries(TRANSACTIONS), now_ms=0).problems == []
+    assert [table.offset("t", index, group_id) for index in (0, 1)] == offsets
+    assert [table.stable_offset("t", index, group_id) for index in (0, 1)] == stable
 
 
 @pytest.mark.skipif(not available(), reason="Kafka's own tools need Java and Maven")

@@ -50,6 +50,7 @@ COLLECTOR = (
 LOGGING = """\
 log4j.rootLogger=WARN, file
 log4j.logger.kafka.server.KafkaRaftServer=INFO
+log4j.logger.kafka.log.LogCleaner=INFO
 log4j.appender.file=org.apache.log4j.FileAppender
 log4j.appender.file.File={log}
 log4j.appender.file.layout=org.apache.log4j.PatternLayout

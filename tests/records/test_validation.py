@@ -15,7 +15,9 @@ from pylogbroker.records import (
     Prepared,
     Record,
     TimestampType,
+    TooCostly,
     build,
+    convert,
     crc32c,
     entries,
     prepare,
@@ -366,9 +368,14 @@ def test_old_sets_with_offsets_of_their_producers_own() -> None:
 def test_what_records_may_decompress_to_is_bounded() -> None:
     bomb = build([Record(0, NOW, b"k", bytes(64 << 20))], codec=Codec.ZSTD)
     with peak_growth() as growth:
-        assert refused(bomb, keys_required=True, max_decompressed=1 << 20).code is ErrorCode.INVALID_RECORD
-        assert run(bomb).count == 1
+        for keys_required in (True, False):
+            rules = AppendRules(keys_required=keys_required, max_decompressed=1 << 20)
+            with pytest.raises(TooCostly):
+                prepare(bomb, rules, BASE, NOW, 7)
+            with pytest.raises(InvalidRecords, match="exceeds"):
+                convert(bomb, rules, NOW)
     assert growth.bytes < 16 << 20
+    assert convert(bomb, AppendRules(), NOW) == bomb
 
 
 def test_rules_that_change_nothing_take_the_short_way() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import crcmod.predefined
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
@@ -15,6 +17,7 @@ from pylogbroker.storage import Log, LogConfig, Pools, Recovered, TimestampedOff
 from pylogbroker.storage.loading import Checkpointed, load_log
 
 NOW = 1_700_000_000_000
+_crc32c = crcmod.predefined.mkCrcFun("crc-32c")
 
 
 def batch(
@@ -38,6 +41,16 @@ def messages(values: Sequence[bytes], magic: int, timestamp: int = NOW, codec: i
     for number, value in enumerate(values):
         builder.append(number, timestamp if magic else None, None, value)
     return bytes(builder.build())
+
+
+def marker(
+    committed: bool, producer_id: int, epoch: int = 0, coordinator_epoch: int = 0, timestamp: int = NOW, offset: int = 0
+) -> bytes:
+    """A batch that ends a transaction, byte by byte as Kafka's documentation of control batches has it."""
+    record = struct.pack(">bbbbbhhbhib", 32, 0, 0, 0, 8, 0, committed, 12, 0, coordinator_epoch, 0)
+    times_and_producer = timestamp, timestamp, producer_id, epoch, -1
+    checked = struct.pack(">hiqqqhii", 0x30, 0, *times_and_producer, 1) + record
+    return struct.pack(">qiibI", offset, 9 + len(checked), -1, 2, _crc32c(checked)) + checked
 
 
 def records_in(data: bytes) -> list[tuple[int, bytes]]:
@@ -68,12 +81,13 @@ def open_log(
     recovery_point: int = 0,
     log_start: int = 0,
     high_watermark: int = 0,
+    cleaned_upto: int = 0,
     found: list[Recovered] | None = None,
     pools: Pools | None = None,
 ) -> Log:
     """The log in a directory, made if there is none, with what checkpoints would say of it."""
     os.makedirs(path, exist_ok=True)
-    saved = Checkpointed(clean, recovery_point, log_start, high_watermark)
+    saved = Checkpointed(clean, recovery_point, log_start, high_watermark, cleaned_upto)
     report = [] if found is None else found
     return load_log("events", 0, str(path), config or LogConfig(), pools or Pools.of(64), saved, NOW, report.append)
 

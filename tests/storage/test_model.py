@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pylogbroker.errors import OffsetOutOfRange
-from pylogbroker.storage import LogConfig, Origin
+from pylogbroker.plugins.delete_policies import RecordTimePolicy
+from pylogbroker.storage import GuardedPolicy, LogConfig, Origin
 from tests.storage.support import NOW, batch, bytes_on_disk, open_log, records_in
 
 
@@ -45,6 +46,8 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
         self.end = 0
         self.now = NOW
+        self.retention = GuardedPolicy(RecordTimePolicy(50), lambda *wrong: self.wrong.append(wrong))
+        self.wrong: list[object] = []
 
     @initialize(
         segment_bytes=st.sampled_from([300, 1000, 100_000]),
@@ -52,9 +55,7 @@ class LogMachine(RuleBasedStateMachine):
         preallocate=st.booleans(),
     )
     def open(self, segment_bytes: int, interval: int, preallocate: bool) -> None:
-        self.config = LogConfig(
-            segment_bytes=segment_bytes, index_interval_bytes=interval, preallocate=preallocate, retention_ms=50
-        )
+        self.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=interval, preallocate=preallocate)
         self.log = open_log(Path(self.directory) / "events_0", self.config)
 
     def teardown(self) -> None:
@@ -129,8 +130,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(later=st.integers(0, 30))
     def expire(self, later: int) -> None:
         self.now += later
-        for files in self.log.expire(self.now):
+        for files in self.log.expire(self.now, [self.retention]):
             files.unlink()
+        assert self.wrong == []
         assert self.log.log_start_offset >= self.start
         self.start = self.log.log_start_offset
         self.batches = [each for each in self.batches if each.end > self.log.segments[0].base_offset]

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import Marker
 from pylogbroker.storage import Origin, ProducerState, ProducerStates, producer_snapshots
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.producers import WrittenBatch
 
 MAX = 2**31 - 1
+END = Marker(committed=True, coordinator_epoch=4)
 
 
 @attrs.frozen
@@ -30,6 +32,7 @@ class Sent:
     max_timestamp: int = 1000
     is_transactional: bool = False
     is_control: bool = False
+    marker: Marker | None = None
 
     @property
     def last_offset(self) -> int:
@@ -75,8 +78,8 @@ OK, ORDER, EPOCH = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Error
         ([Sent(MAX - 1, 2)], Sent(1), ORDER),
         ([Sent(MAX - 1, 4)], Sent(2), OK),  # the batch itself goes round
         ([Sent(MAX - 1, 4)], Sent(MAX), ORDER),
-        ([Sent(-1, is_control=True, producer_epoch=2)], Sent(0, producer_epoch=2), OK),
-        ([Sent(-1, is_control=True, producer_epoch=2)], Sent(1, producer_epoch=2), ORDER),
+        ([Sent(-1, is_control=True, marker=END, producer_epoch=2)], Sent(0, producer_epoch=2), OK),
+        ([Sent(-1, is_control=True, marker=END, producer_epoch=2)], Sent(1, producer_epoch=2), ORDER),
         ([Sent(0, 3)], Sent(17, producer_id=6), OK),
     ],
 )
@@ -120,9 +123,9 @@ def test_transactions_are_followed_until_their_marker() -> None:
     states.record(Sent(1, base_offset=30, is_transactional=True))
     assert states.first_undecided_offset == 10
     assert code_of(states, Sent(2, base_offset=31)) is ErrorCode.INVALID_TXN_STATE
-    states.record(Sent(-1, base_offset=40, is_control=True))
+    states.record(Sent(-1, base_offset=40, is_control=True, marker=END))
     assert states.first_undecided_offset == 20
-    states.record(Sent(-1, base_offset=50, producer_id=6, is_control=True))
+    states.record(Sent(-1, base_offset=50, producer_id=6, is_control=True, marker=END))
     assert states.first_undecided_offset is None
 
 
@@ -151,12 +154,12 @@ def test_the_layout_of_a_snapshot() -> None:
     states = after(
         Sent(4, 3, base_offset=100, producer_epoch=2, max_timestamp=777),
         Sent(0, 1, base_offset=200, producer_id=6, is_transactional=True),
-        Sent(-1, base_offset=300, producer_id=7, is_control=True, producer_epoch=1),
+        Sent(-1, base_offset=300, producer_id=7, is_control=True, marker=END, producer_epoch=1),
     )
     assert producer_snapshots.encode(states) == kafka_snapshot(
         (5, 2, 6, 102, 2, 777, -1, -1),
         (6, 0, 0, 200, 0, 1000, -1, 200),
-        (7, 1, -1, -1, 0, 1000, -1, -1),
+        (7, 1, -1, -1, 0, 1000, 4, -1),
     )
 
 

@@ -1,44 +1,35 @@
-"""Delete policies, and what a log takes from their answers."""
+"""What a log takes from the answers of delete policies, and what becomes of the segments."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
+from zope.interface import implementer
 
 from pylogbroker.errors import OffsetOutOfRange
-from pylogbroker.storage import Log, LogConfig, RecordTimePolicy, SegmentView, SizePolicy
+from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
+from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
+from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig
 from tests.storage.support import NOW, batch, fill, open_log, records_in, reopen, stored
 
 SIZE = len(batch([b"0:" + b"x" * 100]))  # of a batch that `fill` writes (with one digit)
 
 
-def view(number: int, timestamp: int = 0, size: int = 100, modified: int = 0, active: bool = False) -> SegmentView:
-    return SegmentView(10 * number, 10 * number + 10, size, timestamp, modified, active)
-
-
-@pytest.mark.parametrize(
-    ("retention", "timestamps", "gone"),
-    [
-        (10, [0, 5, 9, 20], 3),
-        (10, [0, 10, 0, 20], 1),  # a young segment protects what follows
-        (-1, [0, 0, 0, 0], 0),
-        (0, [0, 5, 19, 19], 4),
-        (10, [-1, -1, 15, 15], 2),  # without timestamps the file's own time counts
-    ],
-)
-def test_by_record_time(retention: int, timestamps: list[int], gone: int) -> None:
-    views = [view(number, timestamp, modified=3) for number, timestamp in enumerate(timestamps)]
-    assert list(RecordTimePolicy(retention).deletable(views, 20)) == views[:gone]
-
-
-@pytest.mark.parametrize(("retention", "gone"), [(-1, 0), (1000, 0), (400, 0), (399, 0), (300, 1), (250, 1), (0, 4)])
-def test_by_size(retention: int, gone: int) -> None:
-    views = [view(number) for number in range(4)]
-    assert list(SizePolicy(retention).deletable(views, 0)) == views[:gone]
+def expire(log: Log, now_ms: int, policies: Iterable[IDeletePolicy] | None = None) -> list[DeletedFiles]:
+    """Let a log's segments go, by the two usual policies if no others are given."""
+    config = log.config
+    usual = [RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)]
+    told: list[str] = []
+    guarded = [GuardedPolicy(policy, lambda *what: told.append(what[1])) for policy in policies or usual]
+    gone = log.expire(now_ms, guarded)
+    assert told == []
+    return gone
 
 
 def a_log(tmp_path: Path, batches: int = 9, **settings: Any) -> Log:
@@ -55,8 +46,8 @@ def bases(log: Log) -> list[int]:
 def test_old_segments_go(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     assert bases(log) == [0, 3, 6]
-    assert log.expire(NOW + 12_000) == []
-    [gone] = log.expire(NOW + 12_001)
+    assert expire(log, NOW + 12_000) == []
+    [gone] = expire(log, NOW + 12_001)
     assert gone.size == 3 * SIZE
     assert (bases(log), log.log_start_offset) == ([3, 6], 3)
     assert [offset for offset, _ in stored(log)] == [3, 4, 5, 6, 7, 8]
@@ -67,35 +58,28 @@ def test_old_segments_go(tmp_path: Path) -> None:
 
 def test_when_all_may_go_an_empty_segment_stays(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
-    assert len(log.expire(NOW + 1_000_000)) == 3
+    assert len(expire(log, NOW + 1_000_000)) == 3
     assert (bases(log), log.log_start_offset, log.log_end_offset, log.size) == ([9], 9, 9, 0)
-    assert log.expire(NOW + 2_000_000) == []
+    assert expire(log, NOW + 2_000_000) == []
     fill(log, 1)
     assert [offset for offset, _ in stored(log)] == [9]
 
 
 def test_too_much_goes(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=-1, retention_bytes=6 * SIZE)
-    assert len(log.expire(NOW)) == 1
+    assert len(expire(log, NOW)) == 1
     assert bases(log) == [3, 6]
-
-
-@pytest.mark.parametrize("policy", [(), ("compact",)])
-def test_only_the_delete_policy_deletes(tmp_path: Path, policy: tuple[str, ...]) -> None:
-    log = a_log(tmp_path)
-    log.config = LogConfig(cleanup_policy=policy, retention_ms=0, retention_bytes=0)
-    assert log.expire(NOW + 1_000_000) == []
 
 
 def test_what_is_above_the_high_watermark_stays(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     log.high_watermark = 5
-    assert len(log.expire(NOW + 1_000_000)) == 1
+    assert len(expire(log, NOW + 1_000_000)) == 1
     assert bases(log) == [3, 6]
 
 
 def test_deleted_records(tmp_path: Path) -> None:
-    log = a_log(tmp_path, cleanup_policy=())
+    log = a_log(tmp_path)
     assert log.delete_records_before(4) == 4
     assert log.delete_records_before(2) == 4
     assert len(log.expire(NOW)) == 1
@@ -121,36 +105,95 @@ def test_readers_of_a_deleted_segment_finish(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     region = log.read(0, 1 << 20, upto=9)
     assert region is not None
-    for files in log.expire(NOW + 1_000_000):
+    for files in expire(log, NOW + 1_000_000):
         files.unlink()
     assert [offset for offset, _ in records_in(region.read())] == [0, 1, 2]
 
 
+@implementer(IDeletePolicy)
+@attrs.frozen
 class Fixed:
-    """A policy that names the segments it was made with."""
+    """A policy that names segments by their numbers, or other things."""
 
-    def __init__(self, *names: Any) -> None:
-        self.names = names
+    names: Iterable[Any]
 
-    def deletable(self, segments: Sequence[SegmentView], now_ms: int) -> Iterable[SegmentView]:
-        for name in self.names:
-            yield segments[name] if isinstance(name, int) else name
+    def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
+        return (log.segments[name] if isinstance(name, int) else name for name in self.names)
 
 
-@pytest.mark.parametrize(
-    ("policy", "left"),
-    [
-        (Fixed(0, 1), [6]),
-        (Fixed(1), [0, 3, 6]),  # not from the oldest on
-        (Fixed(0, 2), [3, 6]),
-        (Fixed(1, 0), [6]),
-        (Fixed(view(999)), [0, 3, 6]),
-    ],
-)
-def test_other_policies_are_taken_as_far_as_they_make_sense(tmp_path: Path, policy: Fixed, left: list[int]) -> None:
+@implementer(IDeletePolicy)
+class Raises:
+    """A policy with a mistake in it, that shows at once or when the answer is looked at."""
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
+
+    def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
+        return (1 // 0 and each for each in log.segments) if self.late else (1 // 0,)  # type: ignore[return-value]
+
+
+@implementer(IDeletePolicy)
+class Nothing:
+    """A policy that forgot to answer."""
+
+    def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
+        return None  # type: ignore[return-value]
+
+
+ELSEWHERE = SegmentView(999, 1009, 1, 1, 1, active=False)
+NONSENSE = {
+    "not the oldest": (Fixed([1]), "out of their order"),
+    "one left out": (Fixed([0, 2]), "out of their order"),
+    "not in their order": (Fixed([1, 0]), "out of their order"),
+    "one twice": (Fixed([0, 0]), "out of their order"),
+    "the active one alone": (Fixed([2]), "out of their order"),
+    "one that is not there": (Fixed([0, ELSEWHERE]), "that the log lacks"),
+    "another type": (Fixed(["00000000000000000000.kafka"]), "of the type str"),
+    "nothing at all": (Nothing(), "TypeError"),
+    "no end": (Fixed(itertools.repeat(0)), "out of their order"),
+    "an error": (Raises(late=False), "ZeroDivisionError"),
+    "an error half way": (Raises(late=True), "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize(("policy", "cause"), NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_deletes_nothing_and_is_told_once(tmp_path: Path, policy: IDeletePolicy, cause: str) -> None:
+    log, told = a_log(tmp_path), []
+    guarded = GuardedPolicy(policy, lambda view, what, error: told.append((view.topic, what)))
+    for _ in range(3):
+        assert log.expire(NOW, [guarded]) == []
+    assert bases(log) == [0, 3, 6]
+    assert [topic for topic, _ in told] == ["events"]
+    assert cause in told[0][1]
+
+
+def test_each_cause_is_told(tmp_path: Path) -> None:
+    log, told, names = a_log(tmp_path), [], [1]
+    guarded = GuardedPolicy(Fixed(names), lambda view, what, error: told.append(what))
+    log.expire(NOW, [guarded])
+    names[:] = ["x"]
+    log.expire(NOW, [guarded])
+    assert len(told) == 2
+    names[:] = [0]
+    assert len(log.expire(NOW, [guarded])) == 1
+    assert len(told) == 2
+
+
+def test_a_policy_may_name_all_there_is(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    log.expire(NOW, [policy])
-    assert bases(log) == left
+    assert len(expire(log, NOW, [Fixed([0, 1, 2])])) == 3
+    assert (bases(log), log.log_start_offset) == ([9], 9)
+
+
+def test_each_policy_is_asked_about_what_the_others_leave(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    expire(log, NOW, [Fixed([0]), Fixed([]), Fixed([0])])
+    assert bases(log) == [6]
+
+
+def test_no_policy_is_asked_about_an_empty_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "events_0")
+    assert expire(log, NOW, [Raises(late=False)]) == []
 
 
 def test_views_tell_what_there_is(tmp_path: Path) -> None:

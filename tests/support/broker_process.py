@@ -15,7 +15,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.line_process import LineProcess
@@ -29,6 +29,8 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "num.partitions": "1",
 }
 
@@ -38,10 +40,20 @@ class BrokerProcess:
 
     segment_suffix = ".kafka"
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        python: str | Path = sys.executable,
+        prefix: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.data_dir = directory / "data"
         self._directory = directory
         self._settings = {**QUICK_SETTINGS, **(settings or {})}
+        self._python = python
+        self._prefix = prefix
+        self._environment = environment
         self._port = 0
         self._process: LineProcess | None = None
 
@@ -65,7 +77,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._process = LineProcess(self._command(), cwd=ROOT)
+        self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment)
         found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)")
         self._port = int(found[1])
         socket.create_connection(("127.0.0.1", self._port), timeout=10).close()
@@ -83,7 +95,7 @@ class BrokerProcess:
     def _command(self) -> list[str | Path]:
         overrides = [f"--override={name}={value}" for name, value in self._settings.items()]
         return [
-            sys.executable, "-c", "from twisted.scripts.twistd import run; run()",
+            *self._prefix, self._python, "-c", "from twisted.scripts.twistd import run; run()",
             "--nodaemon", f"--pidfile={self._directory / 'twistd.pid'}",
             "pylogbroker", f"--data-dir={self.data_dir}",
             f"--listener=PLAINTEXT://127.0.0.1:{self._port}", *overrides,

@@ -26,6 +26,11 @@ LATEST = {
     "DeleteRecords": (21, 2),
     "InitProducerId": (22, 5),
     "OffsetForLeaderEpoch": (23, 4),
+    "AddPartitionsToTxn": (24, 5),
+    "AddOffsetsToTxn": (25, 4),
+    "EndTxn": (26, 4),
+    "WriteTxnMarkers": (27, 1),
+    "TxnOffsetCommit": (28, 4),
     "DescribeConfigs": (32, 4),
     "AlterConfigs": (33, 2),
     "DescribeLogDirs": (35, 4),
@@ -34,6 +39,9 @@ LATEST = {
     "IncrementalAlterConfigs": (44, 1),
     "OffsetDelete": (47, 0),
     "DescribeCluster": (60, 1),
+    "DescribeProducers": (61, 0),
+    "DescribeTransactions": (65, 0),
+    "ListTransactions": (66, 1),
     "DescribeTopicPartitions": (75, 0),
 }
 

@@ -13,6 +13,8 @@ from typing import Any
 import attrs
 
 from pylogbroker.broker.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -24,7 +26,10 @@ from pylogbroker.broker.apis import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -34,6 +39,7 @@ from pylogbroker.broker.apis import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -41,8 +47,12 @@ from pylogbroker.broker.apis import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
+from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pylogbroker.wire.messages.alter_configs import AlterConfigsRequest
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest
@@ -54,7 +64,10 @@ from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest
 from pylogbroker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest
+from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
@@ -64,6 +77,7 @@ from pylogbroker.wire.messages.join_group import JoinGroupRequest
 from pylogbroker.wire.messages.leave_group import LeaveGroupRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsRequest
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from pylogbroker.wire.messages.offset_commit import OffsetCommitRequest
 from pylogbroker.wire.messages.offset_delete import OffsetDeleteRequest
@@ -71,6 +85,8 @@ from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest
 from pylogbroker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest
+from pylogbroker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from pylogbroker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
 
 @attrs.frozen
@@ -121,6 +137,11 @@ APIS = (
     Api(DeleteRecordsRequest, delete_records.handle),
     Api(InitProducerIdRequest, init_producer_id.handle),
     Api(OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle),
+    Api(AddPartitionsToTxnRequest, add_partitions_to_txn.handle),
+    Api(AddOffsetsToTxnRequest, add_offsets_to_txn.handle),
+    Api(EndTxnRequest, end_txn.handle),
+    Api(WriteTxnMarkersRequest, write_txn_markers.handle),
+    Api(TxnOffsetCommitRequest, txn_offset_commit.handle),
     Api(DescribeConfigsRequest, describe_configs.handle),
     Api(AlterConfigsRequest, alter_configs.handle),
     Api(DescribeLogDirsRequest, describe_log_dirs.handle),
@@ -129,5 +150,8 @@ APIS = (
     Api(IncrementalAlterConfigsRequest, incremental_alter_configs.handle),
     Api(OffsetDeleteRequest, offset_delete.handle),
     Api(DescribeClusterRequest, describe_cluster.handle),
+    Api(DescribeProducersRequest, describe_producers.handle),
+    Api(DescribeTransactionsRequest, describe_transactions.handle),
+    Api(ListTransactionsRequest, list_transactions.handle),
     Api(DescribeTopicPartitionsRequest, describe_topic_partitions.handle),
 )

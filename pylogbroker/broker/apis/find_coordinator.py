@@ -1,10 +1,10 @@
-"""FindCoordinator (10): which broker coordinates a group.
+"""FindCoordinator (10): which broker coordinates a group, or the transactions of a transactional id.
 
 0  one group                                      4  several keys at once
 1  key types, an error message, throttle_time_ms  5  as 4
 3  flexible                                       6  share groups
 
-The broker coordinates all groups itself, and makes the topic that it keeps them in when it is first asked.
+The broker coordinates all of them itself, and makes the topic that it keeps them in when it is first asked.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ async def handle(broker: Broker, context: RequestContext, request: FindCoordinat
 
 
 async def _find(broker: Broker, context: RequestContext, key_type: int) -> Coordinator:
-    if key_type == _TRANSACTION:
-        broker.refuse_transactions(context)
-    if key_type != _GROUP:
+    if key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(
-            f"only groups (key type 0) have a coordinator, not key type {key_type}", ErrorCode.INVALID_REQUEST
+            f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
+            ErrorCode.INVALID_REQUEST,
         )
+    store = broker.group_store if key_type == _GROUP else broker.transaction_store
     try:
-        await broker.group_store.ensure_topic()
+        await store.ensure_topic()
     except KafkaError as error:
         raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
     host, port = broker.address(context)

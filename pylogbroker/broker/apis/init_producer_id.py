@@ -1,28 +1,51 @@
-"""InitProducerId (22): an id and an epoch for an idempotent producer.
+"""InitProducerId (22): an id and an epoch for an idempotent or transactional producer.
 
-1  as 0        3  the producer's present id and epoch (KIP-360)      5  as 4
-2  flexible    4  PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH
+0-1  INVALID_PRODUCER_EPOCH for a producer that was fenced      4  PRODUCER_FENCED in its place
+2    flexible                                                   5  as 4
+3    the producer's present id and epoch (KIP-360)
 
 Without a transactional id every call gets a new id, whatever the producer had before: nobody else can be using it.
+With one the coordinator keeps id and epoch, and ends what an earlier producer of that name has left behind.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions import InitProducerId, InitResult
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
+_FIRST_WITH_FENCED = 4
+
 
 async def handle(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out the next producer id, with epoch 0."""
-    has_half = (request.producer_id == -1) != (request.producer_epoch == -1)
-    if request.transactional_id is not None:
-        broker.refuse_transactions(context)
-    if has_half or request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)
+    """Give out the next producer id, or what the coordinator says."""
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)
+    result = await _ask(broker, request.transactional_id, request)
+    if result.error:
+        return _refused(error_for(result.error, context, _FIRST_WITH_FENCED))
+    return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+
+
+def _ask(broker: Broker, transactional_id: str, request: InitProducerIdRequest) -> Deferred[InitResult]:
+    replied: Deferred[InitResult] = Deferred()
+    asked = InitProducerId(
+        transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+    )
+    broker.transactions.init_producer_id(asked, replied.callback, broker.now_ms())
+    return replied
+
+
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

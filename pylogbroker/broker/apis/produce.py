@@ -6,12 +6,14 @@
 5      log start offset                    11     as 10
 7      zstd
 
-From 3 on there is one record batch for each partition.  An answer to acks=0 is not sent.
+From 3 on there is one record batch for each partition.  An answer to acks=0 is not sent.  Records of a transaction are
+taken from who names its transactional id, and for partitions that were added to it (see `verification`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +21,15 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
-from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, ProtocolViolation, StorageFailure
+from pylogbroker.broker.verification import verify
+from pylogbroker.errors import (
+    CorruptRecords,
+    ErrorCode,
+    InvalidRecords,
+    KafkaError,
+    ProtocolViolation,
+    StorageFailure,
+)
 from pylogbroker.records import Buffer, Codec, entries
 from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.storage import Appended
@@ -46,15 +56,15 @@ def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
-    appends = _Appends(broker, broker.now_ms())
-    acks, version = request.acks, context.api_version
+    appends = _Appends(broker, broker.now_ms(), request.transactional_id, context.api_version)
+    acks = request.acks
     topics = []
     for topic in request.topic_data:
         answers = []
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
             answers.append(answer)
-            appends.append(answer, topic.name, data, acks, version)
+            appends.append(answer, topic.name, data, acks)
         topics.append(TopicProduceResponse(topic.name, answers))
     response = ProduceResponse(topics)
     if acks:
@@ -71,31 +81,40 @@ class _Appends:
 
     _broker: Broker
     _now_ms: int
+    _transactional_id: str | None
+    _version: int
     lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
     unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
 
-    def append(
-        self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int, version: int
-    ) -> None:
+    def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int) -> None:
         """Append to one partition, or get in line for it; `answer` is filled in."""
         broker = self._broker
         partition = broker.partitions.get((topic, data.index))
         try:
             if partition is None:
                 partition = broker.find(topic, data.index)
-            records = _checked(partition, data, acks, version)
+            records = _checked(partition, data, acks, self._version)
             if not records:
                 answer.base_offset = -1
                 return
-            if partition.must_line_up(records):
-                later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread))
+            check = self._check_of(partition, records)
+            appended = partition.append_at_once(records, self._now_ms, check)
+            if appended is None:
+                later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread, check))
                 self.lined_up.append((answer, partition, later))
                 return
-            appended = partition.append(records, self._now_ms)
         except KafkaError as error:
             self._refuse(answer, partition, error)
         else:
             self._appended(answer, partition, appended)
+
+    def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None] | None:
+        """What must hold of records in a transaction when they are appended."""
+        if self._version < _FIRST_WITH_V2 or not records[_ATTRIBUTES_AT] & TRANSACTIONAL:
+            return None
+        if self._transactional_id is None:
+            raise _nameless()
+        return partial(verify, self._broker, self._transactional_id, partition, records, self._version)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         """Wait for what waits; `response`, complete."""
@@ -152,10 +171,10 @@ def _checked(partition: Partition, data: PartitionProduceData, acks: int, versio
 
 
 def _check_start(records: Buffer, version: int) -> None:
+    if records[_MAGIC_AT] > 2:
+        raise CorruptRecords(f"magic {records[_MAGIC_AT]} is not known")
     if records[_MAGIC_AT] != 2:
         raise InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
-    if records[_ATTRIBUTES_AT] & TRANSACTIONAL:
-        raise _no_transactions()
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:
@@ -165,13 +184,13 @@ def _checked_of_old(records: Buffer, version: int) -> Buffer:
     found = list(entries(records, partial=True))
     if any(entry.codec is Codec.ZSTD for entry in found):
         raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if any(entry.is_transactional for entry in found):
-        raise _no_transactions()
+    if version < _FIRST_WITH_V2 and any(entry.is_transactional for entry in found):
+        raise _nameless()
     return records if found or version >= _FIRST_WITH_V2 else b""
 
 
-def _no_transactions() -> KafkaError:
-    return KafkaError("transactions are not served", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+def _nameless() -> KafkaError:
+    return KafkaError("a transaction without a transactional id", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 def _check_silence(response: ProduceResponse) -> None:

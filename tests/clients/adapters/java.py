@@ -13,11 +13,12 @@ from tests.peers.java import Program
 from tests.support.rpc_process import RemoteError, RpcProcess
 
 SOURCES = Path(__file__).parents[1] / "java"
+_FILES = ("Admins", "Clients", "Rows", "Transactions", "Peer")
 
 
 def program(name: str, release: str) -> Program:
     """One of the programs in `java/`, for the clients of a release: `3.9` or `4`."""
-    shared = tuple(SOURCES / f"{each}.java" for each in ("Admins", "Clients", "Rows", "Peer") if each != name)
+    shared = tuple(SOURCES / f"{each}.java" for each in _FILES if each != name)
     return Program(SOURCES / f"{name}.java", clients=f"clients-{release}", also=shared, log_level="error")
 
 

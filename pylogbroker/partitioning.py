@@ -1,4 +1,7 @@
-"""Which partition of `__consumer_offsets` holds a group: Java's hash of the group id, its sign bit cleared."""
+"""Which partition of `__consumer_offsets` or `__transaction_state` holds what is remembered of an id.
+
+It is Java's hash of the group id or transactional id, its sign bit cleared, modulo the number of partitions.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=4096)
-def partition_for(group_id: str, partitions: int) -> int:
-    """The group's partition."""
-    return (java_hash(group_id) & 0x7FFFFFFF) % partitions
+def partition_for(name: str, partitions: int) -> int:
+    """The partition of the group or transaction of that name."""
+    return (java_hash(name) & 0x7FFFFFFF) % partitions
 
 
 def java_hash(text: str) -> int:

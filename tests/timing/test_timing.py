@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.groups.timers import Timer, Timers
-from pylogbroker.groups.turns import Turns
+from pylogbroker.timing import Timer, Timers, Turns
 
 
 class TestTimers:

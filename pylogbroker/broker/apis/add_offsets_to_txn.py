@@ -1,0 +1,43 @@
+"""AddOffsetsToTxn (25): a transaction is going to commit a group's offsets.
+
+0  INVALID_PRODUCER_EPOCH for a producer that was fenced      3  flexible
+1  as 0                                                       4  as 3
+2  PRODUCER_FENCED in its place
+
+What is added is the partition of `__consumer_offsets` that the group is kept in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.apis.fencing import error_for
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_FENCED = 2
+
+
+async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Add the group's partition, of a topic that is made if it is not there."""
+    try:
+        await broker.group_store.ensure_topic()
+    except KafkaError:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    replied: Deferred[ErrorCode] = Deferred()
+    broker.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))],
+        replied.callback,
+        broker.now_ms(),
+    )
+    return AddOffsetsToTxnResponse(error_code=error_for(await replied, context, _FIRST_WITH_FENCED))

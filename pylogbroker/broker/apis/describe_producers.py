@@ -1,0 +1,51 @@
+"""DescribeProducers (61), 0: the producers that a partition knows, and their open transactions (KIP-664).
+
+A transaction that began long ago and is still open is how operators find what keeps readers of committed records back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import KafkaError
+from pylogbroker.storage import ProducerState as Known
+from pylogbroker.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Describe the partitions asked for."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(topic.name, [_partition(broker, topic.name, index) for index in topic.partition_indexes])
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        producers = broker.find(topic, index).log.producers
+    except KafkaError as error:
+        return PartitionResponse(index, error.code, error.detail)
+    return PartitionResponse(index, active_producers=[_producer(state) for state in producers])
+
+
+def _producer(state: Known) -> ProducerState:
+    return ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.batches[-1].last_sequence if state.batches else -1,
+        last_timestamp=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=state.transaction_start,
+    )

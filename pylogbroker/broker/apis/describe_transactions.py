@@ -1,0 +1,44 @@
+"""DescribeTransactions (65): how far transactions have come.
+
+0  flexible
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.transactions import TransactionDescription
+from pylogbroker.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Ask the coordinator for each."""
+    found = [broker.transactions.describe(transactional_id) for transactional_id in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=[_state(each) for each in found])
+
+
+def _state(found: TransactionDescription) -> TransactionState:
+    topics: dict[str, list[int]] = {}
+    for name, index in sorted(found.partitions):
+        topics.setdefault(name, []).append(index)
+    return TransactionState(
+        found.error,
+        found.transactional_id,
+        found.state,
+        found.timeout_ms,
+        found.start_ms,
+        found.producer_id,
+        found.producer_epoch,
+        [TopicData(name, indexes) for name, indexes in topics.items()],
+    )

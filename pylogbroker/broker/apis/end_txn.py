@@ -1,0 +1,38 @@
+"""EndTxn (26): commit or abort a transaction.
+
+0  INVALID_PRODUCER_EPOCH for a producer that was fenced      3  flexible
+1  as 0                                                       4  as 3
+2  PRODUCER_FENCED in its place
+
+The answer comes when the decision is stored; the markers are written after that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.apis.fencing import error_for
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_FENCED = 2
+
+
+async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Let the coordinator decide."""
+    replied: Deferred[ErrorCode] = Deferred()
+    broker.transactions.end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        replied.callback,
+        broker.now_ms(),
+    )
+    return EndTxnResponse(error_code=error_for(await replied, context, _FIRST_WITH_FENCED))

@@ -1,0 +1,113 @@
+"""TxnOffsetCommit (28): how far a group has come, to count once the producer's transaction is committed.
+
+0  without membership                     3  membership; flexible
+1  as 0                                   4  TRANSACTION_ABORTABLE in place of INVALID_TXN_STATE
+2  leader epochs
+
+The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Clients of versions 0 and 1
+do not know that a coordinator may be loading.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit
+from pylogbroker.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_FIRST_WITH_LOADING = 2
+_FIRST_WITH_ABORTABLE = 4
+
+
+async def handle(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Hand the offsets of partitions that there are to the coordinator, if they are part of the transaction."""
+    offsets = _offsets(broker, request)
+    if not offsets:
+        return _response({}, request, context)
+    error = _verified(broker, request)
+    if error:
+        return _response(dict.fromkeys(offsets, error), request, context)
+    commit = TransactionalCommit(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        offsets,
+        request.group_instance_id,
+        request.producer_id,
+        request.producer_epoch,
+    )
+    replied: Deferred[CommitResult] = Deferred()
+    broker.groups.commit_in_transaction(commit, replied.callback, broker.now_ms())
+    return _response(await replied, request, context)
+
+
+def _offsets(broker: Broker, request: TxnOffsetCommitRequest) -> dict[TopicPartition, CommittedOffset]:
+    now_ms = broker.now_ms()
+    offsets = {}
+    for topic in request.topics:
+        known = broker.catalog.topics.get(topic.name)
+        for partition in topic.partitions:
+            if known is not None and partition.partition_index in known.partitions:
+                offsets[topic.name, partition.partition_index] = CommittedOffset(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata or "",
+                    now_ms,
+                )
+    return offsets
+
+
+def _verified(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Whether the offsets' partition is part of the producer's open transaction, if that is to be made sure of."""
+    if not broker.config.boolean("transaction.partition.verification.enable"):
+        return ErrorCode.NONE
+    key = OFFSETS_TOPIC, broker.groups.partition_for(request.group_id)
+    errors = broker.transactions.verify(request.transactional_id, request.producer_id, request.producer_epoch, [key])
+    return errors[key]
+
+
+def _response(
+    result: CommitResult, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                [
+                    TxnOffsetCommitResponsePartition(
+                        partition.partition_index,
+                        _error_for(
+                            result.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                            context.api_version,
+                        ),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _error_for(error: ErrorCode, version: int) -> ErrorCode:
+    """The error as this version of the request knows it."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

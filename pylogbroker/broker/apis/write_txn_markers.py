@@ -1,0 +1,67 @@
+"""WriteTxnMarkers (27): write into partitions that a producer's transaction has ended.
+
+0  markers      1  flexible
+
+An administrator ends transactions with it that no coordinator knows of, and that keep readers of committed records
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions import Marker, TopicPartition
+from pylogbroker.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """Write each of them."""
+    writes = [_write(broker, wanted) for wanted in request.markers]
+    return WriteTxnMarkersResponse(
+        [_result(wanted, await write) for wanted, write in zip(request.markers, writes, strict=True)]
+    )
+
+
+def _write(broker: Broker, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+    partitions = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
+    marker = Marker(
+        wanted.producer_id,
+        wanted.producer_epoch,
+        wanted.coordinator_epoch,
+        wanted.transaction_result,
+        tuple(partitions),
+    )
+    done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
+    broker.transaction_store.write_markers(marker, lambda errors, now_ms: done.callback(errors))
+    return done
+
+
+def _result(wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        wanted.producer_id,
+        [
+            WritableTxnMarkerTopicResult(
+                topic.name,
+                [
+                    WritableTxnMarkerPartitionResult(index, errors[topic.name, index])
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in wanted.topics
+        ],
+    )

@@ -1,0 +1,88 @@
+"""A topic in which a coordinator keeps its records: made on demand, read back slice by slice, appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from pylogbroker.broker.coordinator_appends import Stored, append
+from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.topics import Topic
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups import Producer
+from pylogbroker.records import Codec, Entry, Record, build, entries
+from pylogbroker.storage import FileRegion
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+class Replay(Protocol):
+    """What the entries of a partition are read back into."""
+
+    def replay(self, entries: Iterable[Entry], /) -> None:
+        """Take in the entries that follow those taken in before; called in a worker thread."""
+
+
+@attrs.define(eq=False)
+class InternalTopic:
+    """`slice_bytes` are read at a time; `overrides` are the settings that the topic is made with."""
+
+    _broker: Broker
+    name: str
+    partitions: int
+    overrides: Mapping[str, str]
+    slice_bytes: int
+    codec: Codec = Codec.NONE
+
+    async def ensure(self) -> None:
+        """Make the topic if it is not there; KafkaError if it cannot be made."""
+        if self.name in self._broker.catalog.topics:
+            return
+        try:
+            await self._broker.catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def find(self) -> Topic | None:
+        """The topic, if it is there."""
+        return self._broker.catalog.topics.get(self.name)
+
+    def partition(self, index: int) -> Partition | None:
+        """A partition, if this broker leads it."""
+        return self._broker.partitions.get((self.name, index))
+
+    async def replay(self, partition: Partition, loading: Replay, is_wanted: Callable[[], bool]) -> None:
+        """Read a partition from its start to its end, also to what is appended meanwhile."""
+        records = partition.log
+        offset = records.log_start_offset
+        while is_wanted() and offset < records.log_end_offset:
+            region = records.read(offset, self.slice_bytes, upto=records.log_end_offset)
+            if region is None:
+                break
+            offset = await self._broker.in_thread(_replay_region, loading, region)
+
+    def append(self, index: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
+        """Append records to a partition, perhaps as part of a transaction; errors are told to `done`."""
+        if producer is None:
+            batch = build(records, codec=self.codec)
+        else:
+            batch = build(
+                records,
+                codec=self.codec,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        append(self._broker, (self.name, index), batch, done)
+
+
+def _replay_region(loading: Replay, region: FileRegion) -> int:
+    """Replay a piece of the log; where the next one begins. Runs in a worker thread."""
+    pieces = list(entries(region.read()))
+    loading.replay(pieces)
+    return pieces[-1].next_offset

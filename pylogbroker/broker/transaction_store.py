@@ -1,0 +1,168 @@
+"""The transaction coordinator in its broker: records are kept in `__transaction_state`, markers go to partitions.
+
+A marker for a partition of `__consumer_offsets` ends a transaction of offsets: once it is in the log, the groups of
+that partition are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.coordinator_appends import append
+from pylogbroker.broker.coordinator_host import CoordinatorHost
+from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.topics import Topic
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record, end_marker
+from pylogbroker.transactions import (
+    Loading,
+    Marker,
+    MarkersWritten,
+    ProducerIdTaken,
+    Stored,
+    TopicPartition,
+    TransactionCoordinator,
+    TransactionSettings,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+log = Logger()
+
+
+@attrs.define(eq=False)
+class TransactionStore:
+    """Does for the coordinator what it cannot do itself, and lets it know what happens.
+
+    It is the coordinator's store, and a listener of the catalog.
+    """
+
+    _broker: Broker
+    coordinator: TransactionCoordinator = attrs.field(init=False)
+    _topic: InternalTopic = attrs.field(init=False)
+    _host: CoordinatorHost[Loading] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._topic = _transactions_topic(self._broker)
+        self._host = CoordinatorHost(self._broker, self._topic, "transactions")
+        self.coordinator = TransactionCoordinator(TransactionSettings.of(self._broker.config), self, self._host.wake)
+        self._host.attach(
+            self.coordinator, lambda partition: self.coordinator.begin_load(partition.index, partition.leader_epoch)
+        )
+
+    def open(self) -> None:
+        """Coordinate the transactions that there are. The broker leads its partitions by now."""
+        self._broker.catalog.subscribe(self)
+        self._host.open()
+
+    def close(self) -> None:
+        """Answer whoever waits, and be no transaction's coordinator any more."""
+        self._host.close()
+
+    async def ensure_topic(self) -> None:
+        """Make `__transaction_state` if it is not there; KafkaError if it cannot be made."""
+        await self._topic.ensure()
+
+    # -- what the coordinator asks for -----------------------------------------------------------------------------
+
+    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+        """Append records of the coordinator; when the flush policy asks for it, done is when they are on the disk."""
+        self._topic.append(partition, records, done)
+
+    def take_producer_id(self, done: ProducerIdTaken) -> None:
+        """Give out a producer id that nobody else has."""
+        ensureDeferred(self._take_producer_id(done))
+
+    async def _take_producer_id(self, done: ProducerIdTaken) -> None:
+        try:
+            producer_id = await self._broker.producer_ids.take()
+        except Exception:
+            log.failure("no producer id could be taken")
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._broker.now_ms())
+        else:
+            done(ErrorCode.NONE, producer_id, self._broker.now_ms())
+
+    def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
+        """Append the marker to each of its partitions; done is when all are in, or have failed."""
+        _Markers(self._broker, marker, done).write()
+
+    # -- what the catalog tells ------------------------------------------------------------------------------------
+
+    def on_topic_created(self, topic: Topic) -> None:
+        """Maybe it is the one that was made on demand."""
+        self._host.on_topic_created(topic)
+
+    def on_partition_led(self, topic: str, index: int) -> None:
+        """A partition has got its log late."""
+        self._host.on_partition_led(topic, index)
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        """All transactions are forgotten if they were kept in that topic."""
+        self._host.on_topic_deleted(topic)
+
+    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        """Transactions stay where they are until the next start."""
+
+    def on_config_changed(self, topic: Topic) -> None:
+        """Nothing of it concerns transactions."""
+
+
+@attrs.define(eq=False)
+class _Markers:
+    """One marker on its way into its partitions."""
+
+    _broker: Broker
+    _marker: Marker
+    _done: MarkersWritten
+    _results: dict[TopicPartition, ErrorCode] = attrs.field(factory=dict, init=False)
+
+    def write(self) -> None:
+        marker = self._marker
+        now_ms = self._broker.now_ms()
+        batch = end_marker(
+            marker.committed, marker.coordinator_epoch, marker.producer_id, marker.producer_epoch, now_ms
+        )
+        if not marker.partitions:
+            self._done({}, now_ms)
+        for key in marker.partitions:
+            self._write(key, batch)
+
+    def _write(self, key: TopicPartition, batch: bytes) -> None:
+        def written(error: ErrorCode, now_ms: int) -> None:
+            self._written(key, error, now_ms)
+
+        append(self._broker, key, batch, written)
+
+    def _written(self, key: TopicPartition, error: ErrorCode, now_ms: int) -> None:
+        marker = self._marker
+        if key[0] == OFFSETS_TOPIC and not error:
+            self._broker.groups.end_transaction(key[1], marker.producer_id, marker.committed, now_ms)
+        self._results[key] = error
+        if len(self._results) == len(marker.partitions):
+            self._done(self._results, now_ms)
+
+
+def _transactions_topic(broker: Broker) -> InternalTopic:
+    config = broker.config
+    return InternalTopic(
+        broker,
+        TRANSACTIONS_TOPIC,
+        config.integer("transaction.state.log.num.partitions"),
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+            "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
+            "unclean.leader.election.enable": "false",
+        },
+        config.integer("transaction.state.log.load.buffer.size"),
+    )

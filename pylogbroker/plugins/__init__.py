@@ -1,0 +1,13 @@
+"""The built-in plugins, and the package that others drop theirs into.
+
+Modules of plugins lie here, or in a directory `pylogbroker/plugins` of any other directory of Python's path; that one
+has no `__init__.py`. `twisted.plugin` finds what they have at their top level and `pylogbroker.interfaces` asks for.
+`examples/` has a package of its own that brings one along.
+"""
+
+from __future__ import annotations
+
+from twisted.plugin import pluginPackagePaths
+
+__path__.extend(pluginPackagePaths(__name__))
+__all__: list[str] = []

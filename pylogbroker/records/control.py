@@ -1,0 +1,63 @@
+"""Control batches: the markers that end transactions.
+
+A marker is the single record of a v2 batch whose attributes say "control" and "transactional", whose producer id and
+epoch are those of the transaction, and which has no sequence number:
+
+    key    version int16 = 0 | type int16             0 abort, 1 commit
+    value  version int16 = 0 | coordinator epoch int32
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.records.building import build
+from pylogbroker.records.model import Record
+
+if TYPE_CHECKING:
+    from pylogbroker.records.entry import Entry
+
+_KEY = struct.Struct(">hh")
+_VALUE = struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+
+
+@attrs.frozen
+class Marker:
+    """How a transaction ended, and the epoch of the coordinator that says so."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int) -> bytes:
+    """The batch that ends a transaction in one partition."""
+    key = _KEY.pack(0, _COMMIT if committed else _ABORT)
+    return build(
+        [Record(0, timestamp, key, _VALUE.pack(0, coordinator_epoch))],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def parse_marker(entry: Entry) -> Marker | None:
+    """What a control batch says; None if it is none, is empty (compaction does that), or says something else."""
+    if not entry.is_control:
+        return None
+    try:
+        record = next(entry.records(), None)
+        if record is None or record.key is None or record.value is None:
+            return None
+        version, kind = _KEY.unpack_from(record.key)
+        if version < 0 or kind not in (_ABORT, _COMMIT):
+            return None
+        version, coordinator_epoch = _VALUE.unpack_from(record.value)
+    except (struct.error, CorruptRecords, InvalidRecords):
+        return None
+    return Marker(kind == _COMMIT, coordinator_epoch) if version >= 0 else None

@@ -1,0 +1,46 @@
+"""The cleaner's process: jobs come in by stdin, one in a line, and outcomes leave by stdout; see `jobs`.
+
+It ends when stdin does, in the midst of a job if need be: the broker that wanted it is no more then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from queue import SimpleQueue
+from threading import Thread
+from typing import NoReturn, TextIO
+
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.storage.compaction.blocks import DamagedFile
+from pylogbroker.storage.compaction.cleaning import clean
+from pylogbroker.storage.compaction.jobs import Cleaned, Failed, Job
+
+
+def answer(line: str) -> Cleaned | Failed:
+    """The outcome of the job in a line."""
+    try:
+        return clean(Job.from_json(line))
+    except DamagedFile as error:
+        return Failed(error.detail, error.path, error.position)
+    except (PylogbrokerError, OSError, MemoryError, ValueError) as error:
+        return Failed(f"{type(error).__name__}: {error}")
+
+
+def main(jobs: TextIO, outcomes: TextIO) -> NoReturn:
+    """Do one job after the other; does not return."""
+    lines: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_receive, args=(jobs, lines), daemon=True).start()
+    while True:
+        outcomes.write(answer(lines.get()).to_json() + "\n")
+        outcomes.flush()
+
+
+def _receive(jobs: TextIO, lines: SimpleQueue[str]) -> None:
+    for line in jobs:
+        lines.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

@@ -1,0 +1,209 @@
+"""A segment's file in blocks: whole entries, checked, their headers as columns.
+
+A block is some megabytes of a file, of which only whole entries count, followed by a few bytes of padding, so that a
+header or a word of eight bytes may be looked at wherever an entry begins or a record lies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, Entry, crc32c, message_set
+from pylogbroker.records.batch import CRC_START
+from pylogbroker.records.checksum import crc32
+from pylogbroker.records.entry import parse
+from pylogbroker.storage.compaction.jobs import Source
+from pylogbroker.storage.files import opened
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+BLOCK: Final = 16 << 20
+_SMALLEST_BLOCK: Final = 64 << 10
+_STEPS: Final = 4  # a second, if that is what a rate allows
+PADDING: Final = 64  # more than a header has
+
+_HEAD: Final = Struct(">8xiIbI")  # length, CRC of v0 and v1, magic, CRC of v2
+_SMALLEST: Final = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
+_COLUMNS: Final = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("first_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+
+
+class DamagedFile(CorruptRecords):
+    """A segment's file is not what it should be at a position."""
+
+    def __init__(self, path: str, position: int, detail: str) -> None:
+        super().__init__(detail)
+        self.path, self.position = path, position
+
+
+class DamagedEntry(CorruptRecords):
+    """The entry of a block with this index is damaged."""
+
+    def __init__(self, index: int, detail: str) -> None:
+        super().__init__(detail)
+        self.index = index
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """Entries of one file that lie back to back.  Columns of v2 mean nothing for entries of v0 and v1."""
+
+    source: Source
+    position: int  # of `data` in the file
+    data: Bytes
+    starts: Ints  # in `data`
+    sizes: Ints
+    magics: Ints
+    base_offsets: Ints
+    last_offsets: Ints
+    attributes: Ints
+    first_timestamps: Ints
+    timestamps: Ints  # the largest of each entry, of v0 and v1 too
+    producer_ids: Ints
+    counts: Ints
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def end(self) -> int:
+        """Where in the file the last entry ends."""
+        return self.position + int(self.starts[-1] + self.sizes[-1])
+
+    def raw(self, first: int, behind: int) -> memoryview:
+        """The bytes of the entries from `first` to before `behind`."""
+        last = behind - 1
+        return self.data.data[int(self.starts[first]) : int(self.starts[last] + self.sizes[last])]
+
+    def entry(self, index: int) -> Entry:
+        """One entry."""
+        return parse(self.raw(index, index + 1))
+
+    def damaged(self, index: int, detail: str) -> DamagedFile:
+        """What to raise for an entry."""
+        return DamagedFile(self.source.path, self.position + int(self.starts[index]), detail)
+
+
+def block_size(bytes_per_second: int) -> int:
+    """How much to read at once, so that what is bounded to a rate goes in small steps."""
+    return max(_SMALLEST_BLOCK, min(BLOCK, bytes_per_second // _STEPS))
+
+
+def read_blocks(source: Source, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
+    """The file of a segment in blocks of about `size` bytes; DamagedFile where it is not sound.
+
+    `spent` is told of what was read.
+    """
+    with opened(source.path) as fd:
+        position, wanted = 0, size
+        while position < source.size:
+            data = _read(fd, source, position, min(wanted, source.size - position))
+            spent(len(data) - PADDING)
+            starts, sizes = _split(source, position, data)
+            if starts:
+                block = _block(source, position, data, starts, sizes)
+                yield block
+                position, wanted = block.end, size
+            else:
+                wanted = _claimed(source, position, data, wanted)
+
+
+def _read(fd: int, source: Source, position: int, size: int) -> Bytes:
+    data = np.empty(size + PADDING, np.uint8)
+    data[size:] = 0
+    view, done = data.data[:size], 0
+    while done < size:
+        read = os.preadv(fd, [view[done:]], position + done)
+        if not read:
+            raise DamagedFile(source.path, position + done, f"the file ends before its {source.size} bytes")
+        done += read
+    return data
+
+
+def _split(source: Source, position: int, data: Bytes) -> tuple[list[int], list[int]]:
+    """Starts and sizes of the whole entries in `data`, which all have good CRCs."""
+    whole = data.data
+    end = len(whole) - PADDING
+    head = _HEAD.unpack_from
+    starts, sizes = [], []
+    start = 0
+    while start + ENTRY_PREFIX < end:
+        length, crc, magic, crc_of_batch = head(whole, start)
+        if not 0 <= magic <= 2 or length < _SMALLEST[magic]:
+            raise DamagedFile(source.path, position + start, f"no entry: magic {magic}, size {length}")
+        stop = start + ENTRY_PREFIX + length
+        if stop > end:
+            break
+        if magic == 2:
+            good = crc32c(whole[start + CRC_START : stop]) == crc_of_batch
+        else:
+            good = crc32(whole[start + message_set.CRC_START : stop]) == crc
+        if not good:
+            raise DamagedFile(source.path, position + start, "the CRC does not fit")
+        starts.append(start)
+        sizes.append(stop - start)
+        start = stop
+    return starts, sizes
+
+
+def _claimed(source: Source, position: int, data: Bytes, wanted: int) -> int:
+    """The size of the entry that begins `data` and is not whole in it."""
+    claimed = ENTRY_PREFIX + int(_HEAD.unpack_from(data.data)[0])
+    if claimed > source.size - position or claimed <= wanted:
+        raise DamagedFile(source.path, position, f"an entry of {claimed} bytes is cut off")
+    return claimed
+
+
+def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
+    begins = np.array(starts, np.int64)
+    window: npt.NDArray[Any] = np.ndarray((len(data) - PADDING,), _COLUMNS, data, strides=(1,))
+    heads = window[begins]
+
+    def column(name: str) -> Ints:
+        return heads[name].astype(np.int64)
+
+    magics, bases = column("magic"), column("base_offset")
+    timestamps = np.where(magics == 2, column("max_timestamp"), NO_TIMESTAMP)
+    for index in np.flatnonzero(magics == 1).tolist():
+        timestamps[index] = parse(data.data[starts[index] : starts[index] + sizes[index]]).max_timestamp
+    lasts = bases + np.where(magics == 2, column("last_offset_delta"), 0)
+    _check_order(source, position, begins, bases, lasts)
+    return Block(
+        source, position, data, begins, np.array(sizes, np.int64), magics, bases, lasts, column("attributes"),
+        column("first_timestamp"), timestamps, column("producer_id"), column("count"),
+    )  # fmt: skip
+
+
+def _check_order(source: Source, position: int, begins: Ints, bases: Ints, lasts: Ints) -> None:
+    """Each entry comes behind the one before it, and none before the file begins."""
+    before = np.concatenate((np.array([source.base_offset - 1]), lasts[:-1]))
+    wrong = np.flatnonzero((bases <= before) | (lasts < bases))
+    if len(wrong):
+        index = int(wrong[0])
+        raise DamagedFile(source.path, position + int(begins[index]), f"offset {bases[index]} goes back")

@@ -1,0 +1,131 @@
+"""One cleaning of one log: learn the last offset of each key, then copy what stays.
+
+First pass: the dirty part, as far as its keys fit into the memory they are given.  Second pass: all sources from the
+log's begin to where the first pass got, in groups that become one segment each.  Every batch keeps its offsets, and the
+last one of each new file stays, without records if need be: so each segment still ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from pylogbroker.storage import names
+from pylogbroker.storage.compaction.blocks import DamagedEntry, block_size, read_blocks
+from pylogbroker.storage.compaction.grouping import groups
+from pylogbroker.storage.compaction.jobs import Cleaned, Job, Replacement, Source, Statistics
+from pylogbroker.storage.compaction.latest import Latest
+from pylogbroker.storage.compaction.learning import Learner
+from pylogbroker.storage.compaction.output import Output
+from pylogbroker.storage.compaction.retention import Retention
+from pylogbroker.storage.compaction.throttle import Throttle
+from pylogbroker.storage.compaction.transactions import Transactions
+from pylogbroker.storage.files import sync_file
+from pylogbroker.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+Spent = Callable[[int], None]
+
+
+def clean(job: Job) -> Cleaned:
+    """Do a job.  Blocks; what it writes is safe on the disk then.
+
+    DamagedFile for a source that is not sound, StorageFailure, CorruptRecords or OSError for what else there may be;
+    `.cleaned` files may be left then.
+    """
+    began = time.monotonic()
+    spent = Throttle(job.io_bytes_per_second).spent
+    aborted = _aborted_transactions(job)
+    learner = Learner.of(job, aborted)
+    learner.learn(job, spent)
+    learned = time.monotonic()
+    statistics = Statistics(
+        dirty_bytes=learner.bytes_read,
+        keys=learner.map.used,
+        without_key=learner.without_key,
+        map_full=learner.is_full,
+        map_seconds=learned - began,
+    )
+    cleaner = _Cleaner(job, learner, aborted, spent)
+    replacements = cleaner.replace_all()
+    sync_file(job.directory)
+    return Cleaned(replacements, learner.end, cleaner.complete(statistics, time.monotonic() - began))
+
+
+def _aborted_transactions(job: Job) -> list[AbortedTransaction]:
+    """All that have data or a marker below the end."""
+    found = list(job.aborted)
+    for source, end in job.bounded:
+        path = names.file_of(job.directory, source.base_offset, names.TRANSACTION_INDEX)
+        index = TransactionIndex(path, 0)
+        index.check(source.base_offset, end)
+        found += index.overlapping(source.base_offset, end)[0]
+    return found
+
+
+@attrs.define(eq=False)
+class _Cleaner:
+    """The second pass."""
+
+    job: Job
+    learner: Learner
+    aborted: Sequence[AbortedTransaction]
+    spent: Spent
+    bytes_read: int = 0
+    bytes_written: int = 0
+    _latest: Latest = attrs.field(init=False)
+    _retention: Retention = attrs.field(init=False)
+    _output: Output = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        job, learner = self.job, self.learner
+        clean = [source for source in job.sources if source.base_offset < job.first_dirty_offset]
+        old_before = clean[-1].modified_ms - job.delete_retention_ms if clean else 0
+        transactions = Transactions.of(self.aborted)
+        self._latest = Latest(learner.map, learner.hash, job.first_dirty_offset)
+        self._retention = Retention(job, self._latest, learner.end, transactions, self._add_aborted, old_before)
+
+    def replace_all(self) -> tuple[Replacement, ...]:
+        sources = tuple(source for source in self.job.sources if source.base_offset < self.learner.end)
+        job = attrs.evolve(self.job, sources=sources)
+        return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
+
+    def _replace(self, group: tuple[Source, ...]) -> Replacement | None:
+        """The new files for some sources; None for a single one of which everything stays."""
+        self._output = Output(self.job, group[0].base_offset, self.spent)
+        changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
+        if len(group) == 1 and not any(changed):
+            self._output.discard()
+            return None
+        self._output.finish(group[-1].modified_ms)
+        self.bytes_written += self._output.size
+        return Replacement(tuple(source.base_offset for source in group), group[0].base_offset, self._output.size)
+
+    def _copy(self, source: Source, ends_file: bool) -> bool:
+        """Copy what stays of a source; says whether anything changed."""
+        changed = False
+        for block in read_blocks(source, self.spent, block_size(self.job.io_bytes_per_second)):
+            try:
+                changes = self._retention.changes(block, ends_file and block.end == source.size)
+            except DamagedEntry as error:
+                raise block.damaged(error.index, error.detail) from error
+            self._output.write(block, changes)
+            self.bytes_read += int(block.sizes.sum())
+            changed |= bool(changes)
+        return changed
+
+    def _add_aborted(self, transaction: AbortedTransaction) -> None:
+        self._output.add_aborted(transaction)
+
+    def complete(self, statistics: Statistics, seconds: float) -> Statistics:
+        read = self._retention.records_read
+        return attrs.evolve(
+            statistics,
+            records_read=read,
+            records_kept=read - self._retention.records_dropped,
+            bytes_read=self.bytes_read,
+            bytes_written=self.bytes_written,
+            without_key=statistics.without_key + self._latest.without_key,
+            seconds=seconds,
+        )

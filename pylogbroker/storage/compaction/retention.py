@@ -1,0 +1,164 @@
+"""The second pass: which entries of a block stay, and as what.
+
+A record stays if it has a key and there is no later one with it, and if it has a value or its delete horizon has not
+passed.  The first cleaning that keeps a tombstone sets the horizon, for the whole batch: `delete_retention_ms` from
+now.  Messages of v0 and v1 can't carry one; their tombstones go when the segment is old enough.
+
+A batch of which nothing stays goes, unless it is the last of its file or holds a living producer's last sequence: then
+it stays without records.  Batches behind `end`, which the first pass did not reach, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+
+from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from pylogbroker.storage.compaction.blocks import Block, Flags
+from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.latest import Latest
+from pylogbroker.storage.compaction.message_sets import shortened
+from pylogbroker.storage.compaction.pieces import BatchPiece, MessagePiece, pieces
+from pylogbroker.storage.compaction.rewriting import emptied, rewritten
+from pylogbroker.storage.compaction.rows import has_value, read_keys
+from pylogbroker.storage.compaction.transactions import Transactions
+from pylogbroker.storage.transaction_index import AbortedTransaction
+
+Changes = dict[int, bytes | None]
+"""By the index of an entry what takes its place; None: nothing."""
+
+
+@attrs.define(eq=False)
+class Retention:
+    """Asked block by block, in the order of the log."""
+
+    job: Job
+    latest: Latest
+    end: int
+    transactions: Transactions
+    on_aborted: Callable[[AbortedTransaction], None]
+    old_tombstones_before_ms: int
+    records_read: int = 0
+    records_dropped: int = 0
+
+    @property
+    def horizon(self) -> int:
+        """The one that is set now."""
+        return self.job.now_ms + self.job.delete_retention_ms
+
+    def changes(self, block: Block, ends_file: bool) -> Changes:
+        """What becomes of the entries of a block; those that are not named stay as they are."""
+        verdict = Verdict.of(block, self.job.now_ms)
+        self._look_at_transactions(block, verdict)
+        for piece in pieces(block, verdict.is_data & (block.last_offsets < self.end)):
+            keep = self.latest(piece)
+            if isinstance(piece, MessagePiece):
+                self._look_at_messages(block, piece, keep, ends_file, verdict)
+            else:
+                self._look_at_batches(block, piece, keep, verdict)
+        self._empty(block, self._must_stay(block, ends_file), verdict)
+        self.records_read += int(block.counts[block.magics == 2].sum())
+        return verdict.changes
+
+    def _look_at_transactions(self, block: Block, verdict: Verdict) -> None:
+        """Aborted data, and markers that have served."""
+        special = (block.magics == 2) & (block.attributes & (CONTROL | TRANSACTIONAL) != 0)
+        for index in np.flatnonzero(special).tolist():
+            if block.attributes[index] & CONTROL:
+                self._look_at_control(block, index, verdict)
+            elif self.transactions.data(int(block.producer_ids[index]), int(block.last_offsets[index])):
+                verdict.is_data[index], verdict.is_empty[index] = False, True
+        for piece in pieces(block, verdict.is_due):
+            self._rewrite(block, piece, np.ones(len(piece.offsets), np.bool_), verdict)
+
+    def _look_at_control(self, block: Block, index: int, verdict: Verdict) -> None:
+        verdict.is_data[index] = False
+        has_served, aborted = self.transactions.control(block.entry(index))
+        if aborted is not None:
+            self.on_aborted(aborted)
+        if not has_served:
+            return
+        if not block.counts[index] or verdict.has_expired[index]:
+            verdict.is_empty[index] = True
+        elif not verdict.has_horizon[index]:
+            verdict.is_due[index] = True
+
+    def _look_at_batches(self, block: Block, piece: BatchPiece, keep: Flags, verdict: Verdict) -> None:
+        rows, numbers = piece.rows, piece.numbers
+        latest = np.flatnonzero(keep)
+        tombstones = latest[~has_value(read_keys(rows, latest))]
+        has_expired = verdict.has_expired[rows.batch[tombstones]]
+        keep[tombstones[has_expired]] = False
+        staying = rows.batch[tombstones[~has_expired]]
+        verdict.is_due[staying] = ~verdict.has_horizon[staying]
+        left = np.bincount(rows.batch[keep] - numbers[0], minlength=numbers[-1] - numbers[0] + 1)[numbers - numbers[0]]
+        verdict.is_empty[numbers] = left == 0
+        touched = np.zeros(len(block), np.bool_)
+        touched[numbers] = (left > 0) & ((left < block.counts[numbers]) | verdict.is_due[numbers])
+        self._rewrite(block, piece, keep & touched[rows.batch], verdict)
+        self.records_dropped += len(rows) - int(left.sum())
+
+    def _rewrite(self, block: Block, piece: BatchPiece | MessagePiece, keep: Flags, verdict: Verdict) -> None:
+        if isinstance(piece, BatchPiece):
+            verdict.changes.update(rewritten(block, piece.rows, keep, verdict.is_due, self.horizon))
+
+    def _look_at_messages(
+        self, block: Block, piece: MessagePiece, keep: Flags, ends_file: bool, verdict: Verdict
+    ) -> None:
+        stay_anyway = block.source.modified_ms > self.old_tombstones_before_ms
+        position = 0
+        for number, records in zip(piece.numbers.tolist(), piece.records, strict=True):
+            latest = keep[position : position + len(records)].tolist()
+            kept = [
+                is_last and (stay_anyway or r.value is not None) for is_last, r in zip(latest, records, strict=True)
+            ]
+            position += len(records)
+            self.records_read += len(records)
+            self.records_dropped += kept.count(False)
+            if not all(kept):
+                entry = block.entry(number)
+                new = shortened(entry, records, kept, ends_file and number == len(block) - 1)
+                if new is None or new != bytes(entry.buffer):
+                    verdict.changes[number] = new
+
+    def _must_stay(self, block: Block, ends_file: bool) -> Flags:
+        """Which batches stay though they have no record."""
+        stays = np.zeros(len(block), np.bool_)
+        known = self.job.last_sequences
+        if known and (block.producer_ids >= 0).any():
+            offsets = np.fromiter(known.values(), np.int64, len(known))
+            for index in np.flatnonzero(np.isin(block.last_offsets, offsets)).tolist():
+                stays[index] = known.get(int(block.producer_ids[index])) == block.last_offsets[index]
+        stays[-1] |= ends_file
+        return stays
+
+    def _empty(self, block: Block, must_stay: Flags, verdict: Verdict) -> None:
+        self.records_dropped += int(block.counts[verdict.is_empty & ~verdict.is_data].sum())
+        for index in np.flatnonzero(verdict.is_empty).tolist():
+            if not must_stay[index]:
+                verdict.changes[index] = None
+            elif block.counts[index]:
+                verdict.changes[index] = emptied(block.entry(index))
+            else:
+                verdict.changes.pop(index, None)
+
+
+@attrs.frozen(eq=False)
+class Verdict:
+    """What is known, and what was decided, of each entry of a block."""
+
+    is_data: Flags  # neither a marker nor aborted
+    has_horizon: Flags
+    has_expired: Flags
+    is_due: Flags  # gets a horizon
+    is_empty: Flags  # has no record left
+    changes: Changes
+
+    @classmethod
+    def of(cls, block: Block, now_ms: int) -> Verdict:
+        has_horizon = (block.magics == 2) & (block.attributes & DELETE_HORIZON != 0)
+        has_expired = has_horizon & (block.first_timestamps <= now_ms)
+        none = np.zeros(len(block), np.bool_)
+        return cls(~none, has_horizon, has_expired, none, none.copy(), {})

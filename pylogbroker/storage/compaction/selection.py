@@ -1,0 +1,147 @@
+"""Which log is to be compacted next, and which part of it.
+
+```
+ log start     first dirty offset                       end offset
+     |                 |                                    |
+  ---[ compacted       ][ dirty                             ][ not yet           [ active segment ]
+```
+
+Not yet: what consumers may not see or is undecided, what is younger than min.compaction.lag.ms, and the active segment,
+each with the rest of its segment and all that is behind.  A log is due when more than min.cleanable.dirty.ratio of its
+bytes before the end offset are dirty, or when some of them are older than max.compaction.lag.ms.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from operator import attrgetter
+
+import attrs
+
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, Job, Source
+from pylogbroker.storage.log import Log
+from pylogbroker.storage.log_config import LogConfig
+from pylogbroker.storage.segment import Segment
+
+_LONG_MAX = 2**63 - 1
+
+
+@attrs.frozen
+class Limits:
+    """What one cleaner may use: bytes of memory for keys, bytes to be read and written per second."""
+
+    dedupe_bytes: int = 128 << 20
+    io_bytes_per_second: int = NO_LIMIT
+
+
+@attrs.frozen(eq=False)
+class Cleanable:
+    """What could be compacted of a log."""
+
+    log: Log
+    segments: tuple[Segment, ...]
+    first_dirty_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        """Which share of the bytes is dirty."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is worth it, or must be done."""
+        if not self.dirty_bytes:
+            return False
+        return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+    def job(self, now_ms: int, limits: Limits) -> Job:
+        """What the cleaner is asked to do; OSError or StorageFailure if the disk fails."""
+        log, config = self.log, self.log.config
+        sources = tuple(_source(segment) for segment in self.segments)
+        return Job(
+            log.path, sources, self.first_dirty_offset, self.end_offset, now_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            dedupe_bytes=limits.dedupe_bytes,
+            io_bytes_per_second=limits.io_bytes_per_second,
+            last_sequences={each.producer_id: each.batches[-1].last_offset for each in log.producers if each.batches},
+            aborted=tuple(log.aborted_transactions(self.end_offset, self.end_offset)),
+        )  # fmt: skip
+
+
+def _source(segment: Segment) -> Source:
+    return Source(segment.base_offset, segment.path, segment.size, _modified_ms(segment))
+
+
+def _modified_ms(segment: Segment) -> int:
+    return int(os.stat(segment.path).st_mtime * 1000)
+
+
+def examine(log: Log, now_ms: int) -> Cleanable | None:
+    """What could be compacted of a log; None if that is nothing, or its settings do not ask for it.
+
+    OSError if the disk fails.
+    """
+    config = log.config
+    if not config.compacts or log.broken:
+        return None
+    first_dirty = log.first_dirty_offset
+    sealed = _cleanable(log, config, first_dirty, now_ms)
+    if not sealed:
+        return None
+    end = log.segments[len(sealed)].base_offset
+    bounds = zip(sealed, (*(segment.base_offset for segment in sealed[1:]), end), strict=True)
+    dirty = [segment for segment, behind in bounds if behind > first_dirty]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    clean_bytes = sum(segment.size for segment in sealed) - dirty_bytes
+    overdue = any(_is_overdue(segment, config, now_ms) for segment in dirty)
+    return Cleanable(log, sealed, first_dirty, end, clean_bytes, dirty_bytes, overdue)
+
+
+def _cleanable(log: Log, config: LogConfig, first_dirty: int, now_ms: int) -> tuple[Segment, ...]:
+    """The segments that may be compacted."""
+    segments, limit = log.segments, log.last_stable_offset
+    for number, (segment, successor) in enumerate(pairwise(segments)):
+        dirty = successor.base_offset > first_dirty
+        if successor.base_offset > limit or (dirty and _is_young(segment, config.min_compaction_lag_ms, now_ms)):
+            return segments[:number]
+    return segments[:-1]
+
+
+def _is_young(segment: Segment, lag_ms: int, now_ms: int) -> bool:
+    if lag_ms <= 0:
+        return False
+    largest = segment.largest()[0]
+    return (largest if largest >= 0 else _modified_ms(segment)) > now_ms - lag_ms
+
+
+def _is_overdue(segment: Segment, config: LogConfig, now_ms: int) -> bool:
+    lag_ms = config.max_compaction_lag_ms
+    return lag_ms < _LONG_MAX and 0 <= segment.first_timestamp() < now_ms - lag_ms
+
+
+def must_seal(log: Log, now_ms: int) -> bool:
+    """Whether records in the active segment are so old that it must be sealed to be compacted.
+
+    Appends seal it by the time that passed between records.  This is for when there are none, and goes by the clock as
+    well, lest records that were old when they came get a segment each.
+    """
+    config, active = log.config, log.segments[-1]
+    lag_ms = config.max_compaction_lag_ms
+    if not config.compacts or lag_ms == _LONG_MAX or log.broken or not active.size:
+        return False
+    return now_ms - max(active.first_timestamp(), active.created_ms) > lag_ms
+
+
+def filthiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
+    """Of those that are due the one with the largest dirty ratio."""
+    return max((each for each in candidates if each.is_due), key=attrgetter("dirty_ratio"), default=None)

@@ -1,0 +1,25 @@
+"""A bound on the bytes that the cleaner reads and writes in a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import attrs
+
+
+@attrs.define
+class Throttle:
+    """Who spent bytes waits until the rate allows them.  Time that passed unused is not saved up."""
+
+    bytes_per_second: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _free_at: float = 0.0
+
+    def spent(self, size: int) -> None:
+        """Wait for the time that `size` bytes may take."""
+        now = self.clock()
+        self._free_at = max(self._free_at, now) + size / self.bytes_per_second
+        if self._free_at > now:
+            self.sleep(self._free_at - now)

@@ -1,0 +1,140 @@
+"""Ending transactions: the decision is stored, then every partition gets a marker, then it is stored that all have it.
+
+    end, fence, time-out --> Prepare* stored --> markers, of the partitions that are left --> Complete* stored
+                                                   ^                 |
+                                                   +-- some failed --+
+
+The producer is answered when the decision is stored. What comes after it nobody waits for, so it is tried until it is
+done, at ever longer intervals; after a restart it begins anew with what was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.timing import Timers, Turns
+from pylogbroker.transactions.journal import Journal
+from pylogbroker.transactions.metadata import Metadata, completed, fenced, prepared
+from pylogbroker.transactions.requests import TopicPartition
+from pylogbroker.transactions.states import TransactionState
+from pylogbroker.transactions.store import Marker, Stored, TransactionStore
+from pylogbroker.transactions.transaction import Transaction
+
+FIRST_RETRY_MS = 100
+LAST_RETRY_MS = 10_000
+
+NOT_WANTED = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""The partition has its marker, is gone, or is of a format that cannot have records of the transaction."""
+
+TAKEN_OVER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Somebody else decides about this transaction: it must not be completed here."""
+
+
+@attrs.define(eq=False)
+class Endings:
+    """Decides how transactions end, and sees to it that they do."""
+
+    _abort_interval_ms: int
+    _store: TransactionStore
+    _turns: Turns
+    _timers: Timers
+    _journal: Journal
+
+    # -- the decision ----------------------------------------------------------------------------------------------
+
+    def end(self, transaction: Transaction, committed: bool, now_ms: int, done: Stored) -> None:
+        """Commit or abort the transaction that is going on."""
+        self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
+
+    def fence(self, transaction: Transaction, now_ms: int, done: Stored) -> None:
+        """Abort the transaction that is going on, and let its producer be heard no more."""
+        self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
+
+    def _decide(self, transaction: Transaction, target: Metadata, now_ms: int, done: Stored) -> None:
+        def decided(error: ErrorCode, later_ms: int) -> None:
+            done(error, later_ms)
+            if not error:
+                self.resume(transaction, later_ms)
+
+        self._journal.store(transaction, target, now_ms, decided)
+
+    # -- what follows ----------------------------------------------------------------------------------------------
+
+    def resume(self, transaction: Transaction, now_ms: int) -> None:
+        """Do what a stored decision asks for."""
+        transaction.pending = completed(transaction.metadata, now_ms).state
+        transaction.failures = 0
+        self._proceed(transaction, now_ms)
+
+    def _proceed(self, transaction: Transaction, now_ms: int) -> None:
+        metadata = transaction.metadata
+        if not metadata.partitions:
+            target = completed(metadata, now_ms)
+            self._journal.store(transaction, target, now_ms, partial(self._completed, transaction, target.state))
+            return
+        marker = Marker(
+            metadata.producer_id,
+            metadata.producer_epoch,
+            transaction.shard.coordinator_epoch,
+            metadata.committed,
+            tuple(sorted(metadata.partitions)),
+        )
+        self._store.write_markers(marker, self._turns.later(partial(self._written, transaction)))
+
+    def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
+        if not transaction.shard.owned or not TAKEN_OVER.isdisjoint(errors.values()):
+            return
+        before = transaction.metadata.partitions
+        left = frozenset(partition for partition in before if errors.get(partition) not in NOT_WANTED)
+        transaction.metadata = attrs.evolve(transaction.metadata, partitions=left)
+        if left:
+            self._retry(transaction, now_ms)
+        else:
+            self._proceed(transaction, now_ms)
+
+    def _completed(self, transaction: Transaction, state: TransactionState, error: ErrorCode, now_ms: int) -> None:
+        if error and transaction.shard.owned:
+            transaction.pending = state
+            self._retry(transaction, now_ms)
+
+    def _retry(self, transaction: Transaction, now_ms: int) -> None:
+        due = now_ms + min(FIRST_RETRY_MS << min(transaction.failures, 16), LAST_RETRY_MS)
+        transaction.failures += 1
+        transaction.retry = self._timers.start(due, partial(self._proceed, transaction))
+
+    # -- the transaction's timeout ---------------------------------------------------------------------------------
+
+    def watch(self, transaction: Transaction) -> None:
+        """A transaction has begun: abort it if it lasts too long. It is looked for those at whole intervals."""
+        metadata = transaction.metadata
+        self._look(transaction, metadata.start_ms + metadata.timeout_ms + 1)
+
+    def _look(self, transaction: Transaction, earliest_ms: int) -> None:
+        due = -(-earliest_ms // self._abort_interval_ms) * self._abort_interval_ms
+        if transaction.deadline is None:
+            transaction.deadline = self._timers.start(due, partial(self._check_time, transaction))
+        else:
+            self._timers.move(transaction.deadline, due)
+
+    def _check_time(self, transaction: Transaction, now_ms: int) -> None:
+        """Of a transaction that has begun since, the deadline was moved: then this is not called."""
+        if not transaction.metadata.has_timed_out(now_ms):
+            return
+        self._look(transaction, now_ms + 1)  # the store may fail
+        if transaction.pending is None:
+            self.fence(transaction, now_ms, _nobody_asks)
+
+
+def _nobody_asks(error: ErrorCode, now_ms: int) -> None:
+    """A time-out that could not be stored comes again."""

@@ -1,0 +1,156 @@
+"""The keys and values of the records in `__transaction_state`, in Kafka's own layouts.
+
+A key or a value is an int16 version and then the fields of a struct below, encoded as on the wire. For instance
+the transactional id `x`, Ongoing with producer id 7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
+
+    key      0000  0001 78
+             |     transactional id
+             version
+    value    0000  0000000000000007  0002   0000ea60  01      00000001 0001 74 00000001 00000001
+             |     producer id       epoch  timeout   status  partitions, by topic
+             version
+             00000000000005dc  00000000000003e8
+             last update       start of the transaction
+
+Version 0 is written, as Kafka does unless it is told that all its brokers know better; versions 0 and 1 are read. An
+Empty transactional id has null for partitions. A null value, the tombstone, says that what the key names is forgotten.
+"""
+
+import struct as bytes_struct
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, TypeVar
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import Buffer
+from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions.requests import TopicPartition
+from pylogbroker.transactions.states import TransactionState
+from pylogbroker.wire import Codec, Message, Versions, WireError
+from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, fresh, struct
+
+KEY_VERSION = 0
+VALUE_VERSION = 0
+
+_VERSION = bytes_struct.Struct(">h")
+_NEVER_STORED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+_M = TypeVar("_M", bound=Message)
+
+
+@struct
+class TransactionLogKey(Message):
+    """Names a transactional id."""
+
+    versions = Versions(0, 0)
+
+    transactional_id: String = ""
+
+
+@struct
+class PartitionsSchema:
+    """Partitions of one topic."""
+
+    topic: String = ""
+    partition_ids: list[Int32] = fresh(list)
+
+
+@struct
+class TransactionLogValue(Message):
+    """A transactional id at one moment; a start of -1 stands for none."""
+
+    versions = Versions(0, 1, flexible=1)
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    transaction_timeout_ms: Int32 = 0
+    transaction_status: Int8 = 0
+    transaction_partitions: list[PartitionsSchema] | None = fresh(list)
+    transaction_last_update_timestamp_ms: Int64 = 0
+    transaction_start_timestamp_ms: Int64 = 0
+
+
+_CODECS: dict[type[Message], dict[int, Codec[Any]]] = {
+    kind: {version: Codec(kind, version) for version in range(kind.versions.first, kind.versions.last + 1)}
+    for kind in (TransactionLogKey, TransactionLogValue)
+}
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of a transactional id."""
+    return _encode(TransactionLogKey(transactional_id), KEY_VERSION)
+
+
+def decode_key(key: Buffer) -> str | None:
+    """The transactional id of a key; None if its version is not known, and its record to be passed over."""
+    if _version(key) not in TransactionLogKey.versions:
+        return None
+    return _decode(TransactionLogKey, key).transactional_id
+
+
+def encode_value(metadata: Metadata) -> bytes:
+    """The value of a transactional id."""
+    empty = metadata.state is TransactionState.EMPTY
+    value = TransactionLogValue(
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        transaction_partitions=None if empty else _by_topic(metadata.partitions),
+        transaction_last_update_timestamp_ms=metadata.updated_ms,
+        transaction_start_timestamp_ms=metadata.start_ms,
+    )
+    return _encode(value, VALUE_VERSION)
+
+
+def decode_value(buffer: Buffer) -> Metadata:
+    """The transactional id in a value of any version."""
+    value = _decode(TransactionLogValue, buffer)
+    return Metadata(
+        value.producer_id,
+        value.producer_epoch,
+        _state(value.transaction_status),
+        value.transaction_timeout_ms,
+        frozenset((each.topic, index) for each in value.transaction_partitions or () for index in each.partition_ids),
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+    )
+
+
+def _state(number: int) -> TransactionState:
+    try:
+        state = TransactionState(number)  # type: ignore[call-arg]
+    except ValueError:
+        raise CorruptRecords(f"{number} is not a transaction's state") from None
+    if state in _NEVER_STORED:
+        raise CorruptRecords(f"{state.label} is not a state to be stored")
+    return state
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
+    return [
+        PartitionsSchema(topic, [index for _, index in group])
+        for topic, group in groupby(sorted(partitions), key=lambda partition: partition[0])
+    ]
+
+
+def _encode(message: Message, version: int) -> bytes:
+    return _VERSION.pack(version) + _CODECS[type(message)][version].encode(message)
+
+
+def _decode(kind: type[_M], buffer: Buffer) -> _M:
+    version = _version(buffer)
+    codec = _CODECS[kind].get(version)
+    if codec is None:
+        raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
+    try:
+        value: _M = codec.decode(buffer, _VERSION.size)
+    except WireError as problem:
+        raise CorruptRecords(str(problem)) from None
+    return value
+
+
+def _version(buffer: Buffer) -> int:
+    if len(buffer) < _VERSION.size:
+        raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(buffer)[0]
+    return version

@@ -1,0 +1,48 @@
+"""What DescribeTransactions and ListTransactions tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions.requests import TransactionDescription, TransactionList, TransactionOverview
+from pylogbroker.transactions.states import BY_LABEL
+from pylogbroker.transactions.transaction import Transaction
+
+
+def describe(transaction: Transaction) -> TransactionDescription:
+    """All that there is to tell of a transactional id. Partitions that have their marker are no more among its own."""
+    metadata = transaction.metadata
+    return TransactionDescription(
+        ErrorCode.NONE,
+        transaction.transactional_id,
+        metadata.state.label,
+        metadata.timeout_ms,
+        metadata.start_ms,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        tuple(sorted(metadata.partitions)),
+    )
+
+
+def select(
+    transactions: Iterable[Transaction],
+    states: Collection[str],
+    producer_ids: Collection[int],
+    duration_ms: int,
+    now_ms: int,
+) -> TransactionList:
+    """Those that pass every filter that is given; `duration_ms` is none if it is negative."""
+    unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
+    wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
+    return TransactionList(
+        ErrorCode.NONE,
+        unknown,
+        tuple(
+            TransactionOverview(each.transactional_id, each.metadata.producer_id, each.metadata.state.label)
+            for each in transactions
+            if (not producer_ids or each.metadata.producer_id in producer_ids)
+            and (not states or each.metadata.state in wanted)
+            and (duration_ms < 0 or now_ms - each.metadata.start_ms > duration_ms)
+        ),
+    )

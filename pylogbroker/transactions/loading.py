@@ -1,0 +1,51 @@
+"""Reading a partition of `__transaction_state` back: later records replace earlier ones, tombstones remove them.
+
+A `Loading` touches nothing but itself while it replays, so that may be done in another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import Entry, Record
+from pylogbroker.transactions import layout
+from pylogbroker.transactions.metadata import Metadata
+
+
+@attrs.define(eq=False)
+class Loading:
+    """What has been replayed of one partition so far. `problems` tells of records that were passed over."""
+
+    partition: int
+    coordinator_epoch: int
+    problems: list[str] = attrs.field(factory=list, init=False)
+    found: dict[str, Metadata] = attrs.field(factory=dict, init=False)
+
+    def replay(self, entries: Iterable[Entry]) -> None:
+        """Take in the entries of the log that follow those taken in before."""
+        for entry in entries:
+            try:
+                self._replay_entry(entry)
+            except CorruptRecords as problem:
+                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
+
+    def _replay_entry(self, entry: Entry) -> None:
+        entry.check()
+        if not entry.is_control:
+            for record in entry.records():
+                try:
+                    self._replay(record)
+                except CorruptRecords as problem:
+                    self.problems.append(f"offset {record.offset}: {problem.detail}")
+
+    def _replay(self, record: Record) -> None:
+        transactional_id = None if record.key is None else layout.decode_key(record.key)
+        if transactional_id is None:
+            raise CorruptRecords("the key is not of a known version")
+        if record.value is None:
+            self.found.pop(transactional_id, None)
+        else:
+            self.found[transactional_id] = layout.decode_value(record.value)

@@ -1,0 +1,89 @@
+"""The states of a transactional id, and which may follow which.
+
+               partitions are added            EndTxn(commit)                  all markers are written
+    Empty ---------------------------> Ongoing --------------> PrepareCommit -------------------------> CompleteCommit
+      ^                                |  | ^ ^                                                           |     |
+      |              EndTxn(abort), or |  | | |                                                           |     |
+      |  PrepareEpochFence (below)     |  +-+ +---- partitions are added ---------------------------------+     |
+      |                                v                          ^                                             |
+      |                           PrepareAbort ----------> CompleteAbort                                        |
+      |                                    all markers are written |                                            |
+      +------------------------------------------------------------+---- InitProducerId ------------------------+
+
+    Empty, CompleteCommit, CompleteAbort -- nothing was heard for transactional.id.expiration.ms --> Dead
+    Ongoing -- InitProducerId, or the transaction's timeout --> PrepareEpochFence --> PrepareAbort with the epoch + 1
+
+Every arrow is a record in `__transaction_state`: the next state is `pending` until the record is stored, and nobody is
+answered before. PrepareEpochFence alone is never stored and never lasts: it and PrepareAbort are one step. A Prepare*
+decides how the transaction ends: once it is stored, markers follow, whatever happens in between.
+
+What a producer with the right id and epoch is answered, the epochs of InitProducerId aside:
+
+    request          pending     Empty              Ongoing                  Prepare*     Complete*
+    ---------------  ----------  -----------------  -----------------------  -----------  -----------------
+    InitProducerId   CONCURRENT  NONE, next epoch   CONCURRENT, and aborted  CONCURRENT   NONE, next epoch
+    AddPartitions    CONCURRENT  NONE               NONE                     CONCURRENT   NONE
+    EndTxn           CONCURRENT  INVALID_TXN_STATE  NONE                     CONCURRENT   NONE if it was so ended,
+                                                                                          else INVALID_TXN_STATE
+
+(CONCURRENT stands for CONCURRENT_TRANSACTIONS; a state Prepare* always has its completion pending.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from pylogbroker.errors import PylogbrokerError
+
+
+class TransactionState(IntEnum):
+    """A state by its number in the log; `label` is its name in DescribeTransactions and ListTransactions."""
+
+    label: str
+
+    def __new__(cls, number: int, label: str) -> TransactionState:
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.label = label
+        return member
+
+    EMPTY = 0, "Empty"
+    ONGOING = 1, "Ongoing"
+    PREPARE_COMMIT = 2, "PrepareCommit"
+    PREPARE_ABORT = 3, "PrepareAbort"
+    COMPLETE_COMMIT = 4, "CompleteCommit"
+    COMPLETE_ABORT = 5, "CompleteAbort"
+    DEAD = 6, "Dead"
+    PREPARE_EPOCH_FENCE = 7, "PrepareEpochFence"
+
+
+BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in TransactionState}
+
+IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+"""No transaction is going on."""
+
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+"""How the transaction ends is decided."""
+
+BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: IDLE,
+    TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: frozenset({TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE}),
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: IDLE,
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
+}
+"""The states that each state may follow."""
+
+
+class IllegalTransition(PylogbrokerError):
+    """A transaction was about to enter a state that does not follow its present one: a defect of this program."""
+
+
+def check_transition(present: TransactionState, wanted: TransactionState) -> None:
+    """Raise `IllegalTransition` unless `wanted` may follow `present`."""
+    if present not in BEFORE[wanted]:
+        raise IllegalTransition(f"{wanted.label} does not follow {present.label}")

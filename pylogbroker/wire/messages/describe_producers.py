@@ -1,0 +1,77 @@
+"""DescribeProducers (key 61): who writes to a partition with a producer id, and in which transaction.
+
+== =======================
+ 0 flexible from the start
+== =======================
+"""
+
+from pylogbroker.wire.schema import (
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Response,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class TopicRequest:
+    """Partitions asked for."""
+
+    name: String = ""
+    partition_indexes: list[Int32] = fresh(list)
+
+
+@struct
+class DescribeProducersRequest(Request):
+    """What to describe."""
+
+    api_key = 61
+    versions = Versions(0, 0, flexible=0)
+
+    topics: list[TopicRequest] = fresh(list)
+
+
+@struct
+class ProducerState:
+    """What the partition knows of a producer; -1 stands for what there is not."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int32 = 0
+    last_sequence: Int32 = -1
+    last_timestamp: Int64 = -1
+    coordinator_epoch: Int32 = 0
+    current_txn_start_offset: Int64 = -1
+
+
+@struct
+class PartitionResponse:
+    """A partition."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = None
+    active_producers: list[ProducerState] = fresh(list)
+
+
+@struct
+class TopicResponse:
+    """A topic."""
+
+    name: String = ""
+    partitions: list[PartitionResponse] = fresh(list)
+
+
+@struct
+class DescribeProducersResponse(Response):
+    """What was asked for, in that order."""
+
+    api_key = 61
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    topics: list[TopicResponse] = fresh(list)

@@ -1,0 +1,51 @@
+"""DescribeTransactions (key 65): how far transactions have come.
+
+== =========
+ 0 flexible
+== =========
+"""
+
+from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class DescribeTransactionsRequest(Request):
+    """Whose transactions."""
+
+    api_key = 65
+    versions = Versions(0, 0, flexible=0)
+
+    transactional_ids: list[String] = fresh(list)
+
+
+@struct
+class TopicData:
+    """Partitions of one topic that the transaction writes to and that have no marker yet."""
+
+    topic: String = ""
+    partitions: list[Int32] = fresh(list)
+
+
+@struct
+class TransactionState:
+    """The transaction of one transactional id."""
+
+    error_code: Int16 = 0
+    transactional_id: String = ""
+    transaction_state: String = ""
+    transaction_timeout_ms: Int32 = 0
+    transaction_start_time_ms: Int64 = 0
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    topics: list[TopicData] = fresh(list)
+
+
+@struct
+class DescribeTransactionsResponse(Response):
+    """Their transactions."""
+
+    api_key = 65
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    transaction_states: list[TransactionState] = fresh(list)

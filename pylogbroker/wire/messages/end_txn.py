@@ -1,0 +1,36 @@
+"""EndTxn (key 26): commit or abort a transaction.
+
+== ===========================================================
+ 0 a transaction
+ 1 a throttled response is sent before the pause, not after it
+ 2 PRODUCER_FENCED may be answered
+ 3 flexible
+ 4 TRANSACTION_ABORTABLE may be answered
+== ===========================================================
+"""
+
+from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Response, String, Versions, struct
+
+
+@struct
+class EndTxnRequest(Request):
+    """The transaction, and how it ends."""
+
+    api_key = 26
+    versions = Versions(0, 4, flexible=3)
+
+    transactional_id: String = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    committed: Boolean = False
+
+
+@struct
+class EndTxnResponse(Response):
+    """Whether it has been decided so."""
+
+    api_key = 26
+    versions = Versions(0, 4, flexible=3)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0

@@ -1,0 +1,45 @@
+"""ListTransactions (key 66): the transactional ids that a broker coordinates.
+
+== ==========================================
+ 0 flexible
+ 1 only transactions that last for some time
+== ==========================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Since, String, Versions, fresh, struct
+
+
+@struct
+class ListTransactionsRequest(Request):
+    """Which to list.  An empty filter, and a negative duration, let all pass."""
+
+    api_key = 66
+    versions = Versions(0, 1, flexible=0)
+
+    state_filters: list[String] = fresh(list)
+    producer_id_filters: list[Int64] = fresh(list)
+    duration_filter: Annotated[Int64, Since(1)] = -1
+
+
+@struct
+class TransactionState:
+    """One transactional id."""
+
+    transactional_id: String = ""
+    producer_id: Int64 = 0
+    transaction_state: String = ""
+
+
+@struct
+class ListTransactionsResponse(Response):
+    """What there is, and the states asked for that there are none of."""
+
+    api_key = 66
+    versions = Versions(0, 1, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    unknown_state_filters: list[String] = fresh(list)
+    transaction_states: list[TransactionState] = fresh(list)

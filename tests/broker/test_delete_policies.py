@@ -1,0 +1,196 @@
+"""Delete policies in a broker: chosen by settings, refused by those who may refuse, and asked at their time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+from zope.interface import implementer
+
+from pylogbroker.broker.apis import create_topics, incremental_alter_configs
+from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+from pylogbroker.storage import Log
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker.lines import said
+from tests.broker.nodes import NODE_ID, NodeTests
+
+TOPIC, BROKER = 2, 4
+SET, APPEND = 0, 2
+KNOWN = "modification-time, oldest, record-time, size"
+
+
+@implementer(IDeletePolicy)
+@attrs.frozen
+class Oldest:
+    """Names the oldest segments, or raises."""
+
+    count: int
+    settings: Mapping[str, object]
+    asked: list[LogView]
+
+    def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
+        self.asked.append(log)
+        if not self.count:
+            raise RuntimeError("a mistake")
+        return log.segments[: self.count]
+
+
+@implementer(IDeletePolicyFactory)
+@attrs.frozen
+class OldestFactory:
+    """A plugin as third parties write them."""
+
+    name: str = "oldest"
+    made: list[Oldest] = attrs.field(factory=list)
+    asked: list[LogView] = attrs.field(factory=list)
+
+    def make(self, argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
+        if not argument.isdecimal():
+            raise ValueError("expected a number behind the colon")
+        self.made.append(Oldest(int(argument), settings, self.asked))
+        return self.made[-1]
+
+
+class DeletePolicyTests(NodeTests):
+    settings = {"log.retention.check.interval.ms": "10000", "log.segment.delete.delay.ms": "0"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.plugin = OldestFactory()
+        self.offer(self.plugin)
+
+    def offer(self, *factories: Any) -> None:
+        """As if these had been installed, too, when the broker was started."""
+        broker = self.node.broker
+        built_in = {
+            name: broker.delete_policies._factories[name] for name in ("modification-time", "record-time", "size")
+        }
+        broker.delete_policies = DeletePolicies(built_in | {factory.name: factory for factory in factories})
+        broker.config.check_topics_by(broker.delete_policies.check)
+
+    def log(self, topic: str = "t") -> Log:
+        return self.node.broker.find(topic, 0).log
+
+    def fill(self, topic: str = "t", segments: int = 5) -> None:
+        """As many segments of one record."""
+        for number in range(segments):
+            if number:
+                self.log(topic).roll(self.node.broker.now_ms())
+            self.node.produce(topic, 0, self.node.broker.now_ms())
+
+    def starts(self, *topics: str) -> list[int]:
+        """Where the logs begin after the next round."""
+        self.node.clock.advance(10)
+        return [self.log(topic).log_start_offset for topic in topics]
+
+    def create(self, name: str, **settings: str) -> tuple[int, str | None]:
+        configs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in settings.items()]
+        request = CreateTopicsRequest([CreatableTopic(name, 1, 1, [], configs)], 1000)
+        [answer] = self.node.ask(create_topics.handle, request, 5).topics
+        return answer.error_code, answer.error_message
+
+    def alter(self, kind: int, name: str, setting: str, text: str, how: int = SET) -> tuple[int, str | None]:
+        resource = AlterConfigsResource(kind, name, [AlterableConfig(setting, how, text)])
+        [answer] = self.node.ask(incremental_alter_configs.handle, IncrementalAlterConfigsRequest([resource])).responses
+        return answer.error_code, answer.error_message
+
+    def test_a_topic_chooses(self) -> None:
+        for topic, policies in {"two": "oldest:2", "plain": "record-time,size", "all": "size,oldest:9"}.items():
+            self.node.create(topic, delete_policies=policies)
+            self.fill(topic)
+        self.assertEqual(self.starts("two", "plain", "all"), [2, 0, 5])
+        self.assertEqual(self.starts("two", "plain", "all"), [4, 0, 5])
+        self.assertEqual(
+            sorted(file for file in os.listdir(self.log("two").path) if file.endswith(".kafka")),
+            ["00000000000000000004.kafka"],
+        )
+
+    def test_what_a_policy_sees(self) -> None:
+        self.node.create("t", delete_policies="oldest:1", retention_ms="1234")
+        self.fill(segments=2)
+        at, size = self.node.broker.now_ms(), self.log().segments[0].size
+        self.starts("t")
+        [view] = self.plugin.asked
+        modified = [int(os.stat(segment.path).st_mtime * 1000) for segment in self.log().segments]
+        self.assertEqual((view.topic, view.partition), ("t", 0))
+        self.assertEqual(
+            view.segments,
+            (
+                SegmentView(0, 1, size, at, view.segments[0].modified_ms, active=False),
+                SegmentView(1, 2, size, at, modified[0], active=True),
+            ),
+        )
+        self.assertEqual(self.plugin.made[-1].settings["retention.ms"], 1234)
+        with self.assertRaises(TypeError):
+            self.plugin.made[-1].settings["retention.ms"] = 0  # type: ignore[index]
+
+    def test_without_cleanup_by_deletion_none_is_asked(self) -> None:
+        self.node.create("t", delete_policies="oldest:1")
+        self.fill()
+        self.alter(TOPIC, "t", "cleanup.policy", "compact")
+        self.assertEqual((self.starts("t"), self.plugin.asked), ([0], []))
+
+    def test_all_topics_follow_the_brokers_setting_at_once(self) -> None:
+        self.node.create("t")
+        self.node.create("own", delete_policies="size")
+        for topic in ("t", "own"):
+            self.fill(topic)
+        self.assertEqual(self.alter(BROKER, str(NODE_ID), "log.delete.policies", "oldest:3"), (ErrorCode.NONE, None))
+        self.assertEqual(self.starts("t", "own"), [3, 0])
+        self.assertEqual(self.alter(TOPIC, "own", "delete.policies", "oldest:1", APPEND), (ErrorCode.NONE, None))
+        self.assertEqual(self.starts("t", "own"), [5, 1])
+
+    def test_what_is_not_there_is_refused(self) -> None:
+        self.node.create("t")
+        unknown = f"delete.policies: 'odlest' is not accepted; expected any of {KNOWN}"
+        argument = "delete.policies: 'oldest:x' is not accepted; expected a number behind the colon"
+        self.assertEqual(self.create("u", delete_policies="size,odlest"), (ErrorCode.INVALID_CONFIG, unknown))
+        self.assertEqual(self.create("u", delete_policies="oldest:x"), (ErrorCode.INVALID_CONFIG, argument))
+        self.assertEqual(self.create("u", delete_policies="oldest:3"), (ErrorCode.NONE, None))
+        for how in SET, APPEND:
+            self.assertEqual(
+                self.alter(TOPIC, "t", "delete.policies", "odlest", how), (ErrorCode.INVALID_CONFIG, unknown)
+            )
+        for name in "", str(NODE_ID):
+            self.assertEqual(
+                self.alter(BROKER, name, "log.delete.policies", "odlest"),
+                (ErrorCode.INVALID_REQUEST, f"log.{unknown}"),
+            )
+        self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "5"), (ErrorCode.NONE, None))
+
+    def test_one_that_raises_is_told_of_once(self) -> None:
+        self.node.create("t", 1, delete_policies="oldest:0,size", retention_bytes="0")
+        self.fill()
+        with said() as lines:
+            self.assertEqual(self.starts("t"), [5])  # the other policy goes on
+            self.fill()
+            self.starts("t")
+        told = [line for line in lines if "oldest" in line]
+        self.assertEqual(told, ["the delete policy oldest:0 deletes nothing: asked about t-0, it raised RuntimeError"])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        self.assertGreater(len(self.plugin.asked), 1)
+
+    def test_one_that_is_gone_deletes_nothing_and_stops_nobody(self) -> None:
+        self.node.create("t", delete_policies="oldest:1,size", retention_bytes="-1")
+        self.node.create("u", delete_policies="oldest:1")
+        self.alter(BROKER, "", "log.delete.policies", "oldest:1")
+        self.fill()
+        with said() as lines:
+            self.restart()  # without the plugin
+        told = [line for line in lines if "a delete policy deletes nothing" in line]
+        self.assertEqual(len(told), 1, told)  # not one for each topic
+        self.assertEqual(self.starts("t"), [0])
+        self.assertEqual(self.create("v"), (ErrorCode.NONE, None))
+        self.assertEqual(self.alter(TOPIC, "v", "retention.ms", "5"), (ErrorCode.NONE, None))
+        self.alter(TOPIC, "t", "delete.policies", "size")
+        self.alter(TOPIC, "t", "retention.bytes", "0")
+        self.assertEqual(self.starts("t"), [5])

@@ -1,0 +1,116 @@
+"""The built-in delete policies, and how policies are found and named."""
+
+from __future__ import annotations
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.config import BrokerConfig, TopicConfig
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
+from pylogbroker.plugins import delete_policies as built_in
+from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
+from pylogbroker.tap import plugins
+
+
+def view(number: int, timestamp: int = 0, size: int = 100, modified: int = 0) -> SegmentView:
+    return SegmentView(10 * number, 10 * number + 10, size, timestamp, modified, active=False)
+
+
+@pytest.mark.parametrize(
+    ("retention", "timestamps", "gone"),
+    [
+        (10, [0, 5, 9, 20], 3),
+        (10, [0, 10, 0, 20], 1),  # a young segment protects what follows
+        (-1, [0, 0, 0, 0], 0),
+        (0, [0, 5, 19, 19], 4),
+        (10, [-1, -1, 15, 15], 2),  # without timestamps the file's own time counts
+    ],
+)
+def test_by_record_time(retention: int, timestamps: list[int], gone: int) -> None:
+    views = tuple(view(number, timestamp, modified=3) for number, timestamp in enumerate(timestamps))
+    assert tuple(RecordTimePolicy(retention).deletable(LogView("t", 0, views), 20)) == views[:gone]
+
+
+@pytest.mark.parametrize(
+    ("retention", "modified", "gone"),
+    [(10, [0, 5, 9, 20], 3), (10, [0, 10, 0, 20], 1), (-1, [0, 0, 0, 0], 0), (0, [0, 5, 19, 19], 4)],
+)
+def test_by_modification_time(retention: int, modified: list[int], gone: int) -> None:
+    views = tuple(view(number, timestamp=1000 - number, modified=time) for number, time in enumerate(modified))
+    assert tuple(ModificationTimePolicy(retention).deletable(LogView("t", 0, views), 20)) == views[:gone]
+
+
+@pytest.mark.parametrize(("retention", "gone"), [(-1, 0), (1000, 0), (400, 0), (399, 0), (300, 1), (250, 1), (0, 4)])
+def test_by_size(retention: int, gone: int) -> None:
+    views = tuple(view(number) for number in range(4))
+    assert tuple(SizePolicy(retention).deletable(LogView("t", 0, views), 0)) == views[:gone]
+
+
+@pytest.mark.parametrize("factory", [built_in.record_time, built_in.modification_time, built_in.size])
+def test_they_are_what_their_interfaces_say(factory: BuiltIn) -> None:
+    settings = {"retention.ms": 5, "retention.bytes": 5}
+    verifyObject(IDeletePolicyFactory, factory)
+    verifyObject(IDeletePolicy, factory.make("", settings))
+    with pytest.raises(ValueError, match="no argument"):
+        factory.make("5", settings)
+
+
+def topic(**overrides: str) -> TopicConfig:
+    return BrokerConfig({}).topic({name.replace("_", "."): text for name, text in overrides.items()})
+
+
+def made(policies: DeletePolicies, settings: TopicConfig) -> tuple[list[int], list[str]]:
+    """How many of four segments of 100 bytes and the ages 40, 30, 20, 10 each policy lets go; the complaints."""
+    views = tuple(view(number, timestamp=1000 - 40 + 10 * number) for number in range(4))
+    complaints: list[str] = []
+    found = policies.of(settings, lambda error: complaints.append(str(error)))
+    return [policy.run(LogView("t", 0, views), 1000) for policy in found], complaints
+
+
+def test_topics_choose_by_name() -> None:
+    policies = plugins.delete_policies()
+    assert made(policies, topic(retention_ms="25", retention_bytes="100")) == ([2, 3], [])
+    assert made(policies, topic(retention_ms="25", retention_bytes="100", delete_policies="size")) == ([3], [])
+    assert made(policies, topic(retention_ms="25", delete_policies="modification-time")) == ([4], [])
+    assert made(policies, topic(retention_ms="25", delete_policies="")) == ([], [])
+    assert made(policies, topic(retention_ms="25", cleanup_policy="compact")) == ([], [])
+
+
+REFUSED = {
+    "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of modification-time, record-time, size",
+    "size:3": "delete.policies: 'size:3' is not accepted; size takes no argument, it follows retention.bytes",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_cannot_be_made_is_refused(text: str) -> None:
+    policies, settings = plugins.delete_policies(), topic(delete_policies=f"record-time,{text}", retention_ms="25")
+    with pytest.raises(ConfigError) as refused:
+        policies.check(settings, settings.overrides)
+    assert str(refused.value) == REFUSED[text]
+    assert made(policies, settings) == ([2], [REFUSED[text]])  # the others delete what they delete
+
+
+class Careless:
+    """A plugin with mistakes."""
+
+    name = "careless"
+
+    def make(self, argument: str, settings: dict[str, object]) -> object:
+        if argument == "raise":
+            raise RuntimeError("oh")
+        settings["retention.ms"] = 0
+        return object()
+
+
+def test_mistakes_of_a_plugin_are_told_as_such() -> None:
+    policies = DeletePolicies({"careless": Careless()})  # type: ignore[dict-item]
+    for argument, what in ("raise", r"RuntimeError\('oh'\)"), ("", "TypeError"):
+        settings = topic(delete_policies=f"careless:{argument}")
+        with pytest.raises(ConfigError, match=what):
+            policies.check(settings, settings.overrides)
+    policies = DeletePolicies({"careless": type("", (), {"make": lambda *given: object()})()})
+    with pytest.raises(ConfigError, match="is no delete policy"):
+        policies.check(topic(delete_policies="careless"), ["delete.policies"])

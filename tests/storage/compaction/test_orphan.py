@@ -1,0 +1,94 @@
+"""The cleaner's process when nobody wants it any more: in the midst of a job that would take hours."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
+from pylogbroker.storage.compaction.selection import Limits
+from tests.storage.compaction.support import COMPACT, cleanable, put_rounds
+from tests.storage.support import NOW, open_log
+
+BROKER = """
+import sys, threading, time
+from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.process import CleanerProcess
+cleaner = CleanerProcess()
+threading.Thread(target=cleaner.run, args=(Job.from_json(sys.stdin.readline()),)).start()
+while cleaner._process is None:
+    time.sleep(0.01)
+print(cleaner._process.pid, flush=True)
+"""
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Job:
+    log = open_log(tmp_path / "events_0", COMPACT)
+    put_rounds(log, 8)
+    return cleanable(log).job(NOW, Limits(io_bytes_per_second=1))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_it_ends_when_the_broker_is_killed(endless: Job) -> None:
+    broker = subprocess.Popen([sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert broker.stdin is not None
+    assert broker.stdout is not None
+    broker.stdin.write(endless.to_json() + "\n")
+    broker.stdin.flush()
+    pid = int(broker.stdout.readline())
+    time.sleep(0.5)  # it is at work by now, or about to begin; it must end either way
+    assert is_alive(pid)
+    broker.send_signal(signal.SIGKILL)
+    broker.wait()
+    deadline = time.monotonic() + 20
+    while is_alive(pid):
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.02)
+    broker.stdin.close()
+    broker.stdout.close()
+
+
+def test_it_can_be_stopped(endless: Job) -> None:
+    cleaner, told = CleanerProcess(), []
+
+    def run() -> None:
+        try:
+            cleaner.run(endless)
+        except CleanerDied as died:
+            told.append(str(died))
+
+    thread = Thread(target=run)
+    thread.start()
+    while cleaner._process is None:
+        time.sleep(0.01)
+    cleaner.abort(for_good=True)
+    thread.join(20)
+    assert told == ["killed by signal 9"]
+    with pytest.raises(CleanerDied, match="stopped"):
+        cleaner.run(endless)
+    cleaner.close()
+
+
+def test_what_it_said_last_is_told(endless: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "pylogbroker.storage.compaction.process._COMMAND", ("-c", "import sys; input(); sys.exit('no numpy')")
+    )
+    cleaner = CleanerProcess()
+    for _ in range(2):  # each time in another process
+        with pytest.raises(CleanerDied, match="ended with status 1: no numpy"):
+            cleaner.run(endless)
+    cleaner.close()

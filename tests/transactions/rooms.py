@@ -1,0 +1,243 @@
+"""A transaction coordinator on a table: a clock of its own, logs that wait or fail, and short ways to ask things."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import count
+from typing import Generic, TypeVar
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record, build, entries
+from pylogbroker.transactions import (
+    InitProducerId,
+    InitResult,
+    Marker,
+    MarkersWritten,
+    ProducerIdTaken,
+    Stored,
+    TransactionCoordinator,
+    TransactionSettings,
+    layout,
+)
+from pylogbroker.transactions.metadata import Metadata
+
+T = TypeVar("T")
+
+SETTINGS = TransactionSettings(partitions=3)
+TIMEOUT = 60_000
+T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+NO_PAIR = (-1, -1)
+
+
+Work = Callable[[], Callable[[], None]]  # does it, and returns what tells of it
+
+
+class Store:
+    """Keeps records and markers in lists. `hold` delays everything until `release`; the errors make things fail.
+
+    `history` is what was stored and written, in order; `lies` makes what fails be kept all the same.
+    """
+
+    def __init__(self, clock: Callable[[], int], ids: Iterator[int]) -> None:
+        self.batches: dict[int, list[bytes]] = defaultdict(list)
+        self.records: dict[int, list[Record]] = defaultdict(list)
+        self.markers: list[Marker] = []  # asked for
+        self.history: list[Record | tuple[tuple[str, int], Marker]] = []
+        self.error = ErrorCode.NONE
+        self.lies = False
+        self.id_error = ErrorCode.NONE
+        self.marker_errors: dict[tuple[str, int], ErrorCode] = {}
+        self.held: list[Work] | None = None
+        self._clock = clock
+        self._ids = ids
+
+    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+        def work() -> Callable[[], None]:
+            error = self.error
+            if self.lies or not error:
+                self._keep(partition, records)
+            return lambda: done(error, self._clock())
+
+        self._soon(work)
+
+    def take_producer_id(self, done: ProducerIdTaken) -> None:
+        def work() -> Callable[[], None]:
+            error = self.id_error
+            producer_id = -1 if error else next(self._ids)
+            return lambda: done(error, producer_id, self._clock())
+
+        self._soon(work)
+
+    def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
+        def work() -> Callable[[], None]:
+            errors = {partition: self.marker_errors.get(partition, ErrorCode.NONE) for partition in marker.partitions}
+            self.history += [(partition, marker) for partition, error in errors.items() if not error]
+            return lambda: done(errors, self._clock())
+
+        self.markers.append(marker)
+        self._soon(work)
+
+    @property
+    def written(self) -> list[tuple[tuple[str, int], Marker]]:
+        return [event for event in self.history if isinstance(event, tuple)]
+
+    def _keep(self, partition: int, records: Sequence[Record]) -> None:
+        base = len(self.records[partition])
+        stored = [Record(base + index, each.timestamp, each.key, each.value) for index, each in enumerate(records)]
+        self.records[partition] += stored
+        self.history += stored
+        self.batches[partition].append(build(stored, base_offset=base))
+
+    def _soon(self, work: Work) -> None:
+        if self.held is None:
+            work()()
+        else:
+            self.held.append(work)
+
+    def hold(self) -> None:
+        self.held = []
+
+    def step(self, report: bool = True) -> None:
+        """Do the first of what is held back, and tell of it or die before that."""
+        assert self.held
+        tell = self.held.pop(0)()
+        if report:
+            tell()
+
+    def release(self) -> None:
+        while self.held:
+            self.step()
+        self.held = None
+
+
+class Answer(Generic[T]):
+    """A reply that remembers all answers it got."""
+
+    def __init__(self) -> None:
+        self.all: list[T] = []
+        self._listener: Callable[[T], None] | None = None
+
+    def __call__(self, value: T) -> None:
+        self.all.append(value)
+        if self._listener is not None:
+            self._listener(value)
+
+    def listen(self, listener: Callable[[T], None]) -> None:
+        """Call it with the answer, now or when it comes."""
+        if self.all:
+            listener(self.value)
+        self._listener = listener
+
+    @property
+    def value(self) -> T:
+        assert len(self.all) == 1, f"{len(self.all)} answers"
+        return self.all[0]
+
+    @property
+    def waits(self) -> bool:
+        return not self.all
+
+
+class Table:
+    """One coordinator that owns all partitions, and the time."""
+
+    def __init__(
+        self, settings: TransactionSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
+    ) -> None:
+        self.now = 1_000_000
+        self.ids = count(1_000) if ids is None else ids
+        self.store = Store(lambda: self.now, self.ids)
+        self.woken: list[int] = []
+        self.coordinator = TransactionCoordinator(settings, self.store, self.woken.append)
+        if loaded:
+            for partition in range(settings.partitions):
+                self.coordinator.load(partition, [], self.now)
+
+    def restarted(self, coordinator_epoch: int = 1) -> "Table":
+        """Another coordinator that has loaded what this one has stored, and goes on with its logs."""
+        other = Table(self.coordinator.settings, loaded=False, ids=self.ids)
+        other.now = self.now
+        other.store.records = self.store.records
+        other.store.batches = self.store.batches
+        other.store.history = self.store.history
+        other.store.marker_errors = self.store.marker_errors
+        for partition in range(self.coordinator.settings.partitions):
+            log = b"".join(self.store.batches[partition])
+            assert not other.coordinator.load(partition, entries(log), other.now, coordinator_epoch).problems
+        return other
+
+    def log(self, name: str = "x") -> list[Record]:
+        return self.store.records[self.coordinator.partition_for(name)]
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time pass, doing what is due when it is due."""
+        end = self.now + milliseconds
+        while (due := self.coordinator.next_deadline()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.coordinator.tick(self.now)
+        self.now = end
+
+    def ask_init(
+        self, name: str = "x", pair: tuple[int, int] = NO_PAIR, timeout_ms: int = TIMEOUT
+    ) -> Answer[InitResult]:
+        answer: Answer[InitResult] = Answer()
+        self.coordinator.init_producer_id(InitProducerId(name, timeout_ms, *pair), answer, self.now)
+        return answer
+
+    def init(self, name: str = "x", pair: tuple[int, int] = NO_PAIR, timeout_ms: int = TIMEOUT) -> InitResult:
+        return self.ask_init(name, pair, timeout_ms).value
+
+    def pair(self, name: str = "x") -> tuple[int, int]:
+        """A new producer's id and epoch."""
+        result = self.init(name)
+        assert result.error is ErrorCode.NONE
+        return result.producer_id, result.producer_epoch
+
+    def ask_add(
+        self, pair: tuple[int, int], partitions: Collection[tuple[str, int]] = (T0,), name: str = "x"
+    ) -> Answer[ErrorCode]:
+        answer: Answer[ErrorCode] = Answer()
+        self.coordinator.add_partitions(name, *pair, partitions, answer, self.now)
+        return answer
+
+    def add(self, pair: tuple[int, int], partitions: Collection[tuple[str, int]] = (T0,), name: str = "x") -> ErrorCode:
+        return self.ask_add(pair, partitions, name).value
+
+    def ask_end(self, pair: tuple[int, int], committed: bool = True, name: str = "x") -> Answer[ErrorCode]:
+        answer: Answer[ErrorCode] = Answer()
+        self.coordinator.end(name, *pair, committed, answer, self.now)
+        return answer
+
+    def end(self, pair: tuple[int, int], committed: bool = True, name: str = "x") -> ErrorCode:
+        return self.ask_end(pair, committed, name).value
+
+    def state(self, name: str = "x") -> str:
+        return self.coordinator.describe(name).state
+
+    def now_has(self, name: str = "x") -> tuple[int, int]:
+        """The id and epoch that are in force."""
+        described = self.coordinator.describe(name)
+        return described.producer_id, described.producer_epoch
+
+    def in_state(self, label: str, name: str = "x") -> tuple[int, int]:
+        """Bring a transactional id into a state; what is pending stays so, since the store is held back."""
+        pair = self.pair(name)
+        if label == "Empty":
+            return pair
+        assert self.add(pair, (T0, U0), name) is ErrorCode.NONE
+        if label == "Ongoing":
+            return pair
+        if label.startswith("Prepare"):
+            self.store.marker_errors = dict.fromkeys((T0, U0), ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert self.end(pair, label.endswith("Commit"), name) is ErrorCode.NONE
+        assert self.state(name) == label
+        return pair
+
+
+def with_epoch(epoch: int, producer_id: int = 7) -> Table:
+    """A transactional id `x` between transactions, at some epoch: as a log has it."""
+    table = Table()
+    partition = table.coordinator.partition_for("x")
+    metadata = Metadata(producer_id, epoch, timeout_ms=TIMEOUT, updated_ms=table.now)
+    record = Record(0, table.now, layout.encode_key("x"), layout.encode_value(metadata))
+    table.store.append(partition, [record], lambda error, now_ms: None)
+    return table.restarted()

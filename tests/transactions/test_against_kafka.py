@@ -1,0 +1,247 @@
+"""The coordinator against Apache Kafka 3.9: the same answers to the same requests, and each reads the other's log.
+
+Kafka does two things that are not done here. A producer that was fenced and names the pair it had makes Kafka abort
+the transaction of the one that has taken over, before it is told PRODUCER_FENCED: that is never asked of Kafka. And
+when the last epoch of an id is taken and another pair than the present one is named, Kafka fails with
+UNKNOWN_SERVER_ERROR; here the producer is fenced, or has its answer again, as with any other epoch.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+
+import attrs
+import pytest
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record, build, entries
+from pylogbroker.transactions import TransactionCoordinator, TransactionSettings, TransactionState, layout
+from pylogbroker.transactions.metadata import Metadata
+from tests.peers import available
+from tests.peers.kafka import KafkaBroker
+from tests.peers.tools import tool
+from tests.transactions.kafka_peer import KafkaCoordinator
+from tests.transactions.rooms import NO_PAIR, TIMEOUT, Store, Table
+
+pytestmark = pytest.mark.skipif(not available(), reason="Apache Kafka needs Java and Maven")
+
+NAMES = [f"name-{number}" for number in range(6)]
+SETTINGS = {"transaction.state.log.num.partitions": "1", "num.partitions": "2"}
+STEPS = 600
+UNKNOWN = 999_999  # a producer id that nobody was given
+LINE = re.compile(
+    r"transactionalId=(\S+) payload: producerId:(\d+),producerEpoch:(\d+),state=(\w+),partitions=\[(.*)\],"
+    r"txnLastUpdateTimestamp=\d+,txnTimeoutMs=(\d+)$",
+    re.MULTILINE,
+)
+Pair = tuple[int, int]
+
+
+@attrs.define
+class Both:
+    """Kafka and a table, side by side. What a pair of the table's is in Kafka is learnt from what both give."""
+
+    kafka: KafkaCoordinator
+    table: Table
+    ids: dict[int, int] = attrs.field(factory=lambda: {-1: -1, UNKNOWN: UNKNOWN})
+    pairs: dict[str, list[Pair]] = attrs.field(factory=lambda: {name: [(UNKNOWN, 0)] for name in NAMES})
+
+    def theirs(self, pair: Pair) -> Pair:
+        return self.ids[pair[0]], pair[1]
+
+    def init(self, name: str, pair: Pair) -> tuple[object, object]:
+        result = self.table.init(name, pair)
+        if result.error is ErrorCode.PRODUCER_FENCED and self.table.state(name) == "Ongoing":
+            return None, None
+        if result.error is ErrorCode.CONCURRENT_TRANSACTIONS:  # aborted by now
+            result = self.table.init(name, pair)
+        error, given = self.kafka.init(name, self.theirs(pair), TIMEOUT)
+        ours = (result.producer_id, result.producer_epoch)
+        self.ids.setdefault(ours[0], given[0])
+        if not error:
+            self.pairs[name].append(ours)
+        return (error, given), (result.error, self.theirs(ours))
+
+    def add(self, name: str, pair: Pair, partition: tuple[str, int]) -> tuple[object, object]:
+        return self.kafka.add(name, self.theirs(pair), [partition]), self.table.add(pair, [partition], name)
+
+    def end(self, name: str, pair: Pair, committed: bool) -> tuple[object, object]:
+        return self.kafka.end(name, self.theirs(pair), committed), self.table.end(pair, committed, name)
+
+    def verify(self, name: str, pair: Pair, partition: tuple[str, int]) -> tuple[object, object]:
+        ours = self.table.coordinator.verify(name, *pair, [partition])[partition]
+        return self.kafka.verify(name, self.theirs(pair), partition), ours
+
+    def one_more(self, chance: random.Random) -> tuple[object, object]:
+        """Something that a producer might do, mostly with a pair that it has or had."""
+        name = chance.choice(NAMES)
+        known = self.pairs[name]
+        pair = known[-1 - min(chance.choice([0, 0, 0, 0, 1, 2]), len(known) - 1)]
+        pair = chance.choice([pair] * 20 + [(pair[0], pair[1] + 1), (UNKNOWN, pair[1])])
+        partition = ("t", chance.randrange(2))
+        match chance.choice(["init", "init again", "add", "add", "add", "end", "end", "verify"]):
+            case "init":
+                return self.init(name, NO_PAIR)
+            case "init again":
+                return self.init(name, pair)
+            case "add":
+                return self.add(name, pair, partition)
+            case "end":
+                return self.end(name, pair, chance.random() < 0.5)
+            case _:
+                return self.verify(name, pair, partition)
+
+
+History = tuple[Both, list[tuple[object, object]], bytes]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> KafkaBroker:
+    """A broker, not yet started."""
+    return KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def history(kafka: KafkaBroker) -> History:
+    """What both said to the same questions, and Kafka's log in the end. The broker is stopped then."""
+    chance = random.Random(20)
+    with kafka:
+        both = Both(KafkaCoordinator(kafka.port), Table(TransactionSettings(partitions=1)))
+        both.kafka.create("t")
+        both.kafka.find("x")
+        answers = [both.one_more(chance) for _ in range(STEPS)]
+        both.kafka.close()
+    (segment,) = (kafka.data / "__transaction_state-0").glob("*.log")
+    return both, answers, segment.read_bytes()
+
+
+def test_both_say_the_same(history: History) -> None:
+    _, answers, _ = history
+    assert [theirs for theirs, _ in answers] == [ours for _, ours in answers]
+    errors = {answer[0] if isinstance(answer, tuple) else answer for _, answer in answers}
+    assert errors - {None} == {
+        ErrorCode.NONE,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+
+
+def test_what_kafka_wrote_is_read(history: History) -> None:
+    both, _, log = history
+    coordinator = TransactionCoordinator(TransactionSettings(partitions=1), Store(lambda: 0, iter(())))
+    loading = coordinator.begin_load(0)
+    loading.replay(entries(log))
+    assert loading.problems == []
+    for name in NAMES:
+        theirs, ours = loading.found[name], both.table.coordinator.describe(name)
+        assert (theirs.producer_id, theirs.producer_epoch) == both.theirs((ours.producer_id, ours.producer_epoch))
+        assert (theirs.state.label, tuple(sorted(theirs.partitions))) == (ours.state, ours.partitions)
+        assert (theirs.timeout_ms, theirs.start_ms == -1) == (ours.timeout_ms, ours.start_ms == -1)
+
+
+def test_we_would_have_written_the_same_bytes(history: History) -> None:
+    _, _, log = history
+    records = [record for entry in entries(log) for record in entry.records()]
+    assert len(records) > STEPS / 2
+    for record in records:
+        assert record.key is not None
+        assert record.value is not None
+        name = layout.decode_key(record.key)
+        assert name is not None
+        assert layout.encode_key(name) == record.key
+        assert _sorted(layout.encode_value(layout.decode_value(record.value))) == _sorted(record.value)
+
+
+def _sorted(value: bytes) -> tuple[int, bytes]:
+    """Kafka writes the partitions of a topic in the order of a hash table, so without regard to the order of bytes."""
+    return len(value), bytes(sorted(value))
+
+
+def test_both_have_written_the_same_records(history: History, tmp_path: Path) -> None:
+    """As Kafka's log dump tool decodes them, the times aside."""
+    both, _, log = history
+    theirs = dumped(log, tmp_path)
+    ours = dumped(b"".join(both.table.store.batches[0]), tmp_path)
+    assert len(theirs) > STEPS / 2
+    for name in NAMES:
+        expected = [fields for key, *fields in theirs if key == name]
+        assert [[str(both.ids[int(number)]), *rest] for key, number, *rest in ours if key == name] == expected
+
+
+def dumped(log: bytes, directory: Path) -> list[tuple[str, ...]]:
+    segment = directory / "00000000000000000000.log"
+    segment.write_bytes(log)
+    output = tool("kafka-dump-log", "--transaction-log-decoder", "--files", str(segment)).stdout
+    return [(*fields, timeout, *sorted(partitions.split(","))) for *fields, partitions, timeout in LINE.findall(output)]
+
+
+LAST_EPOCH = 32_766
+STORED = {
+    "last": Metadata(5_001, LAST_EPOCH, timeout_ms=TIMEOUT),
+    "last, anonymous": Metadata(5_002, LAST_EPOCH, timeout_ms=TIMEOUT),
+    "last but one": Metadata(5_003, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
+    "last but one, named": Metadata(5_004, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
+    "going on": Metadata(5_005, 3, TransactionState.ONGOING, TIMEOUT, frozenset({("t", 0), ("t", 1)})),
+    "to be committed": Metadata(5_006, 3, TransactionState.PREPARE_COMMIT, TIMEOUT, frozenset({("t", 0), ("t", 1)})),
+    "to be aborted": Metadata(5_007, 3, TransactionState.PREPARE_ABORT, TIMEOUT, frozenset({("t", 1)})),
+    "committed": Metadata(5_008, 3, TransactionState.COMPLETE_COMMIT, TIMEOUT),
+    "aborted": Metadata(5_009, 3, TransactionState.COMPLETE_ABORT, TIMEOUT),
+}
+
+
+def both_on_a_log_of_ours(broker: KafkaBroker) -> Both:
+    """What is stored above is loaded by both."""
+    now_ms = int(time.time() * 1000)
+    records = [
+        Record(number, now_ms, layout.encode_key(name), layout.encode_value(_at(metadata, now_ms)))
+        for number, (name, metadata) in enumerate(STORED.items())
+    ]
+    log = build(records)
+    (broker.data / ".kafka_cleanshutdown").unlink()
+    for old in (broker.data / "__transaction_state-0").iterdir():
+        if old.suffix != ".metadata":
+            old.unlink()
+    (broker.data / "__transaction_state-0" / "00000000000000000000.log").write_bytes(log)
+    table = Table(TransactionSettings(partitions=1), loaded=False)
+    table.now = now_ms
+    assert table.coordinator.load(0, entries(log), now_ms).problems == []
+    both = Both(KafkaCoordinator(broker.start().port), table)
+    for metadata in STORED.values():
+        both.ids[metadata.producer_id] = metadata.producer_id
+    both.pairs = {name: [(metadata.producer_id, metadata.producer_epoch)] for name, metadata in STORED.items()}
+    return both
+
+
+def _at(metadata: Metadata, now_ms: int) -> Metadata:
+    begun = metadata.state is not TransactionState.EMPTY
+    return attrs.evolve(metadata, start_ms=now_ms if begun else -1, updated_ms=now_ms)
+
+
+@pytest.mark.usefixtures("history")
+def test_kafka_goes_on_with_a_log_of_ours(kafka: KafkaBroker) -> None:
+    """The last epochs, and every state after a restart."""
+    both = both_on_a_log_of_ours(kafka)
+    answers = []
+    try:
+        for name, pairs in both.pairs.items():
+            first = pairs[0]
+            if name in ("last, anonymous", "last but one"):
+                answers += [both.init(name, NO_PAIR), both.init(name, first)]
+            elif not name.startswith("last"):
+                answers += [both.end(name, first, committed=True), both.end(name, first, committed=False)]
+            answers += [both.init(name, first), both.init(name, first), both.init(name, pairs[-1])]
+            answers += [both.add(name, pairs[-1], ("t", 0)), both.init(name, NO_PAIR)]
+            answers += [both.add(name, pairs[-1], ("t", 0)), both.end(name, pairs[-1], committed=True)]
+    finally:
+        both.kafka.close()
+        kafka.stop()
+    assert [theirs for theirs, ours in answers if theirs != ours] == [(ErrorCode.UNKNOWN_SERVER_ERROR, NO_PAIR)] * 4
+    assert [ours for theirs, ours in answers if theirs != ours] == [
+        *[(ErrorCode.PRODUCER_FENCED, NO_PAIR)] * 3,
+        (ErrorCode.NONE, (5_004, LAST_EPOCH)),
+    ]

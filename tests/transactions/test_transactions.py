@@ -1,0 +1,263 @@
+"""Partitions are added, transactions end: what is answered in which state, and when."""
+
+import pytest
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions import TransactionSettings
+from pylogbroker.transactions.states import BEFORE, IllegalTransition, TransactionState, check_transition
+from tests.transactions.rooms import T0, T1, TIMEOUT, U0, Answer, Table
+
+E = ErrorCode
+LABELS = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+
+ANSWERS = {  # to a producer with the right pair: AddPartitions, EndTxn commit, EndTxn abort
+    "Empty": (E.NONE, E.INVALID_TXN_STATE, E.INVALID_TXN_STATE),
+    "Ongoing": (E.NONE, E.NONE, E.NONE),
+    "PrepareCommit": (E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
+    "PrepareAbort": (E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
+    "CompleteCommit": (E.NONE, E.NONE, E.INVALID_TXN_STATE),
+    "CompleteAbort": (E.NONE, E.INVALID_TXN_STATE, E.NONE),
+}
+VERIFIED = {  # of a partition that was added, of one that was not
+    "Empty": (E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE),
+    "Ongoing": (E.NONE, E.TRANSACTION_ABORTABLE),
+    "PrepareCommit": (E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
+    "PrepareAbort": (E.CONCURRENT_TRANSACTIONS, E.CONCURRENT_TRANSACTIONS),
+    "CompleteCommit": (E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE),
+    "CompleteAbort": (E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE),
+}
+
+
+@pytest.mark.parametrize("label", LABELS)
+class TestInEveryState:
+    def test_adding_partitions(self, label: str) -> None:
+        table = Table()
+        pair = table.in_state(label)
+        assert table.add(pair, [T1]) is ANSWERS[label][0]
+        assert (table.state() == "Ongoing") == (ANSWERS[label][0] is E.NONE)
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_ending(self, label: str, committed: bool) -> None:
+        table = Table()
+        pair = table.in_state(label)
+        before = len(table.log())
+        assert table.end(pair, committed) is ANSWERS[label][1 if committed else 2]
+        if label == "Ongoing":
+            assert table.state() == ("CompleteCommit" if committed else "CompleteAbort")
+        else:
+            assert (table.state(), len(table.log())) == (label, before)
+
+    def test_verifying(self, label: str) -> None:
+        table = Table()
+        pair = table.in_state(label)
+        assert tuple(table.coordinator.verify("x", *pair, [T0, T1]).values()) == VERIFIED[label]
+
+    def test_with_another_id_or_epoch(self, label: str) -> None:
+        table = Table()
+        producer_id, epoch = table.in_state(label)
+        for pair, error in (
+            ((producer_id + 1, epoch), E.INVALID_PRODUCER_ID_MAPPING),
+            ((producer_id, epoch + 1), E.PRODUCER_FENCED),
+            ((producer_id, epoch - 1), E.PRODUCER_FENCED),
+        ):
+            assert table.add(pair) is error
+            assert table.end(pair) is error
+            assert table.coordinator.verify("x", *pair, [T0]) == {T0: error}
+        assert table.state() == label
+
+    def test_while_the_next_one_is_being_stored(self, label: str) -> None:
+        table = Table()
+        pair = table.in_state(label)
+        table.store.hold()
+        first = table.ask_add(pair, [T1])
+        if ANSWERS[label][0] is not E.NONE:
+            assert first.value is E.CONCURRENT_TRANSACTIONS
+            return
+        assert first.waits
+        assert table.add(pair, [T1]) is E.CONCURRENT_TRANSACTIONS
+        assert table.end(pair) is E.CONCURRENT_TRANSACTIONS
+        assert table.init().error is E.CONCURRENT_TRANSACTIONS
+        assert table.state() == label
+        assert table.coordinator.verify("x", *pair, [T1]) == {T1: E.TRANSACTION_ABORTABLE}
+        table.store.release()
+        assert first.value is E.NONE
+        assert table.state() == "Ongoing"
+
+    def test_if_the_next_one_cannot_be_stored(self, label: str) -> None:
+        table = Table()
+        pair = table.in_state(label)
+        table.store.error = E.KAFKA_STORAGE_ERROR
+        assert table.add(pair, [T1]) is (ANSWERS[label][0] or E.NOT_COORDINATOR)
+        assert table.end(pair) is (ANSWERS[label][1] or (E.NOT_COORDINATOR if label == "Ongoing" else E.NONE))
+        assert table.state() == label
+
+
+def test_of_a_transactional_id_that_is_not_known() -> None:
+    table = Table()
+    assert table.add((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
+    assert table.end((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
+    assert table.coordinator.verify("x", 1, 0, [T0]) == {T0: E.INVALID_PRODUCER_ID_MAPPING}
+
+
+def test_of_none_at_all() -> None:
+    table = Table()
+    assert table.add((1, 0), name="") is E.INVALID_REQUEST
+    assert table.end((1, 0), name="") is E.INVALID_REQUEST
+    assert table.coordinator.verify("", 1, 0, [T0]) == {T0: E.INVALID_REQUEST}
+    assert table.coordinator.describe("").error is E.INVALID_REQUEST
+
+
+class TestATransaction:
+    def test_begins_with_its_first_partition(self) -> None:
+        table = Table()
+        pair = table.pair()
+        assert table.coordinator.describe("x").start_ms == -1
+        table.advance(5)
+        begun = table.now
+        table.add(pair, [T0])
+        table.advance(5)
+        table.add(pair, [U0, T0])
+        described = table.coordinator.describe("x")
+        assert (described.start_ms, described.partitions) == (begun, (T0, U0))
+
+    def test_partitions_that_it_has_are_not_stored_again(self) -> None:
+        table = Table()
+        pair = table.in_state("Ongoing")
+        before = len(table.log())
+        assert table.add(pair, [U0]) is E.NONE
+        assert len(table.log()) == before
+
+    def test_all_that_were_added_are_its_own(self) -> None:
+        table = Table()
+        pair = table.in_state("Ongoing")
+        assert table.add(pair, [T1]) is E.NONE
+        assert set(table.coordinator.verify("x", *pair, [T0, T1, U0]).values()) == {E.NONE}
+        table.end(pair)
+        (marker,) = table.store.markers
+        assert marker.partitions == (T0, T1, U0)
+
+    def test_the_next_one_begins_without_partitions(self) -> None:
+        table = Table()
+        pair = table.in_state("CompleteCommit")
+        table.add(pair, [T1])
+        assert table.coordinator.describe("x").partitions == (T1,)
+        assert table.end(pair, committed=False) is E.NONE
+        assert [(each.committed, each.partitions) for each in table.store.markers] == [(True, (T0, U0)), (False, (T1,))]
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_is_answered_when_its_end_is_decided_not_when_it_is_done(self, committed: bool) -> None:
+        table = Table()
+        pair = table.in_state("Ongoing")
+        table.store.hold()
+        answer = table.ask_end(pair, committed)
+        assert answer.waits
+        assert table.store.markers == []
+        table.store.step()
+        assert answer.value is E.NONE
+        assert table.state() == ("PrepareCommit" if committed else "PrepareAbort")
+        assert len(table.store.markers) == 1
+        table.store.release()
+        assert table.state() == ("CompleteCommit" if committed else "CompleteAbort")
+
+    def test_an_answer_may_ask_the_next_thing_at_once(self) -> None:
+        """As connections do that have read several requests."""
+        table = Table()
+        pair = table.in_state("Ongoing")
+        asked: list[Answer[ErrorCode]] = []
+
+        def ask_more(error: ErrorCode) -> None:
+            asked.extend([table.ask_add(pair, [T1]), table.ask_end(pair)])
+
+        table.coordinator.end("x", *pair, True, ask_more, table.now)
+        assert [answer.value for answer in asked] == [E.CONCURRENT_TRANSACTIONS] * 2
+        assert table.state() == "CompleteCommit"
+
+    def test_many_names_at_once(self) -> None:
+        table = Table()
+        names = [f"name-{number}" for number in range(20)]
+        pairs = {name: table.in_state("Ongoing", name) for name in names}
+        assert len(set(pairs.values())) == 20
+        for number, name in enumerate(names):
+            table.end(pairs[name], committed=number % 2 == 0, name=name)
+        assert {marker.producer_id: marker.committed for marker in table.store.markers} == {
+            pairs[name][0]: number % 2 == 0 for number, name in enumerate(names)
+        }
+
+    def test_too_many_names_of_topics_for_a_record(self) -> None:
+        table = Table()
+        pair = table.pair()
+        assert table.add(pair, [("t" * 40_000, 0)]) is E.UNKNOWN_SERVER_ERROR
+        assert table.add(pair, [T0]) is E.NONE
+
+
+class TestListing:
+    def test_a_description(self) -> None:
+        table = Table()
+        pair = table.in_state("Ongoing")
+        described = table.coordinator.describe("x")
+        assert (described.error, described.transactional_id, described.state) == (E.NONE, "x", "Ongoing")
+        assert (described.producer_id, described.producer_epoch, described.timeout_ms) == (*pair, TIMEOUT)
+        assert (described.start_ms, described.partitions) == (table.now, (T0, U0))
+
+    def test_what_is_not_known(self) -> None:
+        assert Table().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+
+    def listed(self, table: Table, **filters: object) -> set[str]:
+        listed = table.coordinator.list(**filters, now_ms=table.now)  # type: ignore[arg-type]
+        assert listed.error is E.NONE
+        return {each.transactional_id for each in listed.transactions}
+
+    def test_a_list(self) -> None:
+        table = Table()
+        (producer_id, _), _ = table.in_state("Ongoing", "one"), table.in_state("CompleteCommit", "two")
+        table.pair("three")
+        table.advance(500)
+        table.in_state("Ongoing", "four")
+        table.advance(500)
+        assert self.listed(table) == {"one", "two", "three", "four"}
+        assert self.listed(table, states=["Ongoing"]) == {"one", "four"}
+        assert self.listed(table, states=["Ongoing", "Empty"]) == {"one", "three", "four"}
+        assert self.listed(table, producer_ids=[producer_id, 5]) == {"one"}
+        assert self.listed(table, states=["Ongoing"], duration_ms=500) == {"one"}
+        assert self.listed(table, states=["Ongoing"], duration_ms=499) == {"one", "four"}
+        assert self.listed(table, states=["Ongoing"], duration_ms=0) == {"one", "four"}
+        (overview,) = table.coordinator.list(producer_ids=[producer_id]).transactions
+        assert (overview.transactional_id, overview.producer_id, overview.state) == ("one", producer_id, "Ongoing")
+
+    def test_states_that_are_not_known_are_named(self) -> None:
+        listed = Table().coordinator.list(["ongoing", "Ongoing", "Odd", "Odd"])
+        assert listed.unknown_states == ("ongoing", "Odd")
+        assert listed.transactions == ()
+
+
+FOLLOWS = {  # written down from the picture of the states: what each may be followed by
+    "Empty": {"Empty", "Ongoing", "Dead"},
+    "Ongoing": {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"},
+    "PrepareCommit": {"CompleteCommit"},
+    "PrepareAbort": {"CompleteAbort"},
+    "CompleteCommit": {"Empty", "Ongoing", "Dead"},
+    "CompleteAbort": {"Empty", "Ongoing", "Dead"},
+    "Dead": set(),
+    "PrepareEpochFence": {"PrepareAbort"},
+}
+
+
+def test_which_state_may_follow_which() -> None:
+    allowed = {
+        present.label: {wanted.label for wanted in TransactionState if present in BEFORE[wanted]}
+        for present in TransactionState
+    }
+    assert allowed == FOLLOWS
+    with pytest.raises(IllegalTransition, match="Ongoing does not follow PrepareCommit"):
+        check_transition(TransactionState.PREPARE_COMMIT, TransactionState.ONGOING)
+
+
+def test_the_settings_come_from_the_brokers() -> None:
+    named = {
+        "transaction.state.log.num.partitions": 1,
+        "transaction.max.timeout.ms": 2,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 3,
+        "transactional.id.expiration.ms": 4,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 5,
+    }
+    assert TransactionSettings.of(named) == TransactionSettings(1, 2, 3, 4, 5)
