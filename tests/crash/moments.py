@@ -1,0 +1,145 @@
+"""When the broker is killed.
+
+| moment       | the broker dies                                                                     |
+|--------------|-------------------------------------------------------------------------------------|
+| any time     | within a second after its start                                                     |
+| late         | some seconds after it, so that groups get together, which takes their members long  |
+| ack          | in the callback of the first acknowledgement that comes after a while               |
+| commit       | as soon as a group's commit was acknowledged                                        |
+| write        | as soon as a log has grown: what was written last is not acknowledged yet, mostly  |
+| roll         | as soon as a new segment's file appears                                             |
+| stop         | a few milliseconds after it was told to stop, in the middle of bringing all to disk |
+| start        | within the time that its starts take, before or just after it listens; several times |
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tests.crash.victim import Victim
+
+_LONGEST: Final = 1.0  # seconds that an event is waited for
+
+
+@attrs.define
+class Trap:
+    """Kills at an event, from the thread of the client that met it, once the trap is set for it."""
+
+    _strike: Callable[[], None]
+    _wanted: str = ""
+    _sprung: threading.Event = attrs.field(factory=threading.Event)
+
+    def set_for(self, event: str) -> None:
+        self._sprung.clear()
+        self._wanted = event
+
+    def met(self, event: str) -> None:
+        """A client met `event`."""
+        if event == self._wanted:
+            self._wanted = ""
+            self._strike()
+            self._sprung.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was sprung in this time; it is not set any more."""
+        sprung = self._sprung.wait(seconds)
+        if not sprung:
+            self._wanted = ""
+        return sprung
+
+
+@attrs.define
+class Scene:
+    """What a moment is chosen from."""
+
+    victim: Victim
+    trap: Trap
+    chance: random.Random
+    over: Callable[[], None]  # what is done when a life is over
+
+
+def any_time(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, _LONGEST * 0.6))
+    scene.victim.strike()
+
+
+def late(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(1, 4))
+    scene.victim.strike()
+
+
+def _at_event(event: str) -> Callable[[Scene], None]:
+    def strike(scene: Scene) -> None:
+        time.sleep(scene.chance.uniform(0, 0.2))
+        scene.trap.set_for(event)
+        if not scene.trap.wait(_LONGEST):
+            scene.victim.strike()
+
+    return strike
+
+
+def write(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, 0.3))
+    path = max(Path(scene.chance.choice(_logs(scene.victim))).glob("*.kafka"))
+    before, deadline = path.stat().st_size, time.monotonic() + _LONGEST
+    while path.stat().st_size == before and time.monotonic() < deadline:
+        time.sleep(0.0001)
+    scene.victim.strike()
+
+
+def roll(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, 0.1))
+    before = _segments(scene.victim)
+    deadline = time.monotonic() + _LONGEST
+    while _segments(scene.victim) <= before and time.monotonic() < deadline:
+        time.sleep(0.0005)
+    scene.victim.strike()
+
+
+def _segments(victim: Victim) -> int:
+    """How many segments there are in all."""
+    return sum(name.endswith(".kafka") for path in _logs(victim) for name in os.listdir(path))
+
+
+def _logs(victim: Victim) -> list[str]:
+    """The directories of all partitions."""
+    return [entry.path for entry in os.scandir(victim.data_dir) if entry.is_dir() and "_" in entry.name]
+
+
+def stop(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, 0.3))
+    scene.victim.process.signal(signal.SIGTERM)
+    time.sleep(scene.chance.uniform(0, 0.25))
+    if scene.victim.process.running:
+        scene.victim.strike()
+
+
+def start(scene: Scene) -> None:
+    """After a kill at any time: the next starts are not let finish either."""
+    any_time(scene)
+    for _ in range(scene.chance.randrange(1, 4)):
+        scene.over()
+        scene.victim.launch()
+        time.sleep(scene.chance.uniform(0.1, max(scene.victim.slowest_start, 0.3) * 1.2))
+        scene.victim.strike()
+
+
+MOMENTS: Final[Mapping[str, Callable[[Scene], None]]] = {
+    "any time": any_time,
+    "late": late,
+    "ack": _at_event("ack"),
+    "commit": _at_event("commit"),
+    "write": write,
+    "roll": roll,
+    "stop": stop,
+    "start": start,
+}

@@ -1,0 +1,54 @@
+"""Some tens of crashes, with all clients at work: nothing is lost, moved, repeated or made up.
+
+The long run is `python -m tests.crash`; the README tells what it does and what it can show.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.__main__ import all_workloads
+from tests.crash.run import Run
+
+KILLS = 30
+SECONDS = 36.0
+FEWEST = 10  # on a machine that is slow or busy
+
+
+@pytest.fixture(autouse=True)
+def quiet_clients() -> Iterator[None]:
+    """Clients log every connection that they lose."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_nothing_is_lost_in_some_tens_of_crashes(tmp_path: Path) -> None:
+    outcome = Run(tmp_path, all_workloads(), seed=20).go(KILLS, SECONDS)
+    print(outcome)
+    assert outcome.violations == []
+    assert outcome.number("kills") >= FEWEST
+    assert outcome.number("records acknowledged") > 1000
+    assert outcome.number("commits acknowledged") > 10
+    assert outcome.number("logs checked at starts") > FEWEST
+
+
+class Sabotage(Run):
+    """A run whose broker loses data: of all logs of one topic the last third is gone after a crash."""
+
+    def _bury(self) -> None:
+        super()._bury()
+        for directory in (self._directory / "broker" / "data").glob("rolling_*"):
+            path = max(directory.glob("*.kafka"))
+            data = path.read_bytes()
+            path.write_bytes(data[: len(data) * 2 // 3])
+
+
+def test_a_loss_is_seen(tmp_path: Path) -> None:
+    outcome = Sabotage(tmp_path, all_workloads(), seed=1).go(kills=3, seconds=20)
+    print(*outcome.violations, sep="\n")
+    assert "lost" in {violation.kind for violation in outcome.violations}

@@ -1,0 +1,98 @@
+"""The broker that is killed: a process on one port and one data directory, life after life."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.line_process import LineProcess
+
+#: So that logs are checkpointed, and groups' and producers' states loaded, while the run lasts.
+SETTINGS: Final[Mapping[str, str]] = {
+    "log.flush.offset.checkpoint.interval.ms": "300",
+    "log.flush.start.offset.checkpoint.interval.ms": "300",
+    "replica.high.watermark.checkpoint.interval.ms": "300",
+    "log.flush.scheduler.interval.ms": "400",
+    "offsets.topic.segment.bytes": "20000",
+    "auto.create.topics.enable": "false",
+}
+_LISTENING: Final = r"listening on PLAINTEXT://127\.0\.0\.1:[1-9]"
+_CUT: Final = re.compile(r": recovered \d+ segments, (?!all entries sound)")
+_CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
+
+
+class Victim(BrokerProcess):
+    """A broker with a port of its own choice, kept from its first start on.
+
+    The port is not one that the system gives to clients: one of them, trying to connect while nobody listens, would
+    sooner or later be given that very port, be connected to itself, and keep the broker from it.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, {**SETTINGS, **(settings or {})})
+        self._port = _free_port()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self.lines: list[str] = []  # of the lives that are over
+        self.kills = self.starts = 0
+        self.slowest_start = 0.0
+
+    def launch(self) -> None:
+        """Start the process, and wait for nothing."""
+        self._process = LineProcess(self._command(), cwd=ROOT)
+        self.starts += 1
+
+    def start(self) -> None:
+        """Start the process; returns when clients can connect."""
+        begun = time.monotonic()
+        self.launch()
+        self.process.expect(_LISTENING, timeout=60)
+        self.slowest_start = max(self.slowest_start, time.monotonic() - begun)
+
+    def strike(self) -> None:
+        """SIGKILL, at once; any thread, a client's callback even.  `bury` has to follow."""
+        os.kill(self.process.pid, signal.SIGKILL)
+
+    def bury(self) -> None:
+        """Wait until the process is gone, and keep what it logged; it may have ended by itself."""
+        self.kills += self.process.wait() == -signal.SIGKILL
+        self.kill()
+        self._keep_lines()
+
+    def stop(self, timeout: float = 30) -> int:
+        status = super().stop(timeout)
+        self._keep_lines()
+        return status
+
+    def _keep_lines(self) -> None:
+        self.lines += self.process.lines
+
+    @property
+    def recoveries(self) -> tuple[int, int]:
+        """How many logs were checked at starts, and how many of them were cut, as the broker's own lines tell."""
+        checked = sum(int(found[1]) for line in self.lines if (found := _CHECKED.search(line)))
+        return checked, sum(bool(_CUT.search(line)) for line in self.lines)
+
+    def all_complaints(self) -> list[str]:
+        """What it logged, in all its lives, of errors that nobody foresaw."""
+        return [line for line in self.lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
+
+
+def _free_port() -> int:
+    """A port below those that the system gives to clients."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(min(15_000, lowest // 2), lowest)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
