@@ -31,11 +31,12 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @attrs.frozen
 class Running:
-    """A broker that is up: its name in the table, where it is, and its process if that is known."""
+    """A broker that is up: its name in the table, where it is, and its process and log directory if they are known."""
 
     name: str
     session: Session
     pid: int | None = None
+    data: Path | None = None
 
     def resident_bytes(self) -> int:
         """How much memory the process has."""
@@ -81,7 +82,8 @@ class OwnBroker:
     @property
     def running(self) -> Running:
         """It, as it is now."""
-        return Running("pylogbroker", Session("127.0.0.1", self.port), self.process.pid if self.process else None)
+        pid = self.process.pid if self.process else None
+        return Running("pylogbroker", Session("127.0.0.1", self.port), pid, self.directory)
 
 
 def _accepts(port: int) -> bool:
@@ -106,7 +108,7 @@ def kafka(parent: Path | None) -> Iterator[Running]:
     """Run Apache Kafka on a fresh directory for the length of a `with` block."""
     with scratch(parent) as directory, KafkaBroker(directory, SETTINGS) as broker:
         pid = broker.process.pid if broker.process else None
-        yield Running("Apache Kafka", Session("127.0.0.1", broker.port), pid)
+        yield Running("Apache Kafka", Session("127.0.0.1", broker.port), pid, broker.data)
 
 
 @contextmanager
