@@ -1,0 +1,57 @@
+"""Copiers: processes of one client each, which consume, transform, produce and commit in one transaction, for ever.
+
+    copier.py      librdkafka
+    Copier.java    Kafka's Java client
+
+Both are told the same on the command line (`Orders`), copy a value as
+
+    <copier> <CRC-32 of the value, 8 hex digits> <value>
+
+to the partition of the record's own number modulo the count, and say on their standard output how far they are:
+
+    started                the transactional id is theirs; what a copier before them left open was aborted
+    assigned 0,2           the partitions that the group gave them
+    begun, sent, offsets   in a transaction: begun; its records are acknowledged; the offsets are part of it
+    committed 100          so many records, as far as the broker's answer tells
+    aborted why            a transaction; they go back to what the group has committed
+    fenced why             another one has the transactional id, or nothing helps: they end
+    closed                 they were asked to end (by a line, or the end, of the standard input), and did so in order
+
+Where a pause is asked for, they make one of random length before each step, so that it can be met from outside.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+STAGES = ("started", "assigned", "begun", "sent", "offsets", "committed")
+
+
+@attrs.frozen
+class Orders:
+    """What a copier is to do."""
+
+    bootstrap: str
+    name: str  # and transactional id
+    group: str
+    source: str
+    target: str
+    partitions: int  # of the target
+    most: int = 200  # records in a transaction
+    pause_ms: int = 10
+    static: bool = False  # a member with an instance id: one that comes back gets its partitions back
+    transactions: bool = True  # else, with librdkafka, records first and then the offsets: that is not exactly once
+
+    def arguments(self) -> list[str]:
+        """As they stand on the command line."""
+        flags = [str(int(self.static)), str(int(self.transactions))]
+        numbers = [str(self.partitions), str(self.most), str(self.pause_ms)]
+        return [self.bootstrap, self.name, self.group, self.source, self.target, *numbers, *flags]
+
+    @classmethod
+    def of(cls, arguments: list[str]) -> Orders:
+        """Those of a command line."""
+        *names, partitions, most, pause_ms, static, transactions = arguments
+        return cls(
+            *names, int(partitions), int(most), int(pause_ms), static=static == "1", transactions=transactions == "1"
+        )
