@@ -164,6 +164,10 @@ class Cleaning:
             int(memory * config.number("log.cleaner.io.buffer.load.factor")), max(int(min(rate, NO_LIMIT)), 1)
         )
 
+    def is_busy_with(self, found: Log) -> bool:
+        """Whether a log is being cleaned.  Segments must not go then: a removed key's value might outlive its removal."""
+        return found in self._busy
+
     # -- doing it --------------------------------------------------------------------------------------------------
 
     async def _round(self, chosen: Cleanable | None) -> None:
@@ -227,7 +231,8 @@ class Cleaning:
             await in_thread(exchange.promise)
             gone = found.exchange(self._broker.now_ms())
         except (CalledOff, CorruptRecords, OSError):
-            await in_thread(_blocking, found, exchange.abandon)
+            if not found.broken:  # else the directory may be another log's by now
+                await in_thread(_blocking, found, exchange.abandon)
             raise
         await in_thread(_blocking, found, exchange.close)
         self._broker.housekeeping.unlink_later(found, gone)

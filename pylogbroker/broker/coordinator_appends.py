@@ -28,9 +28,9 @@ Stored = Callable[[ErrorCode, int], None]
 log = Logger()
 
 
-def append(broker: Broker, key: tuple[str, int], batch: Buffer, done: Stored) -> None:
-    """Append a batch to the partition of that topic and index; where the flush policy asks for it, `done` is called
-    when it is on the disk. Errors are told to `done`."""
+def append(broker: Broker, key: tuple[str, int], batch: Buffer, done: Stored, on_disk: bool = False) -> None:
+    """Append a batch to the partition of that topic and index; where the flush policy or the caller asks for it, `done`
+    is called when it is `on_disk`. Errors are told to `done`."""
     now_ms = broker.now_ms()
     found: Partition | None = None
     try:
@@ -41,21 +41,22 @@ def append(broker: Broker, key: tuple[str, int], batch: Buffer, done: Stored) ->
             broker.request_failed(found.log, error)
         done(error.code, now_ms)
         return
-    if not appended.must_sync:
+    if not (appended.must_sync or on_disk):
         done(ErrorCode.NONE, now_ms)
         return
     synced: Deferred[None] = broker.group_commit.sync(found.log)
-    synced.addBoth(_synced, broker, found, done).addErrback(_report)
+    synced.addBoth(_synced, broker, found, appended.must_sync, done).addErrback(_report)
 
 
-def _synced(result: Failure | None, broker: Broker, partition: Partition, done: Stored) -> None:
+def _synced(result: Failure | None, broker: Broker, partition: Partition, is_hidden: bool, done: Stored) -> None:
+    if is_hidden:
+        settle = partition.sync_failed if isinstance(result, Failure) else partition.synced
+        settle()
     if isinstance(result, Failure):
-        partition.sync_failed()
         if isinstance(result.value, StorageFailure):
             broker.request_failed(partition.log, result.value)
         done(_code_of(result), broker.now_ms())
     else:
-        partition.synced()
         done(ErrorCode.NONE, broker.now_ms())
 
 

@@ -31,7 +31,6 @@ from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -63,6 +62,7 @@ class Fetch:
     _size: int = attrs.field(default=0, init=False)
     _urgent: bool = attrs.field(default=False, init=False)
     _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
+    _barren: list[tuple[Asked, PartitionData, int]] = attrs.field(factory=list, init=False)  # and what lies behind
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _stable: list[int] = attrs.field(factory=list, init=False)  # up to where, of what is watched, all was decided
     _missing: int = attrs.field(default=0, init=False)
@@ -269,12 +269,27 @@ class Fetch:
 
     async def _prepare_and_answer(self) -> FetchResponse:
         await self._read_uncached()
-        for asked, answer, error in await self.broker.in_thread(self._prepare):
-            self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+        while True:
+            for asked, answer, error in await self.broker.in_thread(self._prepare):
+                self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+                with suppress(KafkaError):  # it is gone meanwhile
+                    log = self.broker.find(asked.topic, asked.partition.partition).log
+                    self.broker.request_failed(log, log.failed(error))
+            if not self._pass_over():
+                return self._answer()
+
+    def _pass_over(self) -> bool:
+        """Read on behind what holds nothing that an old client may be told; says whether there is more.
+
+        Such a client learns from records alone where to go on: it would ask for the same again and again.
+        """
+        barren, self._barren = self._barren, []
+        for asked, answer, offset in barren:
+            wanted = asked.partition
             with suppress(KafkaError):  # it is gone meanwhile
-                log = self.broker.find(asked.topic, asked.partition.partition).log
-                self.broker.request_failed(log, log.failed(error))
-        return self._answer()
+                log = self.broker.find(asked.topic, wanted.partition).log
+                answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
+        return any(answer.records for _, answer, _ in barren)
 
     async def _read_uncached(self) -> None:
         """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
@@ -288,12 +303,12 @@ class Fetch:
     def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
         """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""
         failed = []
-        size = 0
+        size = sum(len(answer.records or b"") for answer in self._answers if not isinstance(answer.records, FileRegion))
         for asked, answer in zip(self.asked, self._answers, strict=True):
             if isinstance(answer.records, FileRegion):
                 try:
                     if self.context.api_version < _FIRST_WITH_V2:
-                        self._convert(answer, answer.records, asked.partition, size)
+                        self._convert(asked, answer, answer.records, size)
                         size += len(answer.records)
                     else:
                         read_ahead(answer.records)
@@ -301,9 +316,9 @@ class Fetch:
                     failed.append((asked, answer, error))
         return failed
 
-    def _convert(self, answer: PartitionData, region: FileRegion, wanted: FetchPartition, size: int) -> None:
+    def _convert(self, asked: Asked, answer: PartitionData, region: FileRegion, size: int) -> None:
         """Give an old client the message format that it reads, as far as there is room behind `size` bytes."""
-        room = self._limit() - size
+        wanted, room = asked.partition, self._limit() - size
         if size and room <= 0:
             answer.records = b""
             return
@@ -312,6 +327,9 @@ class Fetch:
             answer.records = down_convert(region.read(), magic, first_offset=wanted.fetch_offset, limit=limit)
         except KafkaError as error:
             self._fail(answer, error.code)
+        else:
+            if not answer.records:
+                self._barren.append((asked, answer, region.next_offset))
 
     def _answer(self) -> FetchResponse:
         pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)

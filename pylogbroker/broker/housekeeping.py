@@ -88,7 +88,7 @@ class Housekeeping:
 
     def _expire(self, partition: Partition) -> None:
         found = partition.log
-        if found.broken:  # since the round began
+        if found.broken or self._broker.cleaning.is_busy_with(found):  # since the round began
             return
         try:
             gone = found.expire(self._broker.now_ms(), partition.delete_policies)

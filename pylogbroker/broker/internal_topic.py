@@ -65,7 +65,14 @@ class InternalTopic:
                 break
             offset = await self._broker.in_thread(_replay_region, loading, region)
 
-    def append(self, index: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
+    def append(
+        self,
+        index: int,
+        records: Sequence[Record],
+        done: Stored,
+        producer: Producer | None = None,
+        on_disk: bool = False,
+    ) -> None:
         """Append records to a partition, perhaps as part of a transaction; errors are told to `done`."""
         if producer is None:
             batch = build(records, codec=self.codec)
@@ -78,7 +85,7 @@ class InternalTopic:
                 base_sequence=0,
                 transactional=True,
             )
-        append(self._broker, (self.name, index), batch, done)
+        append(self._broker, (self.name, index), batch, done, on_disk)
 
 
 def _replay_region(loading: Replay, region: FileRegion) -> int:

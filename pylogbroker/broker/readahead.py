@@ -14,14 +14,13 @@ from collections.abc import Iterable
 
 from pylogbroker.records import Buffer
 from pylogbroker.storage import FileRegion
+from pylogbroker.storage.files import opened
 
 SMALL = 64 * 1024
 """Bytes up to which a region is read rather than sent from its file."""
 
 _STRIDE = 128 * 1024
-_MOST_AT_ONCE = 64 * _STRIDE
 _byte = [bytearray(1)]
-_sink = memoryview(bytearray(_STRIDE))  # what is read only to be in the page cache; nobody looks at it
 
 
 def is_cached(region: FileRegion) -> bool:
@@ -50,13 +49,13 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
 def read_ahead(region: FileRegion) -> None:
     """Bring `region` into the page cache, and let the kernel begin with what follows, as its reader may go on there.
 
-    Blocks, so it is called in a worker thread.
+    Blocks, so it is called in a worker thread.  Nothing is copied: `sendfile` waits for the bytes, and drops them.
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
     os.posix_fadvise(fd, position, 2 * region.length + _STRIDE, os.POSIX_FADV_WILLNEED)
-    while position < end:
-        size = min(end - position, _MOST_AT_ONCE)
-        position += os.preadv(fd, [_sink] * (size // _STRIDE) + [_sink[: size % _STRIDE]], position) or end
+    with opened(os.devnull, os.O_WRONLY) as nowhere:
+        while position < end:
+            position += os.sendfile(nowhere, fd, position, end - position) or end
 
 
 def read_on(regions: Iterable[FileRegion]) -> None:

@@ -74,9 +74,9 @@ class TransactionStore:
 
     # -- what the coordinator asks for -----------------------------------------------------------------------------
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
-        """Append records of the coordinator; when the flush policy asks for it, done is when they are on the disk."""
-        self._topic.append(partition, records, done)
+    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
+        """Append records of the coordinator; done is when they are on the disk if it, or the flush policy, asks so."""
+        self._topic.append(partition, records, done, on_disk=on_disk)
 
     def take_producer_id(self, done: ProducerIdTaken) -> None:
         """Give out a producer id that nobody else has."""

@@ -174,13 +174,16 @@ def read_cached_file(path: str) -> Buffer | None:
     return handle.read_cached(size, 0) if size else b""
 
 
-def read_entry(path: str, index: int, size: int) -> bytes:
-    """The `index`-th of a file's entries of `size` bytes each; nothing if the file does not reach so far."""
+def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffer:
+    """The `index`-th of a file's entries of `size` bytes each; nothing if the file does not reach so far.
+
+    NotCached if the caller may not wait for the disk, but would have to.
+    """
     try:
-        with opened(path) as fd:
-            raw = os.pread(fd, size, index * size)
+        handle = FileHandle.open(path)
     except FileNotFoundError:
         return b""
+    raw = (handle.read if may_wait else handle.read_cached)(size, index * size)
     return raw if len(raw) == size else b""
 
 

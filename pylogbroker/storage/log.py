@@ -108,7 +108,10 @@ class Log(LogSegments):
         if origin is Origin.CONVERTED:
             return prepare(buffer, self._converted_rules, self.log_end_offset, now_ms, leader_epoch)
         if origin is Origin.COORDINATOR:
-            return prepare(buffer, self._coordinator_rules, self.log_end_offset, now_ms, leader_epoch)
+            rules = self._coordinator_rules
+            if rules.magic < 2 and self.producers.first_undecided_offset is not None:  # begun in the format before
+                rules = attrs.evolve(rules, magic=2)
+            return prepare(buffer, rules, self.log_end_offset, now_ms, leader_epoch)
         return follow(buffer, self.log_end_offset)
 
     def _repeated(self, batch: WrittenBatch) -> Appended:
@@ -168,20 +171,26 @@ class Log(LogSegments):
 
     # Time
 
-    def largest_timestamp(self) -> int:
-        """The largest timestamp of all records; -1 without records or timestamps."""
-        with self._on_disk():
-            return max(segment.largest()[0] for segment in self.segments)
+    def largest_timestamp(self, *, may_wait: bool = True) -> int:
+        """The largest timestamp of all records; -1 without records or timestamps.
 
-    def find_timestamp(self, timestamp: int, start: int = 0) -> Candidate | None:
-        """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
-
-        If a worker finds none in there, ask again with a `start` behind the entry.  StorageFailure: the log is offline.
+        StorageFailure: the log is offline.  NotCached as above.
         """
         if self._broken:
             raise StorageFailure(self._broken)
         with self._on_disk():
-            return find_candidate(self.segments, timestamp, max(start, self.log_start_offset))
+            return max(segment.largest(may_wait)[0] for segment in self.segments)
+
+    def find_timestamp(self, timestamp: int, start: int = 0, *, may_wait: bool = True) -> Candidate | None:
+        """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
+
+        If a worker finds none in there, ask again with a `start` behind the entry.  StorageFailure: the log is offline.
+        NotCached as above.
+        """
+        if self._broken:
+            raise StorageFailure(self._broken)
+        with self._on_disk():
+            return find_candidate(self.segments, timestamp, max(start, self.log_start_offset), may_wait)
 
     # Epochs
 

@@ -126,6 +126,8 @@ class LogSegments:
     def take_offline(self, reason: str) -> None:
         """Refuse appends from now on, and give back descriptors."""
         self._broken = self._broken or reason
+        if self._exchange is not None:
+            self._exchange.refuse()
         for segment in self.segments:
             segment.close()
 
@@ -239,22 +241,22 @@ class LogSegments:
             raise StorageFailure(self._broken or f"{self.path}: no exchange was begun")
         if exchange.is_called_off:
             raise CalledOff
+        segments = {segment.base_offset: segment for segment in self.segments}
         with self._on_disk(frozenset()):
             for replacement, _ in exchange.replacements:
-                deleted += self._replace(replacement, now_ms)
+                gone = [segments.pop(base) for base in replacement.replaced]
+                deleted += [segment.delete(segment.base_offset == replacement.base_offset) for segment in gone]
+                segments[replacement.base_offset] = self._compacted(replacement.base_offset, now_ms)
+        self.segments = tuple(sorted(segments.values(), key=_base_offset))
         self._reader.forget()
         self._aborted.changed()
         return deleted
 
-    def _replace(self, replacement: Replacement, now_ms: int) -> list[DeletedFiles]:
-        base = replacement.base_offset
-        gone = [segment for segment in self.segments if segment.base_offset in replacement.replaced]
-        deleted = [segment.delete(keep_snapshot=segment.base_offset == base) for segment in gone]
-        sizes = take_places(self.path, base)
-        segment = Segment.existing(self.path, base, sizes, self._pools, now_ms)
+    def _compacted(self, base_offset: int, now_ms: int) -> Segment:
+        sizes = take_places(self.path, base_offset)
+        segment = Segment.existing(self.path, base_offset, sizes, self._pools, now_ms)
         segment.index_interval = self._config.index_interval_bytes
-        self.segments = tuple(sorted({*self.segments, segment} - {*gone}, key=_base_offset))
-        return deleted
+        return segment
 
     def end_exchange(self) -> None:
         """It has happened, or is not to happen."""

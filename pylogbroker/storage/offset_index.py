@@ -74,11 +74,11 @@ class OffsetIndex:
         slot = bisect_right(positions, position) - 1
         return self._entry(slot)
 
-    def last(self) -> tuple[int, int]:
+    def last(self, may_wait: bool = True) -> tuple[int, int]:
         """The last entry; (-1, 0) if there is none."""
         if self._offsets or not self._first:
             return self._entry(len(self._offsets) - 1)
-        raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE)
+        raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE, may_wait)
         if not raw:
             return -1, 0
         relative, position = _ENTRY.unpack(raw)

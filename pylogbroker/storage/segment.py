@@ -1,4 +1,4 @@
-"""A segment: one file of entries with its indexes.
+"""A segment: one file of entries (see `entries_file`) with its indexes.
 
 The file holds the entries of the log from `base_offset` on, back to back, exactly as they travel.  Appends go to the
 last segment of a log only; all others are sealed and change no more until they are deleted.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -23,33 +22,18 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import SegmentView
-from pylogbroker.records.entry import Entry, parse
 from pylogbroker.storage import names
-from pylogbroker.storage.files import (
-    PASSING,
-    Buffer,
-    DeletedFiles,
-    FileHandle,
-    FileRegion,
-    Pools,
-    read_at,
-    remove,
-    reserve,
-    sync_file,
-    write_at,
-)
+from pylogbroker.storage.entries_file import EntriesFile, parse_header
+from pylogbroker.storage.files import PASSING, Buffer, DeletedFiles, FileHandle, Pools, remove, sync_file
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from pylogbroker.storage.offset_index import OffsetIndex
-from pylogbroker.storage.scan import Header, IndexDamaged, Read, find_boundary, find_offset, headers
+from pylogbroker.storage.scan import Header, IndexDamaged, find_boundary, find_offset, headers
 from pylogbroker.storage.time_index import ENTRY_SIZE as TIME_ENTRY
 from pylogbroker.storage.time_index import TimeIndex
 from pylogbroker.storage.transaction_index import TransactionIndex
 
-_LONGEST_HEADER: Final = 61
 MAX_RELATIVE: Final = 0x7FFFFFFF  # the largest relative offset that an index entry is given
-_RESERVE_FROM: Final = 1 << 20  # bytes of a segment; small ones are many, and not worth it
-_MOST_RESERVED: Final = 16 << 20
 _SPARSE: Final = 64  # index intervals that a lookup may pass before the index counts as incomplete
 T = TypeVar("T")
 
@@ -66,13 +50,9 @@ class Written(Protocol):
 
 
 @attrs.define(eq=False)
-class Segment:
+class Segment(EntriesFile):
     """One file of entries, its size, and its indexes."""
 
-    directory: str
-    base_offset: int
-    size: int
-    pools: Pools
     offset_index: OffsetIndex
     time_index: TimeIndex
     transaction_index: TransactionIndex
@@ -80,8 +60,6 @@ class Segment:
     created_ms: int = 0
     jitter_ms: int = 0
     unindexed: int = 0  # bytes since the last index entry
-    reserved: int = 0  # up to where blocks are ready
-    _handle: FileHandle | None = None
     _largest: tuple[int, int] | None = None  # largest timestamp, and the offset it came with
     _first_timestamp: int | None = None
 
@@ -112,68 +90,23 @@ class Segment:
         """A new, empty segment and its file."""
         segment = cls.existing(directory, base_offset, {names.ENTRIES: 0}, pools, now_ms)
         handle = FileHandle.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        segment.admit(handle)
         if preallocate:
-            os.posix_fallocate(handle.fd, 0, preallocate)
-            segment.reserved = preallocate
+            segment.preallocate(preallocate)
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
             remove(names.file_of(directory, base_offset, suffix))
         segment._largest, segment._first_timestamp = (-1, base_offset), -1
-        segment._admit(handle)
         return segment
-
-    @property
-    def path(self) -> str:
-        return names.file_of(self.directory, self.base_offset, names.ENTRIES)
-
-    # The file
-
-    @property
-    def handle(self) -> FileHandle:
-        """The open file; opened when first needed."""
-        handle = self._handle
-        return handle if handle is not None else self._admit(FileHandle.open(self.path, os.O_RDWR))
-
-    def _admit(self, handle: FileHandle) -> FileHandle:
-        self._handle = handle
-        self.pools.files.admit(self)
-        return handle
-
-    def release(self) -> None:
-        """Give the descriptor back, once the reads that are under way are done with it."""
-        self._handle = None
-
-    def region(self, position: int, length: int, next_offset: int = -1) -> FileRegion:
-        return FileRegion(self.handle, position, length, next_offset)
 
     # Writing
 
     def append(self, chunks: Sequence[Buffer], size: int, entries: Sequence[Written]) -> None:
         """Write `entries`, whose bytes are `chunks`; OSError, and nothing changed, if they can't be written."""
-        handle = self._handle or self.handle
-        if self.size + size > self.reserved and self.size > _RESERVE_FROM:
-            self._reserve(handle.fd)
-        try:
-            write_at(handle.fd, chunks, self.size, size)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(handle.fd, self.size)
-            raise
+        self.write(chunks, size)
         if not self.size:
             self._first_timestamp = entries[0].max_timestamp
         for entry in entries:
             self.note(entry.last_offset, entry.max_timestamp, entry.size)
-
-    def _reserve(self, fd: int) -> None:
-        """Have blocks ready, a quarter of what is there already."""
-        length = min(self.size // 4, _MOST_RESERVED)
-        reserve(fd, self.size, length)
-        self.reserved = self.size + length
-
-    def _unreserve(self) -> None:
-        """Give back what is not used."""
-        if self.reserved > self.size:
-            os.ftruncate(self.handle.fd, self.size)
-        self.reserved = 0
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> None:
         """The next entry in the file is known: index it if it is time."""
@@ -223,7 +156,7 @@ class Segment:
     def seal(self) -> None:
         """No append will follow."""
         self.store_indexes()
-        self._unreserve()
+        self.unreserve()
 
     def sync(self, sealed: bool) -> None:
         """Force the entries, and the indexes of a sealed segment, to the disk.  Blocks; any thread."""
@@ -242,8 +175,7 @@ class Segment:
         header = self.find(offset)
         if header is None:
             return None
-        os.ftruncate(self.handle.fd, header.position)
-        self.size = header.position
+        self.cut(header.position)
         self.offset_index.truncate(header.first_offset)
         self.time_index.truncate(header.first_offset)
         self.transaction_index.truncate(header.first_offset)
@@ -285,20 +217,17 @@ class Segment:
             return None
         return self._with_sound_index(lambda: self._boundary(start, limit, may_wait))
 
-    def _read(self, may_wait: bool) -> Read:
-        return self.handle.read if may_wait else self.handle.read_cached
-
     def _find(self, offset: int, may_wait: bool = True) -> Header | None:
         indexed, position = self.offset_index.lookup(offset, may_wait)
-        header = find_offset(self._read(may_wait), position, self.size, offset, indexed)
+        header = find_offset(self.reader(may_wait), position, self.size, offset, indexed)
         self._check_dense(position, header)
         return header
 
     def _boundary(self, start: int, limit: int, may_wait: bool) -> Header | None:
         indexed, position = self.offset_index.lookup_position(limit, may_wait)
         if position <= start:
-            return find_boundary(self._read(may_wait), start, limit, self.size)
-        header = find_boundary(self._read(may_wait), position, limit, self.size, indexed)
+            return find_boundary(self.reader(may_wait), start, limit, self.size)
+        header = find_boundary(self.reader(may_wait), position, limit, self.size, indexed)
         self._check_dense(position, header)
         return header
 
@@ -307,7 +236,7 @@ class Segment:
         most = _SPARSE * max(self.index_interval, 4096)
         passed = (self.size if found is None else found.position) - position
         if passed > most:
-            first = next(headers(self.handle.read, position, self.size))
+            first = next(headers(self.reader(), position, self.size))
             if passed - first.size > most:
                 raise IndexDamaged("entries are missing")
 
@@ -323,26 +252,27 @@ class Segment:
     def first_timestamp(self) -> int:
         """The largest timestamp of the first entry; -1 if it has none."""
         if self._first_timestamp is None:
-            self._first_timestamp = self._entry_at(0).max_timestamp if self.size else -1
+            self._first_timestamp = self.entry_at(0).max_timestamp if self.size else -1
         return self._first_timestamp
 
-    def largest(self) -> tuple[int, int]:
+    def largest(self, may_wait: bool = True) -> tuple[int, int]:
         """The largest timestamp and the last offset of the entry that brought it; -1 if there are no timestamps."""
         if self._largest is None:
             try:
-                self._largest = self._with_sound_index(self._read_largest)
+                self._largest = self._with_sound_index(lambda: self._read_largest(may_wait))
             except CorruptRecords:  # damaged entries: what could be indexed must do
                 self._largest = self.time_index.last()
         return self._largest
 
-    def _read_largest(self) -> tuple[int, int]:
+    def _read_largest(self, may_wait: bool) -> tuple[int, int]:
         if not self.size:
             return -1, self.base_offset
-        timestamp, offset = self.time_index.last()
-        if timestamp < 0 and self._entry_at(0).max_timestamp < 0:
+        timestamp, offset = self.time_index.last(may_wait)
+        if timestamp < 0 and self.entry_at(0, may_wait).max_timestamp < 0:
             return -1, self.base_offset
-        self._check_time(timestamp, offset)
-        if any(entry.max_timestamp > timestamp for _, entry in self.entry_headers(self.offset_index.last()[1])):
+        self._check_time(timestamp, offset, may_wait)
+        tail = self.entry_headers(self.offset_index.last(may_wait)[1], may_wait)
+        if any(entry.max_timestamp > timestamp for _, entry in tail):
             raise IndexDamaged(self.time_index.path)
         return timestamp, offset
 
@@ -354,61 +284,46 @@ class Segment:
                 largest = entry.max_timestamp, entry.last_offset
         return largest
 
-    def _check_time(self, timestamp: int, offset: int) -> None:
-        header = self.find(offset)
+    def _check_time(self, timestamp: int, offset: int, may_wait: bool) -> None:
+        header = self.find(offset, may_wait)
         if header is None or header.last_offset != offset:
             raise IndexDamaged(self.time_index.path)
-        if self._entry_at(header.position).max_timestamp != timestamp:
+        if self.entry_at(header.position, may_wait).max_timestamp != timestamp:
             raise IndexDamaged(self.time_index.path)
 
     def end_offset(self) -> int:
         """The offset behind the last entry, found from the last index entry on.  CorruptRecords if it can't be."""
         indexed, position = self.offset_index.last()
-        find_offset(self.handle.read, position, self.size, indexed, indexed)
+        find_offset(self.reader(), position, self.size, indexed, indexed)
         end = self.base_offset
-        for header in headers(self.handle.read, position, self.size):
+        for header in headers(self.reader(), position, self.size):
             end = header.last_offset + 1
         self.unindexed = self.size - position
         return end
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> Iterator[Header]:
+    def find_timestamp(self, timestamp: int, from_offset: int, may_wait: bool = True) -> Iterator[Header]:
         """The entries with records as young as `timestamp`, at or behind `from_offset`, in order."""
-        position = self._with_sound_index(lambda: self._time_position(timestamp, from_offset))
-        for header, entry in self.entry_headers(position):
+        position = self._with_sound_index(lambda: self._time_position(timestamp, from_offset, may_wait))
+        for header, entry in self.entry_headers(position, may_wait):
             if entry.max_timestamp >= timestamp and entry.last_offset >= from_offset:
                 yield header
 
-    def _time_position(self, timestamp: int, from_offset: int) -> int:
-        indexed, offset = self.time_index.lookup(timestamp)
+    def _time_position(self, timestamp: int, from_offset: int, may_wait: bool) -> int:
+        indexed, offset = self.time_index.lookup(timestamp, may_wait)
         if indexed >= 0:
-            self._check_time(indexed, offset)
-        header = self._find(max(offset, from_offset))
+            self._check_time(indexed, offset, may_wait)
+        header = self._find(max(offset, from_offset), may_wait)
         return self.size if header is None else header.position
-
-    # Entries
-
-    def entry_headers(self, position: int = 0) -> Iterator[tuple[Header, Entry]]:
-        """Headers only: `buffer`, `size`, `check` and `records` of these entries must not be used."""
-        handle = self.handle
-        for header in headers(handle.read, position, self.size):
-            yield header, _parse_header(handle.fd, header.position)
-
-    def whole(self, header: Header) -> Entry:
-        """The entry that `header` tells of, all of it."""
-        return parse(memoryview(read_at(self.handle.fd, header.size, header.position)))
-
-    def _entry_at(self, position: int) -> Entry:
-        return _parse_header(self.handle.fd, position)
 
     def rebuild_indexes(self) -> None:
         """Build both indexes anew from the entries' headers, as far as these are sound."""
         end = self.size
         self.begin_rebuild()
         with contextlib.suppress(CorruptRecords):
-            for header in headers(self.handle.read, 0, end):
+            for header in headers(self.reader(), 0, end):
                 if not self.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
                     break
-                entry = _parse_header(self.handle.fd, header.position)
+                entry = parse_header(self.reader(), header.position, header.size)
                 self.note(entry.last_offset, entry.max_timestamp, header.size)
         self.size = end
         self.try_store_indexes()
@@ -424,11 +339,3 @@ class Segment:
         """What a delete policy sees."""
         modified = int(os.stat(self.path).st_mtime * 1000)
         return SegmentView(self.base_offset, next_offset, self.size, self.largest()[0], modified, active)
-
-
-def _parse_header(fd: int, position: int) -> Entry:
-    """The entry at `position`, as far as its header tells."""
-    try:
-        return parse(memoryview(os.pread(fd, _LONGEST_HEADER, position)))
-    except (struct.error, IndexError) as error:
-        raise CorruptRecords(f"no entry at position {position}") from error

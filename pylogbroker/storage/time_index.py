@@ -18,7 +18,7 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from pylogbroker.storage.files import read_entry, read_file, truncate, write_file_at
+from pylogbroker.storage.files import Buffer, read_cached_file, read_entry, read_file, truncate, write_file_at
 
 _ENTRY: Final = Struct(">qI")
 ENTRY_SIZE: Final = _ENTRY.size
@@ -51,18 +51,21 @@ class TimeIndex:
         if len(self._timestamps) >= _STORE_AT:
             self.store()
 
-    def last(self) -> tuple[int, int]:
-        """The last entry, (largest timestamp, offset); (-1, base offset) if there is none."""
+    def last(self, may_wait: bool = True) -> tuple[int, int]:
+        """The last entry, (largest timestamp, offset); (-1, base offset) if there is none.
+
+        NotCached if the file is to be read, is not in the page cache, and the caller may not wait; likewise below.
+        """
         if self._last is None:
-            self._last = self._read_last()
+            self._last = self._read_last(may_wait)
         return self._last
 
-    def lookup(self, timestamp: int) -> tuple[int, int]:
+    def lookup(self, timestamp: int, may_wait: bool = True) -> tuple[int, int]:
         """The last entry not younger than `timestamp`; (-1, base offset) if there is none."""
         if self._timestamps and self._timestamps[0] <= timestamp:
             slot = bisect_right(self._timestamps, timestamp) - 1
             return self._timestamps[slot], self.base_offset + self._offsets[slot]
-        raw = read_file(self.path) or b""
+        raw = (read_file if may_wait else read_cached_file)(self.path) or b""
         count = min(len(raw) // ENTRY_SIZE, self._stored)
         slot = bisect_right(range(count), timestamp, key=lambda n: self._entry(raw, n)[0]) - 1
         return self._entry(raw, slot)
@@ -93,12 +96,12 @@ class TimeIndex:
         del self._timestamps[:], self._offsets[:]
         truncate(self.path, 0)
 
-    def _entry(self, raw: bytes, slot: int) -> tuple[int, int]:
+    def _entry(self, raw: Buffer, slot: int) -> tuple[int, int]:
         if slot < 0:
             return -1, self.base_offset
         timestamp, relative = _ENTRY.unpack_from(raw, slot * ENTRY_SIZE)
         return timestamp, self.base_offset + relative
 
-    def _read_last(self) -> tuple[int, int]:
-        raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE)
+    def _read_last(self, may_wait: bool) -> tuple[int, int]:
+        raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE, may_wait)
         return self._entry(raw, len(raw) // ENTRY_SIZE - 1)

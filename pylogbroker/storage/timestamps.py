@@ -44,11 +44,14 @@ class Candidate:
         return None
 
 
-def find_candidate(segments: Iterable[Segment], timestamp: int, start: int) -> Candidate | None:
-    """The first entry that may have a record as young as `timestamp`, at or behind offset `start`."""
+def find_candidate(segments: Iterable[Segment], timestamp: int, start: int, may_wait: bool) -> Candidate | None:
+    """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
+
+    NotCached if that cannot be said without waiting for the disk, which the caller may not.
+    """
     for segment in segments:
-        if segment.largest()[0] >= timestamp:
-            for header in segment.find_timestamp(timestamp, start):
+        if segment.largest(may_wait)[0] >= timestamp:
+            for header in segment.find_timestamp(timestamp, start, may_wait):
                 region = segment.region(header.position, header.size)
                 return Candidate(region, timestamp, start, header.last_offset + 1)
     return None

@@ -33,12 +33,15 @@ NOT_WANTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""The partition has its marker, is gone, or is of a format that cannot have records of the transaction."""
+"""The partition has its marker, is gone, or is of a format that cannot have records of the transaction. Or it knows a
+later epoch of the producer, which was forgotten here: a loss of power may take the end of one log and not of another.
+Then the producer needs to get beyond that epoch, and with this transaction kept open it never would."""
 
-TAKEN_OVER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""Somebody else decides about this transaction: it must not be completed here."""
+TAKEN_OVER = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+"""Another coordinator decides about this transaction: it must not be completed here."""
 
 
 @attrs.define(eq=False)
@@ -93,7 +96,7 @@ class Endings:
         self._store.write_markers(marker, self._turns.later(partial(self._written, transaction)))
 
     def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
-        if not transaction.shard.owned or not TAKEN_OVER.isdisjoint(errors.values()):
+        if not transaction.shard.owned or TAKEN_OVER in errors.values():
             return
         before = transaction.metadata.partitions
         left = frozenset(partition for partition in before if errors.get(partition) not in NOT_WANTED)

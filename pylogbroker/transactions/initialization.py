@@ -8,6 +8,9 @@
     is about to change             is put off
 
 Any other producer was fenced before: PRODUCER_FENCED.
+
+An epoch is given when it is on the disk, whatever the log's settings: were it forgotten, it would be given again, and
+partitions would take what the second producer sends for what the first one has sent before.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ class Initializations:
             given = InitResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
             reply(InitResult(error) if error else given)
 
-        self._journal.store(transaction, target, now_ms, stored)
+        self._journal.store(transaction, target, now_ms, stored, on_disk=True)
 
 
 def _refusal(transaction: Transaction, request: InitProducerId) -> ErrorCode:

@@ -40,8 +40,10 @@ class Journal:
     _store: TransactionStore
     _turns: Turns
 
-    def store(self, transaction: Transaction, target: Metadata, now_ms: int, done: Stored) -> None:
-        """Let `target` be the transaction's metadata as soon as it is stored, and `done` be told."""
+    def store(
+        self, transaction: Transaction, target: Metadata, now_ms: int, done: Stored, on_disk: bool = False
+    ) -> None:
+        """Let `target` be the transaction's metadata as soon as it is stored, maybe `on_disk`, and `done` be told."""
         check_transition(transaction.metadata.state, target.state)
         transaction.pending = target.state
         report = self._turns.later(partial(_settle, transaction, target, done))
@@ -50,7 +52,7 @@ class Journal:
         except EncodingError:  # more partitions or a longer name than the layout can say
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:
-            self._store.append(transaction.shard.partition, [record], report)
+            self._store.append(transaction.shard.partition, [record], report, on_disk)
 
     def forget(
         self, shard: Shard, transactions: Sequence[Transaction], now_ms: int, done: Callable[[Transaction], None]

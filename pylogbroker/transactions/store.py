@@ -38,10 +38,10 @@ class TransactionStore(Protocol):
     Each `done` is called at once or later. Errors are reported, never raised.
     """
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
-        """Append all of these records or none, and call `done` when they are as safe as the log's settings ask for.
-        Appends to one partition are done, and reported as done, in the order of the calls. The records' offsets are
-        the store's to give."""
+    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
+        """Append all of these records or none, and call `done` when they are as safe as the log's settings ask for, or
+        with `on_disk` when a loss of power cannot take them any more. Appends to one partition are done in the order
+        of the calls. The records' offsets are the store's to give."""
 
     def take_producer_id(self, done: ProducerIdTaken) -> None:
         """Give out a producer id that was never given out before."""

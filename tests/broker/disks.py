@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from unittest.mock import patch
@@ -58,17 +59,17 @@ class PageCache:
     def __enter__(self) -> Self:
         self._stack.enter_context(broken("preadv", self.directory, self._preadv))
         self._stack.enter_context(broken("pread", self.directory, self._pread))
+        self._stack.enter_context(patch.object(os, "sendfile", partial(self._sendfile, os.sendfile)))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
-    @contextmanager
-    def may_wait(self) -> Iterator[None]:
-        """While the block runs, reads may wait for the disk, as in a worker thread."""
+    def in_worker(self, call: Callable[[], Any]) -> Any:
+        """What `call` returns, which may wait for the disk."""
         self._may_wait = True
         try:
-            yield
+            return call()
         finally:
             self._may_wait = False
 
@@ -82,6 +83,11 @@ class PageCache:
     def _pread(self, real: Callable[..., bytes], fd: int, size: int, position: int) -> bytes:
         self._bring_in(fd, position, size)
         return real(fd, size, position)
+
+    def _sendfile(self, real: Callable[..., int], to: int, fd: int, position: int, size: int) -> int:
+        if os.readlink(f"/proc/self/fd/{fd}").startswith(os.path.realpath(self.directory) + "/"):
+            self._bring_in(fd, position, size)
+        return real(to, fd, position, size)
 
     def _has(self, fd: int, position: int, size: int) -> bool:
         return self._wanted(fd, position, size) <= self._pages

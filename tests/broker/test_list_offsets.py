@@ -9,7 +9,7 @@ from typing import Any
 from pylogbroker.broker.apis import list_offsets
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.broker.disks import broken, failing
+from tests.broker.disks import PageCache, broken, failing
 from tests.broker.nodes import START, NodeTests
 from tests.broker.trees import now
 
@@ -192,6 +192,46 @@ class WorkerTests(ListOffsetsTests):
             self.node.threads.run_one()
         self.assertEqual(self.successResultOf(answer), (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1))
         self.assertEqual(self.node.broker.partitions, {})
+
+
+class ColdTests(ListOffsetsTests):
+    """Three segments with indexes, of which nothing is in the page cache; only threads may wait for the disk."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("cold", segment_bytes="6000", index_interval_bytes="100")
+        for number in range(150):
+            self.node.produce("cold", 0, number + 1000, number + 1000)
+        self.assertEqual(len(self.node.broker.find("cold", 0).log.segments), 3)
+
+    def cold(self, timestamp: int) -> tuple[int, int]:
+        self.restart()
+        self.node.threads.holding = True
+        with PageCache(self.node.broker.find("cold", 0).log.path) as cache:
+            wanted = ListOffsetsTopic("cold", [ListOffsetsPartition(0, -1, timestamp)])
+            answer = self.node.send(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]))
+            while self.node.threads.held:
+                self.assertNoResult(answer)
+                cache.in_worker(self.node.threads.run_one)
+            self.assertGreater(cache.waits, 2)
+            [found] = self.successResultOf(answer).topics[0].partitions
+        return found.offset, found.timestamp
+
+    def test_by_time(self) -> None:
+        for timestamp in (1000, 1149, 1077, 1100):
+            self.assertEqual(self.cold(timestamp), (2 * (timestamp - 1000), timestamp))
+
+    def test_the_largest(self) -> None:
+        self.assertEqual(self.cold(MAX_TIMESTAMP), (298, 1149))
+
+    def test_a_file_that_ends_too_early(self) -> None:
+        """What no thread can bring in is not waited for without end: the next segment has something younger."""
+        self.restart()
+        os.truncate(self.node.broker.find("cold", 0).log.segments[0].path, 3000)
+        wanted = ListOffsetsTopic("cold", [ListOffsetsPartition(0, -1, 1060)])
+        [topic] = self.node.ask(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted])).topics
+        [found] = topic.partitions
+        self.assertEqual(found.offset, self.node.broker.find("cold", 0).log.segments[1].base_offset)
 
 
 class OldTests(ListOffsetsTests):

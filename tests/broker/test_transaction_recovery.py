@@ -10,15 +10,16 @@ from unittest.mock import patch
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis import end_txn, offset_fetch
+from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.transaction_store import TransactionStore
 from pylogbroker.errors import ErrorCode, StorageFailure
-from pylogbroker.records import Buffer
+from pylogbroker.records import Buffer, end_marker
 from pylogbroker.records.batch import CONTROL
-from pylogbroker.storage import Log
+from pylogbroker.storage import Log, Origin
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -223,6 +224,39 @@ class RetryTests(TransactionTests):
                 return
             self.node.clock.advance(1)
         self.fail("it never is")
+
+
+class LossOfPowerTests(TransactionTests):
+    """By default the end of a log may be lost with the machine's power, and of each log another end."""
+
+    def test_an_epoch_is_given_when_it_is_on_the_disk(self) -> None:
+        log = self.node.broker.find("__transaction_state", self.node.broker.transactions.partition_for("p")).log
+        for _ in range(2):
+            self.node.threads.holding = True
+            answer = self.node.send(init_producer_id.handle, InitProducerIdRequest("p", TIMEOUT))
+            self.assertNoResult(answer)
+            self.node.threads.run_one()
+            self.assertEqual(self.successResultOf(answer).error_code, NONE)
+            self.assertEqual(log.recovery_point, log.log_end_offset)
+            self.node.threads.holding = False
+        self.assertEqual(self.begun(b"x").end(True), NONE)
+        self.assertEqual(self.committed(), [b"x"])
+
+    def test_none_is_given_that_cannot_be_brought_there(self) -> None:
+        with patch.object(Log, "sync", side_effect=StorageFailure("not now")), said():
+            self.assertEqual(Producer(self.node, "p").init(), ErrorCode.NOT_COORDINATOR)
+        self.assertEqual(self.producer().epoch, 0)
+
+    def test_a_partition_that_knows_a_later_epoch(self) -> None:
+        producer = self.begun(b"x")
+        later = end_marker(False, 0, producer.producer_id, producer.epoch + 3, self.node.broker.now_ms())
+        self.node.broker.find("t", 0).append(later, self.node.broker.now_ms(), Origin.COORDINATOR)
+        self.assertEqual(producer.send(b"y"), ErrorCode.INVALID_PRODUCER_EPOCH)
+        for _ in range(3):
+            self.assertEqual((producer.end(False), producer.init(), producer.add(("t", 0))), (NONE, NONE, [NONE]))
+            error = producer.send(b"z")
+        self.assertEqual((error, producer.end(True)), (NONE, NONE))
+        self.assertEqual(self.committed(), [b"z"])
 
 
 class FlushTests(TransactionTests):

@@ -253,6 +253,14 @@ class PartitionTests(TransactionTests):
             self.assertEqual(self.ask(version, self.of(producer, 0, 1, verify_only=True)), [[NONE, missing]])
             producer.end(True)
 
+    def test_brokers_ask_about_offsets_too(self) -> None:
+        producer = self.producer()
+        self.assertEqual(producer.add_group("g"), NONE)
+        offsets = AddPartitionsToTxnTopic("__consumer_offsets", [self.node.broker.groups.partition_for("g")])
+        asked = self.of(producer, verify_only=True)
+        asked.topics = [offsets]
+        self.assertEqual([self.ask(version, asked) for version in (4, 5)], [[[NONE]], [[NONE]]])
+
 
 class OffsetTests(TransactionTests):
     def fetched(self, group: str = "g", require_stable: bool = False) -> tuple[int, int]:

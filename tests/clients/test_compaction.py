@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.clients.adapters.base import Client, Codec
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
+from tests.clients.conftest import CLIENTS
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
 
@@ -77,6 +78,23 @@ def test_the_last_record_of_each_key_stays_at_its_offset(
     broker.kill()
     broker.start()
     assert latest(read(broker, topic)) == latest(before)
+
+
+def test_segments_of_which_nothing_is_left(broker: Broker, topic: str, client_named: Callable[[str], Client]) -> None:
+    """Clients of all ages go on behind them."""
+    create_topic(broker.bootstrap, topic, configs=COMPACT)
+    for records in rounds(8):
+        KafkaPython().write(broker.bootstrap, topic, records[:5])
+        KafkaPython().write(broker.bootstrap, topic, records[5:])
+    until(lambda: read(broker, topic)[0].offset >= 4 * KEYS)
+    old = [KafkaPython(api_version=release) for release in ((0, 8, 2), (0, 10, 2))]
+    for client in [*(client_named(name) for name in CLIENTS if name != "kcat"), *old]:
+        found = client.read_from(broker.bootstrap, topic, 0, 0, KEYS)  # so many are left, and maybe some more
+        assert len(found) >= KEYS
+        assert all(record.offset is not None and record.offset >= 4 * KEYS for record in found)
+    assert {key: offset for key, (offset, _) in latest(read(broker, topic)).items()} == {
+        b"key %d" % key: 70 + key for key in range(KEYS)
+    }
 
 
 def test_a_deleted_key_is_gone_after_a_while(broker: Broker, topic: str, client_named: Callable[[str], Client]) -> None:

@@ -50,7 +50,7 @@ class Store:
         self._clock = clock
         self._ids = ids
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
         def work() -> Callable[[], None]:
             error = self.error
             if self.lies or not error:

@@ -6,6 +6,7 @@
    INVALID_PRODUCER_EPOCH
 
 All of a transaction's partitions are added or none: when one cannot be, the others are OPERATION_NOT_ATTEMPTED.
+From 4 on brokers ask, also about partitions of `__consumer_offsets`, to which no client may write itself.
 """
 
 from __future__ import annotations
@@ -63,21 +64,21 @@ async def _answer(
     broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    errors = _unfit(broker, partitions)
+    errors = _unfit(broker, partitions, from_client=context.api_version < _FIRST_WITH_SEVERAL)
     if not errors:
         errors = _check(broker, asked, partitions) if asked.verify_only else await _add(broker, asked, partitions)
     return _results(errors, asked.topics, context)
 
 
-def _unfit(broker: Broker, partitions: Sequence[TopicPartition]) -> Errors:
+def _unfit(broker: Broker, partitions: Sequence[TopicPartition], from_client: bool) -> Errors:
     """What to answer if there are partitions that no client may write to, or that there are not."""
-    bad = {key: error for key in partitions if (error := _fitness(broker, key))}
+    bad = {key: error for key in partitions if (error := _fitness(broker, key, from_client))}
     return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | bad if bad else {}
 
 
-def _fitness(broker: Broker, key: TopicPartition) -> ErrorCode:
+def _fitness(broker: Broker, key: TopicPartition, from_client: bool) -> ErrorCode:
     name, index = key
-    if name in INTERNAL_TOPICS:
+    if from_client and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.catalog.topics.get(name)
     return ErrorCode.NONE if topic and index in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

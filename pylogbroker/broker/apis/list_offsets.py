@@ -12,12 +12,16 @@
 A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
 watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.
 
-To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry.
+To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry.  A
+worker also brings in the indexes and headers that say which entry it is, where they are not in the page cache.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -25,8 +29,9 @@ from pylogbroker.broker.admin import repeated
 from pylogbroker.broker.apis.old_offsets import offsets_before
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.readahead import read_ahead
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.storage import Log
+from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -44,6 +49,8 @@ FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LA
 NEVER = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
+_MOST_READS: Final = 10  # in a segment's indexes and headers
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -112,10 +119,13 @@ class _Query:
             raise
 
     async def _search(self, log: Log, timestamp: int, bound: int) -> Found:
-        if timestamp == MAX_TIMESTAMP and (timestamp := log.largest_timestamp()) < 0:
+        if timestamp == MAX_TIMESTAMP and (timestamp := await self._asked(log, log.largest_timestamp)) < 0:
             return Found()
         start = 0
-        while start < bound and (candidate := log.find_timestamp(timestamp, start)) is not None:
+        while start < bound:
+            candidate = await self._asked(log, partial(log.find_timestamp, timestamp, start))
+            if candidate is None:
+                break
             try:
                 found = await self._broker.in_thread(candidate.first)
             except OSError as error:
@@ -124,6 +134,16 @@ class _Query:
                 return Found(*found) if found.offset < bound else Found()
             start = candidate.next_offset
         return Found()
+
+    async def _asked(self, log: Log, question: Callable[..., T]) -> T:
+        """A log's answer, when a worker has brought in what it takes to know; at last, come what may."""
+        for _ in range(_MOST_READS * len(log.segments)):
+            try:
+                return question(may_wait=False)
+            except NotCached as missing:
+                with suppress(OSError):  # the log itself will tell
+                    await self._broker.in_thread(read_ahead, missing.region)
+        return question()
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         log = self._broker.find(topic, wanted.partition_index).log

@@ -39,8 +39,8 @@ class Job:
     `sources` are all of the log's segments below `end_offset`, the first offset that must stay as it is, oldest first.
     What is below `first_dirty_offset` holds each key once already.
 
-    `last_sequences` tells for each living producer the last offset of the batch that holds its last sequence (or,
-    if it only ever wrote markers, of the last of these): that batch stays, empty if need be.
+    `last_sequences` tells for each living producer the last offset of the batch that holds its last sequence: that
+    batch stays, empty if need be.  An empty marker would say nothing: who only wrote markers is known from snapshots.
 
     `aborted` are transactions with data below `end_offset` whose markers lie behind the sources, so that the sources'
     transaction indexes do not know them.  Others do no harm.

@@ -73,6 +73,11 @@ class Exchange:
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
 
+    def refuse(self) -> None:
+        """It is not promised any more: the directory's name may be another log's by now.  A promise stays one."""
+        with self._lock:
+            self.is_called_off = True
+
     def call_off(self) -> None:
         """It is not to happen."""
         with self._lock:
@@ -105,10 +110,18 @@ def _check(path: str, replacement: Replacement, end: int) -> None:
 def _end(path: str, base: int, suffix: str) -> int:
     """The offset behind the last entry of a segment whose files' names end with `suffix`."""
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
-    index = OffsetIndex(index_name, base, os.stat(index_name).st_size, Pool(0))
+    index = OffsetIndex(index_name, base, _size(index_name), Pool(0))
     file = FileHandle.open(names.file_of(path, base, names.ENTRIES + suffix))
     found = headers(file.read, index.last()[1], os.fstat(file.fd).st_size)
     return max((header.last_offset + 1 for header in found), default=base)
+
+
+def _size(path: str) -> int:
+    """What is not there holds nothing."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def take_places(path: str, base_offset: int) -> dict[str, int]:
@@ -135,13 +148,21 @@ def carry_through(path: str) -> bool:
         return False
     for base, replaced in exchange:
         take_places(path, base)
-        if _end(path, base, "") <= max(replaced):
+        if not _reaches(path, base, max(replaced)):
             raise DamagedFile(f"{path}: the segment {base} does not stand for all that it was to replace")
         for other in {*replaced} - {base}:
             for suffix in names.SEGMENT_FILES:
                 remove(names.file_of(path, other, suffix))
     _close(path)
     return True
+
+
+def _reaches(path: str, base: int, offset: int) -> bool:
+    """Whether a segment has entries up to `offset`, as far as they are sound."""
+    try:
+        return _end(path, base, "") > offset
+    except CorruptRecords:
+        return False
 
 
 def _close(path: str) -> None:

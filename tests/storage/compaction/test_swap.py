@@ -445,6 +445,24 @@ def test_and_one_that_is_cut_when_it_was_promised_already(log: Log, cut: Callabl
     assert read_from(log, log.log_start_offset) == before
 
 
+def test_nothing_is_promised_in_a_directory_that_may_be_another_logs(log: Log) -> None:
+    found = log.begin_exchange(cleaned(log).replacements)
+    log.take_offline("deleted")
+    with pytest.raises(CalledOff):
+        found.promise()
+    assert "cleaned-segments" not in os.listdir(log.path)
+
+
+def test_what_was_promised_stays_promised(log: Log) -> None:
+    records = read_from(log, 0)
+    log.begin_exchange(cleaned(log).replacements).promise()
+    log.take_offline("the disk failed")
+    with pytest.raises(StorageFailure):
+        log.exchange(NOW)
+    after = read_from(open_log(log.path, COMPACT), 0)
+    assert (latest(after), len(after) < len(records)) == (latest(records), True)
+
+
 def test_a_cut_takes_what_was_compacted_behind_it(log: Log) -> None:
     compact(log)
     assert log.first_dirty_offset > 20
@@ -550,6 +568,24 @@ def test_a_promise_whose_new_segments_are_not_there(promised: Log) -> None:
     with pytest.raises(DamagedFile):
         open_log(promised.path, COMPACT)
     assert names_in(promised.path, ".kafka") == before
+
+
+@pytest.mark.parametrize("damage", [b"\xff" * 200, b"\0" * 200])
+def test_a_promise_whose_new_segment_is_damaged(promised: Log, damage: bytes) -> None:
+    """The log is offline, the broker is not; what was replaced may be all there is."""
+    file = Path(promised.path, f"{0:020d}.kafka.cleaned")
+    file.write_bytes(file.read_bytes()[: -len(damage)] + damage)
+    replaced = names_in(promised.path, ".kafka")[1:]
+    with pytest.raises(DamagedFile):
+        open_log(promised.path, COMPACT)
+    assert set(names_in(promised.path, ".kafka")) > set(replaced)
+
+
+def test_a_promise_whose_new_index_is_lost(promised: Log) -> None:
+    records = read_from(promised, 0)
+    for suffix in (".index", ".index.cleaned"):
+        Path(promised.path, f"{0:020d}{suffix}").unlink()
+    assert latest(read_from(open_log(promised.path, COMPACT), 0)) == latest(records)
 
 
 def test_the_other_logs_are_served(tmp_path: Path) -> None:
