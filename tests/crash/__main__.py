@@ -1,5 +1,8 @@
 """`python -m tests.crash --kills 300 --seconds 600 --seed 1 [--keep DIRECTORY]`: a long run; its figures at the end.
 
+With `--workload copiers` it is copiers that work, and the run is over when they have copied all `--records`; with
+`--workload compaction` it is writers to a compacted topic.
+
 The exit status is 1 if anything was wrong. What was found, and the data, are left in the directory then.
 """
 
@@ -11,11 +14,16 @@ import random
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.crash.moments import CLEANING, COPIERS, MOMENTS
 from tests.crash.run import Run
-from tests.crash.workloads import Workload
+from tests.crash.workloads import Workload, compacting, copying
+from tests.crash.workloads.compacting import Compacting
 from tests.crash.workloads.consuming import Consuming
+from tests.crash.workloads.copying import Copying
+from tests.crash.workloads.crews import CREWS
 from tests.crash.workloads.producing import Producing
 
 
@@ -25,23 +33,54 @@ def all_workloads() -> list[Workload]:
     return [producing, Consuming(producing.topics())]
 
 
+Tell = Callable[[str], None]
+
+
+def copiers_run(directory: Path, work: Copying, seed: int, tell: Tell = print) -> Run:
+    """A run with copiers, and nobody else."""
+    moments = {**MOMENTS, **CLEANING, **COPIERS}
+    return Run(directory, [work], seed, tell, settings=copying.SETTINGS, moments=moments)
+
+
+def compaction_run(directory: Path, seed: int, tell: Tell = print) -> Run:
+    """A run with writers to a topic that is compacted."""
+    moments = {**MOMENTS, **CLEANING}
+    return Run(directory, [Compacting()], seed, tell, settings=compacting.SETTINGS, moments=moments)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Kill a broker many times, and check.")
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=3600.0, help="end earlier than after all kills")
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
+    parser.add_argument("--workload", choices=["clients", "copiers", "compaction"], default="clients")
+    parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
+    parser.add_argument("--crew", choices=[crew.name for crew in CREWS], action="append", help="of copiers; else all")
+    parser.add_argument("--no-transactions", action="store_true", help="copiers do without: that must be found out")
     parser.add_argument("--keep", type=Path, default=None, help="work here, and leave everything here")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 30) if given.seed is None else given.seed
     directory = given.keep or Path(tempfile.mkdtemp(prefix="crash-"))
     logging.disable()  # clients tell of every connection that they lose
     print(f"seed {seed}, in {directory}", flush=True)
-    outcome = Run(directory, all_workloads(), seed, lambda line: print(line, flush=True)).go(given.kills, given.seconds)
+    outcome = _run(given, directory, seed).go(given.kills, given.seconds)
     print(outcome)
     if not outcome.violations and given.keep is None:
         shutil.rmtree(directory)
     return 1 if outcome.violations else 0
+
+
+def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    if given.workload == "clients":
+        return Run(directory, all_workloads(), seed, tell)
+    if given.workload == "compaction":
+        return compaction_run(directory, seed, tell)
+    crews = [crew for crew in CREWS if not given.crew or crew.name in given.crew]
+    return copiers_run(directory, Copying(given.records, crews, transactions=not given.no_transactions), seed, tell)
 
 
 if __name__ == "__main__":

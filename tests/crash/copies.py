@@ -10,6 +10,7 @@ committed, they are told by the broker (`Fetch`'s list of aborted ones).  Both m
 | lost      | in the end, one is not there                                                           |
 | foreign   | a committed value that is no copy of a record of the source                            |
 | damaged   | the log as such, as for every other (`content`)                                        |
+| unstable  | a reader of committed records was let past the start of a transaction that had not ended |
 | hanging   | in the end, a transaction is open                                                      |
 | offsets   | in the end, the copiers' group has not committed the end of a partition of the source  |
 | readers   | in the end, another client sees something else                                         |
@@ -20,6 +21,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -44,6 +46,7 @@ class CopiedLog(Content):
     aborted: int = 0  # records
     transactions: list[int] = attrs.field(factory=lambda: [0, 0])  # aborted, committed
     open: dict[int, list[Copied]] = attrs.field(factory=dict)  # by producer id
+    spans: list[tuple[int, int]] = attrs.field(factory=list)  # of transactions that ended: first offset, marker's
 
     def _take(self, entry: bytes) -> None:
         batch = MemoryRecords(entry).next_batch()
@@ -56,18 +59,27 @@ class CopiedLog(Content):
                 self.problems.append(f"offset {record.offset} where {self.end} comes next")
             self.end = record.offset + 1
         if batch.is_control_batch:
-            self._finish(batch.producer_id, bool(_MARKER_TYPE.unpack(bytes(records[0].key))[0]))
+            self._finish(batch.producer_id, records[0].offset, bool(_MARKER_TYPE.unpack(bytes(records[0].key))[0]))
         else:
             kept = self.open.setdefault(batch.producer_id, []) if batch.is_transactional else self.committed
             kept += [(record.offset, record.value) for record in records]
 
-    def _finish(self, producer_id: int, committed: bool) -> None:
+    def _finish(self, producer_id: int, marker: int, committed: bool) -> None:
         records = self.open.pop(producer_id, [])
         self.transactions[committed] += 1
+        if records:
+            self.spans.append((records[0][0], marker))
         if committed:
             self.committed += records
         else:
             self.aborted += len(records)
+
+    def check_stable(self, stable: int, end: int) -> Iterator[Violation]:
+        """The last stable offset, and the high watermark, as they were before the log was read."""
+        spans = [*self.spans, *((records[0][0], self.end) for records in self.open.values())]
+        early = [first for first, marker in spans if first < stable and marker >= end]
+        if early:
+            yield Violation("unstable", f"{stable} was stable, and the transaction from {early[0]} on had not ended")
 
     @property
     def values(self) -> list[bytes]:
@@ -77,7 +89,8 @@ class CopiedLog(Content):
 
 def original_of(value: bytes) -> Stamp:
     """Which record of the source a value is a copy of; NotStamped if it is none."""
-    copier, checksum, original = (value.split(b" ", 2) + [b"", b""])[:3]
+    copier, _, rest = value.partition(b" ")
+    checksum, _, original = rest.partition(b" ")
     if not copier or checksum != b"%08x" % zlib.crc32(original):
         raise NotStamped(repr(value))
     return stamp_in(original)
@@ -105,9 +118,9 @@ def _check_partition(count: int, sequences: Sequence[int], settled: bool) -> Ite
     first_copies = list(dict.fromkeys(sequences))
     if len(first_copies) < len(sequences):
         twice = sorted(sequences)
-        named = [one for one, other in zip(twice, twice[1:], strict=False) if one == other][:_NAMED]
+        named = [one for one, other in pairwise(twice) if one == other][:_NAMED]
         yield "duplicate", f"{len(sequences) - len(first_copies)} records, e.g. {named}"
-    misplaced = [late for early, late in zip(first_copies, first_copies[1:], strict=False) if late < early]
+    misplaced = [late for early, late in pairwise(first_copies) if late < early]
     if misplaced:
         yield "order", f"{len(misplaced)} records, e.g. {misplaced[:_NAMED]}"
     if settled and len(first_copies) < count:

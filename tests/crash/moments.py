@@ -10,6 +10,13 @@
 | roll         | as soon as a new segment's file appears                                             |
 | stop         | a few milliseconds after it was told to stop, in the middle of bringing all to disk |
 | start        | within the time that its starts take, before or just after it listens; several times |
+| cleaning     | as soon as a file of a log that is being compacted appears                          |
+
+While copiers work, besides:
+
+| ending       | when one of them has told its transaction all, and is about to commit it            |
+| copier       | as soon as one of them was killed                                                   |
+| decision     | as soon as a transaction's state was stored, so before what follows from it, mostly |
 """
 
 from __future__ import annotations
@@ -67,6 +74,9 @@ class Scene:
     over: Callable[[], None]  # what is done when a life is over
 
 
+Moment = Callable[[Scene], None]
+
+
 def any_time(scene: Scene) -> None:
     time.sleep(scene.chance.uniform(0, _LONGEST * 0.6))
     scene.victim.strike()
@@ -77,7 +87,7 @@ def late(scene: Scene) -> None:
     scene.victim.strike()
 
 
-def _at_event(event: str) -> Callable[[Scene], None]:
+def _at_event(event: str) -> Moment:
     def strike(scene: Scene) -> None:
         time.sleep(scene.chance.uniform(0, 0.2))
         scene.trap.set_for(event)
@@ -90,8 +100,8 @@ def _at_event(event: str) -> Callable[[Scene], None]:
 def write(scene: Scene) -> None:
     time.sleep(scene.chance.uniform(0, 0.3))
     path = max(Path(scene.chance.choice(_logs(scene.victim))).glob("*.kafka"))
-    before, deadline = path.stat().st_size, time.monotonic() + _LONGEST
-    while path.stat().st_size == before and time.monotonic() < deadline:
+    before, deadline = _size(path), time.monotonic() + _LONGEST
+    while _size(path) == before and time.monotonic() < deadline:
         time.sleep(0.0001)
     scene.victim.strike()
 
@@ -103,6 +113,37 @@ def roll(scene: Scene) -> None:
     while _segments(scene.victim) <= before and time.monotonic() < deadline:
         time.sleep(0.0005)
     scene.victim.strike()
+
+
+def cleaning(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, 0.3))
+    names = scene.chance.choice(("cleaned-segments", "cleaned"))  # the first is there while segments are exchanged
+    before = _being_cleaned(scene.victim, names)
+    deadline = time.monotonic() + _LONGEST
+    while _being_cleaned(scene.victim, names) <= before and time.monotonic() < deadline:
+        continue
+    scene.victim.strike()
+
+
+def _being_cleaned(victim: Victim, names: str) -> set[str]:
+    return {f"{path}/{name}" for path in _logs(victim) for name in os.listdir(path) if names in name}
+
+
+def decision(scene: Scene) -> None:
+    time.sleep(scene.chance.uniform(0, 0.3))
+    files = [max(Path(path).glob("*.kafka")) for path in _logs(scene.victim) if "__transaction_state_" in path]
+    before, deadline = [_size(file) for file in files], time.monotonic() + _LONGEST
+    while [_size(file) for file in files] == before and time.monotonic() < deadline:
+        continue
+    scene.victim.strike()
+
+
+def _size(path: Path) -> int:
+    """Of a segment's file; it may have been compacted, and be gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1
 
 
 def _segments(victim: Victim) -> int:
@@ -133,7 +174,7 @@ def start(scene: Scene) -> None:
         scene.victim.strike()
 
 
-MOMENTS: Final[Mapping[str, Callable[[Scene], None]]] = {
+MOMENTS: Final[Mapping[str, Moment]] = {
     "any time": any_time,
     "late": late,
     "ack": _at_event("ack"),
@@ -143,3 +184,5 @@ MOMENTS: Final[Mapping[str, Callable[[Scene], None]]] = {
     "stop": stop,
     "start": start,
 }
+CLEANING: Final = {"cleaning": cleaning}
+COPIERS: Final = {"ending": _at_event("ending"), "copier": _at_event("copier"), "decision": decision}

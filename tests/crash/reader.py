@@ -61,6 +61,11 @@ class Reader:
         )  # fmt: skip
         return ask(self._bootstrap, request, FetchResponse, _FETCH).responses[0].partitions[0]
 
+    def ends(self, partition: Partition) -> tuple[int, int]:
+        """The last stable offset, and the high watermark."""
+        answer = _patiently(lambda: self._fetch(partition, 0, committed_only=True))
+        return answer.last_stable_offset, answer.high_watermark
+
     def committed(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """A group's offsets; -1 where it has none."""
         topics: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -18,7 +18,7 @@ from tests.clients.admin import create_topic
 from tests.crash.checks import Violation
 from tests.crash.history import History, Promise
 from tests.crash.judge import Judge
-from tests.crash.moments import MOMENTS, Scene, Trap
+from tests.crash.moments import MOMENTS, Moment, Scene, Trap
 from tests.crash.reader import Reader
 from tests.crash.victim import Victim
 from tests.crash.workloads import Workload, World
@@ -48,11 +48,18 @@ class Run:
     """Kills until `kills` are done or `seconds` are over."""
 
     def __init__(
-        self, directory: Path, workloads: Sequence[Workload], seed: int, tell: Callable[[str], None] = print
+        self,
+        directory: Path,
+        workloads: Sequence[Workload],
+        seed: int,
+        tell: Callable[[str], None] = print,
+        *,
+        settings: Mapping[str, str] | None = None,
+        moments: Mapping[str, Moment] = MOMENTS,
     ) -> None:
-        self._directory, self._workloads, self._tell = directory, workloads, tell
+        self._directory, self._workloads, self._tell, self._chosen_from = directory, workloads, tell, moments
         self._chance = random.Random(seed)
-        self._victim = Victim(directory / "broker")
+        self._victim = Victim(directory / "broker", settings)
         self._history = History()
         self._reader = Reader(self._victim.bootstrap, self._victim.data_dir)
         self._judge = Judge(self._history, self._reader)
@@ -67,7 +74,7 @@ class Run:
         begun = time.monotonic()
         try:
             self._begin()
-            while self._victim.kills < kills and time.monotonic() - begun < seconds and not self._violations:
+            while self._victim.kills < kills and time.monotonic() - begun < seconds and not self._is_over():
                 self._end_life()
                 self._victim.start()
                 self._look(settled=False)
@@ -75,6 +82,9 @@ class Run:
         finally:
             self._victim.kill()
         return Outcome(self._violations, self._figures(time.monotonic() - begun))
+
+    def _is_over(self) -> bool:
+        return bool(self._violations) or all(workload.over for workload in self._workloads)
 
     def _begin(self) -> None:
         self._victim.start()
@@ -94,12 +104,12 @@ class Run:
                 self._violations.append(Violation("harness", f"a clean stop ended with {status}"))
             self._note_end()
             return
-        moment = self._chance.choice(list(MOMENTS))
+        moment = self._chance.choice(list(self._chosen_from))
         self._moments[moment] += 1
-        MOMENTS[moment](Scene(self._victim, self._trap, self._chance, self._bury))
+        self._chosen_from[moment](Scene(self._victim, self._trap, self._chance, self._bury))
         self._bury()
         if self._victim.kills % 25 == 0:
-            self._tell(f"{self._victim.kills} kills, {self._acknowledged()} records acknowledged")
+            self._tell(f"{self._victim.kills} kills; {self._progress()}")
 
     def _bury(self) -> None:
         self._victim.bury()
@@ -128,6 +138,13 @@ class Run:
             (self._directory / "lines.txt").write_text("\n".join(self._victim.lines))
             (self._directory / "violations.txt").write_text("\n".join(map(str, self._violations)))
 
+    def _progress(self) -> str:
+        figures = {"records acknowledged": self._acknowledged(), **self._workloads_figures()}
+        return ", ".join(f"{value} {name}" for name, value in figures.items() if "records" in name and value)
+
+    def _workloads_figures(self) -> dict[str, int | float]:
+        return {name: value for workload in self._workloads for name, value in workload.figures().items()}
+
     def _acknowledged(self) -> int:
         return sum(sent.acknowledged for sent in self._history.sent.values())
 
@@ -155,4 +172,5 @@ class Run:
             "  of them for a second time, or more": reads - sum(map(len, self._history.seen.values())),
             **{f"  read by {name}": count for name, count in sorted(self._history.readers.items())},
             "commits acknowledged": sum(one.count for one in self._history.committed.values()),
+            **self._workloads_figures(),
         }

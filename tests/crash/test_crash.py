@@ -5,11 +5,7 @@ The long run is `python -m tests.crash`; the README tells what it does and what 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.crash.__main__ import all_workloads
 from tests.crash.run import Run
@@ -17,14 +13,6 @@ from tests.crash.run import Run
 KILLS = 30
 SECONDS = 36.0
 FEWEST = 10  # on a machine that is slow or busy
-
-
-@pytest.fixture(autouse=True)
-def quiet_clients() -> Iterator[None]:
-    """Clients log every connection that they lose."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_nothing_is_lost_in_some_tens_of_crashes(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** The copier with Kafka's Java client; see tests/crash/copiers/__init__.py for what it is told and says. */
 public final class Copier implements ConsumerRebalanceListener {
+    private static final double UNWILLING = 0.05;
     private final String name;
     private final String target;
     private final int partitions;
@@ -35,6 +36,14 @@ public final class Copier implements ConsumerRebalanceListener {
     private final Random chance = new Random();
     private final KafkaProducer<byte[], byte[]> producer;
     private final KafkaConsumer<byte[], byte[]> consumer;
+
+    /** The copier drops what it has done, as one does whose transformation fails. */
+    private static final class Unwilling extends KafkaException {
+        @Override
+        public String toString() {
+            return "will";
+        }
+    }
 
     private interface Call {
         void run();
@@ -73,6 +82,7 @@ public final class Copier implements ConsumerRebalanceListener {
         settings.putAll(Map.of("group.id", a[2], "isolation.level", "read_committed", "enable.auto.commit", false,
             "auto.offset.reset", "earliest", "session.timeout.ms", 3000, "heartbeat.interval.ms", 300,
             "fetch.max.wait.ms", 50, "max.poll.records", Integer.valueOf(a[6]), "default.api.timeout.ms", 20000));
+        settings.put("max.partition.fetch.bytes", 4000);
         if (a[8].equals("1")) {
             settings.put("group.instance.id", name);
         }
@@ -99,7 +109,7 @@ public final class Copier implements ConsumerRebalanceListener {
             copier.close();
         } catch (KafkaException error) {
             say("fenced " + flat(error));
-            System.exit(1);
+            System.exit(3);
         }
     }
 
@@ -132,6 +142,10 @@ public final class Copier implements ConsumerRebalanceListener {
         producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata());
         say("offsets");
         pause();
+        if (chance.nextDouble() < UNWILLING) {
+            throw new Unwilling();
+        }
+        say("committing");
         persistently(producer::commitTransaction);
     }
 

@@ -12,9 +12,11 @@ to the partition of the record's own number modulo the count, and say on their s
     started                the transactional id is theirs; what a copier before them left open was aborted
     assigned 0,2           the partitions that the group gave them
     begun, sent, offsets   in a transaction: begun; its records are acknowledged; the offsets are part of it
+    committing             the transaction is about to be committed
     committed 100          so many records, as far as the broker's answer tells
-    aborted why            a transaction; they go back to what the group has committed
-    fenced why             another one has the transactional id, or nothing helps: they end
+    aborted why            a transaction, by an error or by their own will (one in 20); they go back to what the
+                           group has committed
+    fenced why             another one has the transactional id, or nothing helps: they end, with status 3
     closed                 they were asked to end (by a line, or the end, of the standard input), and did so in order
 
 Where a pause is asked for, they make one of random length before each step, so that it can be met from outside.
@@ -24,7 +26,10 @@ from __future__ import annotations
 
 import attrs
 
-STAGES = ("started", "assigned", "begun", "sent", "offsets", "committed")
+FENCED_STATUS = 3  # what a copier ends with that was fenced
+FIRST_STAGES = ("started", "assigned")
+IN_TRANSACTION = ("sent", "offsets", "committing")
+STAGES = (*FIRST_STAGES, "begun", *IN_TRANSACTION, "committed")
 
 
 @attrs.frozen

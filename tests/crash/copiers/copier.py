@@ -12,10 +12,11 @@ from typing import Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.crash.copiers import Orders
+from tests.crash.copiers import FENCED_STATUS, Orders
 
 T = TypeVar("T")
 _NO_GENERATION: Final = b"\xff\xff\xff\xff"  # in librdkafka's form of a member's metadata, behind its 7 bytes of name
+_UNWILLING: Final = 0.05  # of all transactions are aborted for no reason
 _SECONDS: Final = 5.0  # for a question
 _QUICK: Final = {
     "reconnect.backoff.ms": 10,
@@ -30,6 +31,10 @@ _QUICK: Final = {
 
 class Fenced(Exception):
     """This producer can do no more."""
+
+
+class Unwilling(Exception):
+    """The copier drops what it has done, as one does whose transformation fails."""
 
 
 class Copier:
@@ -48,7 +53,12 @@ class Copier:
         self._consumer.subscribe([orders.source], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def _producer_settings(self) -> dict[str, object]:
-        settings = {"bootstrap.servers": self._orders.bootstrap, "linger.ms": 2, "error_cb": lambda error: None, **_QUICK}
+        settings = {
+            "bootstrap.servers": self._orders.bootstrap,
+            "linger.ms": 2,
+            "error_cb": lambda error: None,
+            **_QUICK,
+        }
         if not self._orders.transactions:
             return {**settings, "enable.idempotence": True, "message.timeout.ms": 300_000}
         return {**settings, "transactional.id": self._orders.name, "transaction.timeout.ms": 8000}
@@ -64,6 +74,7 @@ class Copier:
             "session.timeout.ms": 3000,
             "heartbeat.interval.ms": 300,
             "fetch.wait.max.ms": 50,
+            "max.partition.fetch.bytes": 4000,
             "fetch.error.backoff.ms": 20,
             "error_cb": lambda error: None,
             **static,
@@ -87,8 +98,12 @@ class Copier:
         try:
             self._copy(list(self._taken))
             say("committed", len(self._taken))
+        except Unwilling:
+            self._go_back("will")
         except KafkaException as error:
-            self._go_back(error)
+            if error.args[0].fatal():
+                raise Fenced(error) from error
+            self._go_back(error.args[0].name())
 
     def _take(self) -> None:
         """Records of partitions that are assigned and stay so: whatever is told while it is polled is heeded."""
@@ -122,6 +137,9 @@ class Copier:
         self._persistently(send_offsets)
         say("offsets")
         self._pause()
+        if random.random() < _UNWILLING:
+            raise Unwilling
+        say("committing")
         self._persistently(lambda: self._producer.commit_transaction(_SECONDS))
 
     def _send(self, messages: list[Message]) -> None:
@@ -141,14 +159,12 @@ class Copier:
         if error is not None:
             self._failed.append(error)
 
-    def _go_back(self, error: KafkaException) -> None:
+    def _go_back(self, why: str) -> None:
         """Give up the transaction, and read on where the group has committed."""
-        if error.args[0].fatal():
-            raise Fenced(error)
         if self._orders.transactions:
             self._persistently(lambda: self._producer.abort_transaction(_SECONDS))
         self._failed.clear()
-        say("aborted", error.args[0].name())
+        say("aborted", why)
         if partitions := self._consumer.assignment():
             for each in self._persistently(lambda: self._consumer.committed(partitions, _SECONDS)):
                 self._consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
@@ -185,7 +201,12 @@ def say(*words: object) -> None:
 def main() -> int:
     """Copy until the standard input says something, or is closed."""
     asked_to_end = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), asked_to_end.set()), daemon=True).start()
+
+    def wait_to_be_asked() -> None:
+        sys.stdin.readline()
+        asked_to_end.set()
+
+    threading.Thread(target=wait_to_be_asked, daemon=True).start()
     try:
         copier = Copier(Orders.of(sys.argv[1:]))
         while not asked_to_end.is_set():
@@ -193,7 +214,7 @@ def main() -> int:
         copier.close()
     except (Fenced, KafkaException) as error:
         say("fenced", error)
-        return 1
+        return FENCED_STATUS
     return 0
 
 

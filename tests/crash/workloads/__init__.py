@@ -2,6 +2,8 @@
 
     producing    producers of several clients, with every codec and promise
     consuming    groups that read what those write, and commit
+    compacting   writers of keyed records to a compacted topic
+    copying      copiers that do both in transactions, and are killed themselves (`crews`)
 
 What clients note in the history of the run is judged for all of them (`judge`). What else a workload knows to be wrong
 it tells itself. Another one is a class with the methods of `Workload`, and a line in `__main__`.
@@ -64,6 +66,8 @@ def persistently(make: Callable[[], T]) -> T:
 class Workload(Protocol):
     """Clients that work while the broker comes and goes."""
 
+    over: bool  # all is done that there was to do; a run ends when this is so of all its workloads
+
     def topics(self) -> Sequence[Topic]:
         """What must be there before `start`."""
 
@@ -72,6 +76,9 @@ class Workload(Protocol):
 
     def check(self, world: World, *, settled: bool) -> Iterable[Violation]:
         """The broker runs again: what is wrong, besides what the history shows? `settled`: this is the end."""
+
+    def figures(self) -> Mapping[str, int | float]:
+        """What else is to be told in the end."""
 
     def finish(self, seconds: float) -> None:
         """The broker runs, and will: come to an end, with every question answered if `seconds` are enough."""

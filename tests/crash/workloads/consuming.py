@@ -185,6 +185,8 @@ SEATS: Final = (
 class Consuming:
     """The members of `seats`, each in a thread, reading `topics`, which others write."""
 
+    over = False
+
     def __init__(self, topics: Sequence[Topic], seats: Sequence[Seat] = SEATS) -> None:
         self._partitions = [key for topic in topics for key in topic.partition_keys]
         self._seats = seats
@@ -200,6 +202,9 @@ class Consuming:
         for one in self._running:
             if one.problem:
                 yield Violation("harness", f"a member of {one.seat.group}: {one.problem}")
+
+    def figures(self) -> dict[str, int | float]:
+        return {}
 
     def finish(self, seconds: float) -> None:
         for one in self._running:

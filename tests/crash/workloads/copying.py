@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
+
+from confluent_kafka import Producer
 
 from tests.clients.adapters.aiokafka import AioKafka
 from tests.clients.adapters.confluent import Confluent
@@ -20,7 +22,6 @@ from tests.crash.checks import Violation, check_content
 from tests.crash.copiers import Orders
 from tests.crash.copies import CopiedLog, check_copies
 from tests.crash.history import Partition
-from tests.crash.reader import Unreadable
 from tests.crash.stamps import Stamp, value_of
 from tests.crash.workloads import Topic, World
 from tests.crash.workloads.crews import CREWS, Crew, Keeper
@@ -32,7 +33,10 @@ SETTINGS: Final = {
 }
 _SOURCE: Final = Topic("source", 4, {"segment.bytes": "1000000"}, judged=False)
 _TARGET_PARTITIONS: Final = 3
-_LONGEST: Final = 300.0  # seconds for what is left to be copied when nothing is killed any more
+_BATCH_BYTES: Final = 3000  # of the source: copiers fetch few records of each partition, and mix them in transactions
+_PATIENT: Final = 5  # times as long lives a member without an instance id, for whose death the whole group waits
+_HASTE: Final = 10.0  # seconds: who gives less wants an end, whether all is copied or not
+_SETTLING: Final = 15.0  # seconds until no transaction is open any more
 _CLOSED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 
 
@@ -40,7 +44,13 @@ class Copying:
     """All crews at work on `records` records."""
 
     def __init__(
-        self, records: int, crews: Sequence[Crew] = CREWS, *, most: int = 200, pause_ms: int = 20, transactions: bool = True
+        self,
+        records: int,
+        crews: Sequence[Crew] = CREWS,
+        *,
+        most: int = 100,
+        pause_ms: int = 20,
+        transactions: bool = True,
     ) -> None:
         self._crews, self._most, self._pause_ms, self._transactions = crews, most, pause_ms, transactions
         shares = [len(range(index, records, _SOURCE.partitions)) for index in range(_SOURCE.partitions)]
@@ -58,28 +68,37 @@ class Copying:
         _fill(world.bootstrap, self._source)
         for crew in self._crews:
             for number, command in enumerate(crew.commands):
-                orders = Orders(
-                    bootstrap=world.bootstrap,
-                    name=f"{crew.name}-{number}",
-                    group=_group(crew),
-                    source=_SOURCE.name,
-                    target=_target(crew).name,
-                    partitions=_TARGET_PARTITIONS,
-                    most=self._most,
-                    pause_ms=self._pause_ms,
-                    static=number == 0,
-                    transactions=self._transactions,
-                )
-                self._keepers.append(Keeper(command(orders), crew.life_seconds, world))
+                patience = 1 if number else _PATIENT
+                orders = self._orders(world.bootstrap, crew, number)
+                self._keepers.append(Keeper(command(orders), crew.life_seconds * patience, crew.ends, world))
+
+    def _orders(self, bootstrap: str, crew: Crew, number: int) -> Orders:
+        """Those of one copier; the first one of each crew has no instance id."""
+        return Orders(
+            bootstrap=bootstrap,
+            name=f"{crew.name}-{number}",
+            group=_group(crew),
+            source=_SOURCE.name,
+            target=_target(crew).name,
+            partitions=_TARGET_PARTITIONS,
+            most=self._most,
+            pause_ms=self._pause_ms,
+            static=number > 0,
+            transactions=self._transactions,
+        )
 
     def check(self, world: World, *, settled: bool) -> Iterator[Violation]:
         for keeper in self._keepers:
             if keeper.problem:
                 yield Violation("harness", f"a copier: {keeper.problem}")
+        if settled:
+            yield from _settle(world.bootstrap)
         for crew, logs in self._logs.items():
             for partition, log in logs.items():
+                bounds = world.reader.ends(partition)
                 log.read(world.reader.read(partition))
                 yield from check_content(partition, log)
+                yield from log.check_stable(*bounds)
             for violation in check_copies(self._source, [log.values for log in logs.values()], settled=settled):
                 yield Violation(violation.kind, f"{crew.name}: {violation.what}")
         self.over = self._all_copied(world)
@@ -87,41 +106,51 @@ class Copying:
             yield from self._check_end(world)
 
     def _all_copied(self, world: World) -> bool:
-        return all(world.reader.committed(_group(crew), list(self._source)) == self._source for crew in self._crews)
+        return all(found == self._source for found in self._committed(world))
+
+    def _committed(self, world: World) -> list[dict[Partition, int]]:
+        """What each crew has committed of the source."""
+        return [world.reader.committed(_group(crew), list(self._source)) for crew in self._crews]
 
     def finish(self, seconds: float) -> None:
         assert self._world is not None
         for keeper in self._keepers:
             keeper.calm.set()
-        deadline = time.monotonic() + _LONGEST
-        while not self._all_copied(self._world) and time.monotonic() < deadline and not self._problems():
-            time.sleep(0.2)
+        self._let_copy_the_rest(self._world, seconds)
         for keeper in self._keepers:
             keeper.ending.set()
         for keeper in self._keepers:
             keeper.thread.join(seconds)
 
+    def _let_copy_the_rest(self, world: World, seconds: float) -> None:
+        """Wait, as long as something is copied every so many seconds."""
+        last, deadline = self._committed(world), time.monotonic() + seconds
+        while not self._all_copied(world) and time.monotonic() < deadline and not self._problems():
+            time.sleep(0.2)
+            if (found := self._committed(world)) != last and seconds > _HASTE:
+                last, deadline = found, time.monotonic() + seconds
+
     def _problems(self) -> list[str]:
         return [keeper.problem for keeper in self._keepers if keeper.problem]
 
     def figures(self) -> dict[str, int | float]:
-        told, killed = Counter[str](), Counter[str]()
+        told, killed, reasons = Counter[str](), Counter[str](), Counter[str]()
         for keeper in self._keepers:
             told += keeper.told
             killed += keeper.killed_at
+            reasons += keeper.reasons
         found: dict[str, int | float] = {
             "copiers killed": killed.total(),
             **{f"  {stage}": count for stage, count in sorted(killed.items())},
-            "copiers that found themselves fenced": told["fenced"],
             "transactions begun": told["begun"],
-            "transactions given up by copiers": told["aborted"],
+            **{f"  {line}": count for line, count in sorted(reasons.items())},
         }
         for crew, logs in self._logs.items():
             aborted, done = (sum(log.transactions[kind] for log in logs.values()) for kind in (0, 1))
             found[f"{crew.name}: records copied"] = sum(len(log.committed) for log in logs.values())
-            found["  in committed transactions' shares of partitions"] = done
+            found[f"{crew.name}: markers of commits"] = done
             found[f"{crew.name}: records aborted"] = sum(log.aborted for log in logs.values())
-            found[f"{crew.name}: aborted shares"] = aborted
+            found[f"{crew.name}: markers of aborts"] = aborted
         return found
 
     def _check_end(self, world: World) -> Iterator[Violation]:
@@ -130,8 +159,8 @@ class Copying:
             if found != self._source:
                 yield Violation("offsets", f"{crew.name}: {found}, and the source is {self._source}")
             for partition, log in self._logs[crew].items():
+                yield from _check_hanging(world, partition)
                 yield from _check_readers(world, partition, log)
-        yield from _check_transactions(world.bootstrap, [(crew, len(crew.commands)) for crew in self._crews])
 
 
 def _group(crew: Crew) -> str:
@@ -140,3 +169,58 @@ def _group(crew: Crew) -> str:
 
 def _target(crew: Crew) -> Topic:
     return Topic(f"copied-{crew.name}", _TARGET_PARTITIONS, {"segment.bytes": "200000"}, judged=False)
+
+
+def _fill(bootstrap: str, source: dict[Partition, int]) -> None:
+    """Write the source; the broker is not killed yet."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "batch.size": _BATCH_BYTES}
+    )
+    failed: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for (topic, index), count in source.items():
+        for sequence in range(count):
+            value = value_of(Stamp("source", topic, index, sequence), "x" * (sequence % 40))
+            producer.produce(topic, value, str(sequence), index, on_delivery=delivered)
+            if sequence % 1000 == 0:
+                producer.poll(0)
+    if producer.flush(60) or failed:
+        raise RuntimeError(f"the source could not be written: {failed[:1]}")
+
+
+def _settle(bootstrap: str) -> Iterator[Violation]:
+    """Wait until all transactions are over: their ends are answered before markers are everywhere."""
+    deadline = time.monotonic() + _SETTLING
+    while open_ones := _open_transactions(bootstrap):
+        if time.monotonic() > deadline:
+            yield Violation("hanging", f"transactions: {open_ones}")
+            return
+        time.sleep(0.1)
+
+
+def _open_transactions(bootstrap: str) -> dict[str, str]:
+    """Transactional ids in a transaction, and in which state; both ways to ask must agree on who is not."""
+    with admin_client(bootstrap) as admin:
+        listed = [each.transactional_id for some in admin.list_transactions().values() for each in some]
+        described = admin.describe_transactions(listed) if listed else {}
+    return {name: one.state.value for name, one in described.items() if one.state.value not in _CLOSED}
+
+
+def _check_hanging(world: World, partition: Partition) -> Iterator[Violation]:
+    """No transaction keeps readers of committed records from the end."""
+    stable, end = world.reader.ends(partition)
+    if stable != end:
+        yield Violation("hanging", f"{partition[0]}-{partition[1]} ends at {end} and is stable up to {stable}")
+
+
+def _check_readers(world: World, partition: Partition, log: CopiedLog) -> Iterator[Violation]:
+    expected = log.values
+    for client in (Confluent(), KafkaPython(), AioKafka()):
+        found = committed(client, world.bootstrap, *partition)
+        if found != expected:
+            what = f"{client.name} reads {len(found)} records, {len(expected)} are committed by markers"
+            yield Violation("readers", f"{partition[0]}-{partition[1]}: {what}")

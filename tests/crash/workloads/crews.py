@@ -10,12 +10,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from tests.crash.copiers import STAGES, Orders
+from tests.crash.copiers import FENCED_STATUS, FIRST_STAGES, IN_TRANSACTION, STAGES, Orders
 from tests.crash.workloads import World
 from tests.peers.java import Program
 from tests.support.broker_process import ROOT
@@ -23,10 +24,11 @@ from tests.support.line_process import LineProcess, ProcessFailed
 
 Command = Callable[[Orders], Sequence[str]]
 _JAVA: Final = Path(__file__).parents[1] / "copiers" / "Copier.java"
-_AT_ONCE: Final = ""  # instead of a stage
+AT_ONCE: Final = "at once"  # instead of a stage
+_LONGEST: Final = 4.0  # seconds that a stage is waited for
 _SOON: Final = 0.02  # seconds behind a line within which a copier is killed
+_LINE: Final = 120  # characters of a reason
 _PATIENCE: Final = 30.0  # seconds for its end
-_FENCED: Final = 1  # its exit status
 
 
 def librdkafka(orders: Orders) -> list[str]:
@@ -50,24 +52,27 @@ class Crew:
 
     name: str
     commands: Sequence[Command]
-    life_seconds: float = 4.0  # of a copier, in the mean
+    life_seconds: float = 1.5  # of a copier, in the mean
+    ends: Sequence[str] = (*STAGES, *IN_TRANSACTION, AT_ONCE)  # at which stages they are killed, by equal chances
 
 
 CREWS: Final = (
     Crew("librdkafka", (librdkafka, librdkafka, librdkafka)),
-    Crew("java", (java_3, java_4, java_4), life_seconds=7.0),
+    Crew("java", (java_3, java_4, java_4), life_seconds=4.0),
 )
 
 
 class Keeper:
     """One copier, in one process after the other."""
 
-    def __init__(self, command: Sequence[str], life_seconds: float, world: World) -> None:
-        self._command, self._life_seconds, self._world = command, life_seconds, world
+    def __init__(self, command: Sequence[str], life_seconds: float, ends: Sequence[str], world: World) -> None:
+        self._command, self._life_seconds, self._ends, self._world = command, life_seconds, ends, world
+        self._lives = 0
         self._chance = random.Random(world.chance.random())
         self.calm = threading.Event()  # it is not killed any more
         self.ending = threading.Event()
         self.told: Counter[str] = Counter()  # its lines, by their first words
+        self.reasons: Counter[str] = Counter()  # of its aborting, or of its end
         self.killed_at: Counter[str] = Counter()
         self.problem = ""
         self.last_lines: list[str] = []
@@ -83,41 +88,51 @@ class Keeper:
 
     def _live(self) -> None:
         """From the start of a process to its end."""
-        stage = self._chance.choice([*STAGES, _AT_ONCE])
         with LineProcess(self._command, cwd=ROOT) as process:
-            killed = self._follow(process, stage, time.monotonic() + self._chance.expovariate(1 / self._life_seconds))
-            if killed:
+            killed_at = self._follow(process)
+            if killed_at is not None:
                 process.signal(signal.SIGKILL)
                 self._world.met("copier")
-                self.killed_at[stage or "any"] += 1
+                self.killed_at[killed_at] += 1
             status = process.wait(_PATIENCE)
             self.last_lines = process.lines[-20:]
-            if status != (-signal.SIGKILL if killed else 0 if self.ending.is_set() else _FENCED):
+            ends = {-signal.SIGKILL} if killed_at else {FENCED_STATUS, 0} if self.ending.is_set() else {FENCED_STATUS}
+            if status not in ends:
                 self.problem = f"it ended with {status}:\n" + "\n".join(self.last_lines)
                 self.ending.set()
 
-    def _follow(self, process: LineProcess, stage: str, until: float) -> bool:
-        """Read what it says until it is to be killed (true), or ends."""
+    def _follow(self, process: LineProcess) -> str | None:
+        """Read what it says until it ends, or is to be killed: where in its work."""
+        wanted = self._chance.choice(self._ends) if self._lives else IN_TRANSACTION[0]
+        self._lives += 1
+        seconds = 0.0 if wanted in FIRST_STAGES else self._chance.expovariate(1 / self._life_seconds)
+        since = time.monotonic() + seconds
         while process.running:
-            word = self._next_word(process)
-            if word:
-                self.told[word] += 1
-                self._tell(word)
+            word = self._heed(self._next_line(process))
             if self.ending.is_set():
-                process.send("end")
-                return False
-            if time.monotonic() > until and word == stage and not self.calm.is_set():
-                time.sleep(self._chance.uniform(0, _SOON))
-                return True
-        return False
+                with suppress(BrokenPipeError):
+                    process.send("end")
+                return None
+            late = time.monotonic() - since
+            if not self.calm.is_set() and late > 0 and (wanted in (word, AT_ONCE) or late > _LONGEST):
+                time.sleep(self._chance.choice((0, self._chance.uniform(0, _SOON))))
+                return wanted if word == wanted else AT_ONCE
+        return None
 
-    def _next_word(self, process: LineProcess) -> str:
-        """The first one of the next line; none if none comes soon."""
+    def _next_line(self, process: LineProcess) -> str:
+        """What it says next; nothing if that is not soon."""
         try:
-            return process.expect(r"^\w*", timeout=0.1)[0]
+            return process.expect("^.*", timeout=0.1)[0]
         except ProcessFailed:
             return ""
 
-    def _tell(self, word: str) -> None:
-        if event := {"sent": "ack", "offsets": "ending", "committed": "commit"}.get(word):
+    def _heed(self, line: str) -> str:
+        """Note what a line tells; its first word."""
+        word = line.partition(" ")[0]
+        if word:
+            self.told[word] += 1
+        if word in ("aborted", "fenced"):
+            self.reasons[line[:_LINE]] += 1
+        if event := {"sent": "ack", "committing": "ending", "committed": "commit"}.get(word):
             self._world.met(event)
+        return word

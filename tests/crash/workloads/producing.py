@@ -53,6 +53,8 @@ PLANS: Final = (
 class Producing:
     """All producers of `plans`; each is a thread that hands its client records in bursts."""
 
+    over = False
+
     def __init__(self, plans: Sequence[Plan] = PLANS) -> None:
         self._plans = plans
         self._running: list[_Running] = []
@@ -68,6 +70,9 @@ class Producing:
         for one in self._running:
             if one.problem:
                 yield Violation("harness", f"{one.plan.name}: {one.problem}")
+
+    def figures(self) -> dict[str, int | float]:
+        return {}
 
     def finish(self, seconds: float) -> None:
         for one in self._running:

@@ -1,0 +1,43 @@
+"""Copiers, and their broker, are killed: what readers of committed records see is each record once, in order.
+
+The long run is `python -m tests.crash --workload copiers`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.crash.__main__ import copiers_run
+from tests.crash.moments import any_time
+from tests.crash.run import Run
+from tests.crash.workloads.copying import Copying
+from tests.crash.workloads.crews import Crew, java_4, librdkafka
+from tests.peers import available
+
+RECORDS = 8_000
+KILLS = 12
+SECONDS = 20.0  # until nothing is killed any more
+FEWEST = 2  # on a machine that is slow or busy
+
+LIBRDKAFKA = Crew("librdkafka", (librdkafka, librdkafka), life_seconds=0.8)
+JAVA = Crew("java", (java_4, java_4), life_seconds=2.0)
+
+
+def test_every_record_is_copied_once(tmp_path: Path) -> None:
+    crews = [LIBRDKAFKA, JAVA] if available() else [LIBRDKAFKA]
+    outcome = copiers_run(tmp_path, Copying(RECORDS, crews, pause_ms=10), seed=3).go(KILLS, SECONDS)
+    print(outcome)
+    assert outcome.violations == []
+    assert outcome.number("kills") >= FEWEST
+    assert outcome.number("copiers killed") >= FEWEST
+    for crew in crews:
+        assert outcome.number(f"{crew.name}: records copied") == RECORDS
+    assert sum(outcome.number(f"{crew.name}: records aborted") for crew in crews) > 0
+
+
+def test_copiers_without_transactions_are_found_out(tmp_path: Path) -> None:
+    hasty = Crew("hasty", (librdkafka, librdkafka), life_seconds=0.1, ends=("sent",))
+    copying = Copying(RECORDS // 2, [hasty], pause_ms=30, transactions=False)
+    outcome = Run(tmp_path, [copying], seed=3, moments={"any time": any_time}).go(kills=100, seconds=60)
+    print(*outcome.violations, sep="\n")
+    assert "duplicate" in {violation.kind for violation in outcome.violations}
