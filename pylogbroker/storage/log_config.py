@@ -43,6 +43,12 @@ class LogConfig:
     segment_ms: int = 7 * _DAY
     magic: int = 2
     """The message format that is written: 0, 1 or 2; follows from message.format.version."""
+    longest_segment_ms: int = attrs.field(init=False, eq=False, repr=False)
+    """How long a segment is appended to at most: what is to be compacted must be sealed before."""
+
+    @longest_segment_ms.default
+    def _longest_segment_ms(self) -> int:
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], magic: int = 2) -> LogConfig:
@@ -50,11 +56,6 @@ class LogConfig:
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         return cls(**{name: value for name, value in values.items() if name in known} | {"magic": magic})  # type: ignore[arg-type]
-
-    @property
-    def longest_segment_ms(self) -> int:
-        """How long a segment is appended to at most: what is to be compacted must be sealed before."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     def random_jitter_ms(self) -> int:
         """How much earlier than that one segment is rolled."""

@@ -14,6 +14,7 @@ from kafka.errors import CorruptRecordError
 
 from pylogbroker.errors import InvalidRecords, KafkaError
 from pylogbroker.records import AppendRules, Codec, Record, build, convert, prepare, walking
+from pylogbroker.records.runs import measure_run
 from pylogbroker.records.walking import check_records
 from tests.records.peers import PEERS
 from tests.support.bad_batches import NONE, batch, field, record, varint
@@ -85,10 +86,9 @@ def test_many(shape: str, count: int) -> None:
     assert not accepts(data, count + 1)
 
 
-@pytest.mark.parametrize("window", [30, 200, 1500])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_windows(monkeypatch: pytest.MonkeyPatch, shape: str, window: int) -> None:
-    monkeypatch.setattr(walking, "_windows", [bytearray(window)])
+def test_records_too_large_to_be_copied(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
+    monkeypatch.setattr(walking, "_LARGE", 0)
     data = SHAPES[shape](200)
     assert accepts(data, 200)
     assert not accepts(data[:-1], 200)
@@ -99,6 +99,7 @@ def test_windows(monkeypatch: pytest.MonkeyPatch, shape: str, window: int) -> No
 def test_every_place_of_every_record_is_looked_at(shape: str, count: int) -> None:
     """A byte of one record is changed: if that is let through, kafka-python must find the same number of records."""
     data = SHAPES[shape](count)
+    assert accepts(data, count)  # so that its layout is known
     for position in random.Random(shape).sample(range(len(data)), min(len(data), 150)):
         for change in (1, 2, 0x80):
             changed = bytearray(data)
@@ -125,6 +126,15 @@ def test_the_offset_of_a_record_in_a_run(shape: str) -> None:
     swapped = data[:at] + pieces[101] + pieces[100] + data[at + len(pieces[100]) + len(pieces[101]) :]
     assert sorted(swapped) == sorted(data)
     assert not accepts(swapped, 300)
+
+
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name.startswith(("all", "large", "with h", "with keys"))])
+def test_runs_are_found(monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
+    """Records that are alike are not looked at one by one: of twenty thousand, some at which offsets become longer."""
+    found = []
+    monkeypatch.setattr(walking, "measure_run", lambda *arguments: found.append(measure_run(*arguments)) or found[-1])
+    assert accepts(SHAPES[shape](20_000), 20_000)
+    assert sum(found) > 3 * 20_000 - 50
 
 
 def test_times_that_do_not_fit_are_found_in_runs_too() -> None:

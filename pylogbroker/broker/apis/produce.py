@@ -97,7 +97,9 @@ class _Appends:
             if not records:
                 answer.base_offset = -1
                 return
-            check = self._check_of(partition, records)
+            check = None
+            if self._version >= _FIRST_WITH_V2 and records[_ATTRIBUTES_AT] & TRANSACTIONAL:
+                check = self._check_of(partition, records)
             appended = partition.append_at_once(records, self._now_ms, check)
             if appended is None:
                 later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread, check))
@@ -108,10 +110,8 @@ class _Appends:
         else:
             self._appended(answer, partition, appended)
 
-    def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None] | None:
+    def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
         """What must hold of records in a transaction when they are appended."""
-        if self._version < _FIRST_WITH_V2 or not records[_ATTRIBUTES_AT] & TRANSACTIONAL:
-            return None
         if self._transactional_id is None:
             raise _nameless()
         return partial(verify, self._broker, self._transactional_id, partition, records, self._version)
