@@ -35,11 +35,13 @@ from pylogbroker.storage.files import FileHandle
 from pylogbroker.storage.scan import headers
 from tests.peers.kafka import KafkaBroker
 
-SEGMENT_BYTES = 100 << 20
+SEGMENT_BYTES = 100 << 20  # at most
+SEGMENTS = 5  # at least: the last one, which is written to, is not compacted
 RECORDS = 160  # in a batch, which then has 16 KB
 VALUE_BYTES = 76  # a record then takes about 100 bytes
 PART = 4096  # requests prepared at once
 PATIENCE_SECONDS = 300.0
+AT_LEAST_0, AT_LEAST_1 = click.IntRange(0), click.IntRange(1)
 SETTINGS = {"log.cleaner.backoff.ms": "200", "log.segment.delete.delay.ms": "100"}
 LATER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 SAID = re.compile(
@@ -63,10 +65,10 @@ class Round:
 
 
 @click.command()
-@click.option("--megabytes", default=1000, show_default=True, help="How large the topic is.")
-@click.option("--keys", default=1_000_000, show_default=True, help="How many different keys it has.")
-@click.option("--rounds", default=3, show_default=True, help="How often each cleaner is measured.")
-@click.option("--warm-up", default=1, show_default=True, help="How often each cleans for nothing before that.")
+@click.option("--megabytes", type=AT_LEAST_1, default=1000, show_default=True, help="How large the topic is.")
+@click.option("--keys", type=AT_LEAST_1, default=1_000_000, show_default=True, help="How many different keys it has.")
+@click.option("--rounds", type=AT_LEAST_1, default=3, show_default=True, help="How often each cleaner is measured.")
+@click.option("--warm-up", type=AT_LEAST_0, default=1, show_default=True, help="How often each cleans for nothing.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
@@ -119,10 +121,11 @@ def batches(megabytes: int, keys: int) -> Iterator[bytes]:
 def one_round(broker: KafkaBroker, copy: Path, requests: list[bytes]) -> tuple[Round, Round]:
     """Produce the topic, clean a copy of it, and let Kafka clean it."""
     session = Session("127.0.0.1", broker.port)
-    with session.topic(settings={"cleanup.policy": "delete", "segment.bytes": str(SEGMENT_BYTES)}) as topic:
+    segment_bytes = min(SEGMENT_BYTES, sum(map(len, requests)) // SEGMENTS)
+    with session.topic(settings={"cleanup.policy": "delete", "segment.bytes": str(segment_bytes)}) as topic:
         fill(session, topic, requests)
         kept = broker.data / f"{topic}-0"
-        job = copied(kept, copy)
+        job = copied(kept, copy, segment_bytes)
         try:
             ours = clean(job)
         finally:
@@ -149,7 +152,7 @@ def fill(session: Session, topic: str, requests: list[bytes]) -> None:
     expect(session.end_offsets(topic), [len(requests) * RECORDS], "log end")
 
 
-def copied(kept: Path, copy: Path) -> Job:
+def copied(kept: Path, copy: Path, segment_bytes: int) -> Job:
     """Copy the sealed segments of a topic; return what to ask this project's cleaner."""
     copy.mkdir()
     files = sorted(kept.glob("*.log"))
@@ -159,7 +162,7 @@ def copied(kept: Path, copy: Path) -> Job:
         sources.append(Source(int(file.stem), str(copy / f"{file.stem}.kafka"), file.stat().st_size, 0))
     os.sync()
     end = int(files[-1].stem)
-    return Job(str(copy), tuple(sources), 0, end, int(time.time() * 1000), segment_bytes=SEGMENT_BYTES)
+    return Job(str(copy), tuple(sources), 0, end, int(time.time() * 1000), segment_bytes=segment_bytes)
 
 
 def clean(job: Job) -> Round:

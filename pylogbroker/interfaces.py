@@ -47,6 +47,10 @@ class Unavailable(CoordinationError):
     """The tree cannot be read or written now; whether a change was made is not known."""
 
 
+class NoRoom(Unavailable):
+    """The tree's disk is full; nothing was changed."""
+
+
 @attrs.frozen
 class Stat:
     """What is known of a node besides its data."""
@@ -205,7 +209,7 @@ class IDeletePolicyFactory(Interface):
     `log.delete.policies` for all topics, `delete.policies` for one.
     """
 
-    name: str = Attribute("What settings call it: letters, digits and hyphens; unlike that of any other.")
+    name: str = Attribute("What settings call it, made of a-z, 0-9 and -; unlike that of any other.")
 
     def make(argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
         """The policy of a topic with these settings.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.cleaning import Cleaning
 from pylogbroker.broker.complaints import Complaints
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.broker.delete_policies import DeletePolicies, MissingPolicies
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch_sessions import FetchSessions
 from pylogbroker.broker.group_store import GroupStore
@@ -35,15 +36,15 @@ from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.broker.transaction_store import TransactionStore
 from pylogbroker.broker.turns import Turns
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, StorageFailure
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Log, LogConfig, LogManager
+from pylogbroker.storage.telling import listed
 from pylogbroker.transactions import TransactionCoordinator
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 100  # logs that are made without a pause
-_MOST_NAMED = 10  # partitions, in one line of the log
 log = Logger()
 
 
@@ -83,6 +84,7 @@ class Broker:
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
     complaints: Complaints = attrs.field(factory=Complaints, init=False)
+    _missing_policies: MissingPolicies = attrs.field(init=False)
     turns: Turns = attrs.field(init=False)
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
@@ -90,9 +92,10 @@ class Broker:
     def __attrs_post_init__(self) -> None:
         config = self.config
         config.check_topics_by(self.delete_policies.check)
-        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id])
+        self._missing_policies = MissingPolicies(self.clock, self.complaints)
+        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id], self._is_due)
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
-        self.producer_ids = ProducerIds(self.tree, self.node_id)
+        self.producer_ids = ProducerIds(self.tree, self.node_id, self._is_due)
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         self.group_commit = GroupCommit(self.in_thread)
         self.housekeeping = Housekeeping(self)
@@ -185,6 +188,7 @@ class Broker:
 
     def on_topic_created(self, topic: Topic) -> None:
         self._lead(topic, topic.partitions)
+        self.cleaning.warn_if_off()
 
     def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
         self._lead(topic, partitions)
@@ -199,11 +203,13 @@ class Broker:
 
     def on_config_changed(self, topic: Topic) -> None:
         self._configure(topic)
+        self.cleaning.warn_if_off()
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
         """The broker's own settings changed, and with them the defaults of topics."""
         for topic in self.catalog.topics.values():
             self._configure(topic)
+        self.cleaning.warn_if_off()
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """A request failed for the disk under a log: if that may pass, as when it is full, tell it now and then."""
@@ -212,6 +218,9 @@ class Broker:
             self.storage_failed(failed)
         elif self.complaints.is_due(directory, self.now_ms()):
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
+
+    def _is_due(self, about: str) -> bool:
+        return self.complaints.is_due(about, self.now_ms())
 
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
@@ -290,7 +299,7 @@ class Broker:
     def _configure(self, topic: Topic) -> None:
         settings = self.config.topic(topic.overrides)
         config = log_config(settings)
-        policies = self.delete_policies.of(settings, self._policy_missing)
+        policies = self.delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
         for index in topic.partitions:
             partition = self.partitions.get((topic.name, index))
             if partition is not None:
@@ -300,11 +309,6 @@ class Broker:
                 partition.min_insync_replicas = min(settings.integer("min.insync.replicas"), replicas)
                 partition.may_down_convert = settings.boolean("message.downconversion.enable")
 
-    def _policy_missing(self, error: ConfigError) -> None:
-        """Stored settings name a delete policy that is not there, of one topic or of many: it is told once."""
-        if self.complaints.is_due(str(error), self.now_ms()):
-            log.error("a delete policy deletes nothing: {why}", why=error)
-
 
 def _tell(found: object) -> None:
     log.warn("{found}", found=found)
@@ -312,6 +316,4 @@ def _tell(found: object) -> None:
 
 def _listed(keys: Sequence[tuple[str, int]]) -> str:
     """Partitions by name, but not all if they are many, as the subject of a sentence with the verb "to be"."""
-    named = ", ".join(f"{topic}-{index}" for topic, index in keys[:_MOST_NAMED])
-    others = f" and {len(keys) - _MOST_NAMED} others" if len(keys) > _MOST_NAMED else ""
-    return f"{named}{others} {'is' if len(keys) == 1 else 'are'}"
+    return f"{listed([f'{topic}-{index}' for topic, index in keys])} {'is' if len(keys) == 1 else 'are'}"

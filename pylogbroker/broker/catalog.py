@@ -26,6 +26,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker import placement
 from pylogbroker.broker import topics as rules
+from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import BrokerConfig
@@ -59,6 +60,7 @@ class Catalog:
     _store: TopicStore
     _config: BrokerConfig
     _brokers: Callable[[], Sequence[int]]
+    _is_due: Callable[[str], bool] = lambda about: True  # whether to tell of something again
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     _by_id: dict[uuid.UUID, Topic] = attrs.field(factory=dict, init=False)
     _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
@@ -126,7 +128,7 @@ class Catalog:
         """The topic as it would be when `change` has made its own settings out of those it has."""
         topic = self.require(name)
         overrides = dict(change(topic.overrides))
-        self._check_overrides(overrides)
+        self._check_overrides(overrides, topic.overrides)
         return attrs.evolve(topic, overrides=overrides)
 
     # -- changes ---------------------------------------------------------------------------------------------------
@@ -196,8 +198,9 @@ class Catalog:
             await self.finish_deletions()
             return await change()
         except CoordinationError as error:
-            log.error("a change of topics failed: {why}", why=error)
-            raise KafkaError(str(error), ErrorCode.UNKNOWN_SERVER_ERROR) from error
+            if self._is_due(f"changes of topics: {type(error).__name__}"):  # clients try again, many times a second
+                log.error("a change of topics failed: {why}", why=error)
+            raise refusal(error) from error
         finally:
             self._lock.release()
 
@@ -217,9 +220,9 @@ class Catalog:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
             )
 
-    def _check_overrides(self, overrides: Mapping[str, str]) -> None:
+    def _check_overrides(self, overrides: Mapping[str, str], before: Mapping[str, str] | None = None) -> None:
         try:
-            self._config.check_topic(overrides)
+            self._config.check_topic(overrides, before)
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
 

@@ -32,6 +32,7 @@ from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, Failed, Job
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.storage.compaction.selection import Cleanable, Limits, examine, filthiest, must_seal
 from pylogbroker.storage.compaction.swap import CalledOff, Exchange, remove_cleaned
+from pylogbroker.storage.telling import listed
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -71,6 +72,7 @@ class Cleaning:
     new_cleaner: Callable[[], Cleaner] = CleanerProcess
     _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_on: bool = attrs.field(default=False, init=False)
+    _warned: bool = attrs.field(default=False, init=False)
     _rounds: set[Cleaner] = attrs.field(factory=set, init=False)
     _busy: dict[Log, Cleaner] = attrs.field(factory=dict, init=False)
     _given_up: WeakSet[Log] = attrs.field(factory=WeakSet, init=False)
@@ -84,6 +86,7 @@ class Cleaning:
             self._is_on = True
             self._broker.config.observe(self._on_settings_changed)
             self._set_alarm()
+        self.warn_if_off()
 
     def stop(self) -> None:
         """End all rounds."""
@@ -101,6 +104,23 @@ class Cleaning:
     def _on_settings_changed(self, names: frozenset[str]) -> None:
         if self._is_on and any(name.startswith(_SETTINGS) for name in names):
             self._set_alarm()
+
+    def warn_if_off(self) -> None:
+        """Tell, once, that the settings keep topics from being compacted that say they are."""
+        config = self._broker.config
+        enabled = config.boolean("log.cleaner.enable")
+        if enabled and config.integer("log.cleaner.threads"):
+            self._warned = False
+        elif not self._warned:
+            logs = (partition.log for partition in self._broker.partitions.values())
+            topics = sorted({found.topic for found in logs if found.config.compacts})
+            if topics:
+                self._warned = True
+                log.warn(
+                    "nothing is compacted, as {off}, though there are topics with cleanup.policy=compact: {topics}",
+                    off="log.cleaner.threads=0" if enabled else "log.cleaner.enable=false",
+                    topics=listed(topics),
+                )
 
     def _set_alarm(self) -> None:
         self._cancel_alarm()
@@ -165,7 +185,7 @@ class Cleaning:
         )
 
     def is_busy_with(self, found: Log) -> bool:
-        """Whether a log is being cleaned.  Segments must not go then: a removed key's value might outlive its removal."""
+        """Whether a log is being cleaned.  Segments must not go then: a removed key's value might outlive its mark."""
         return found in self._busy
 
     # -- doing it --------------------------------------------------------------------------------------------------

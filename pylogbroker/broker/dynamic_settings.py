@@ -11,6 +11,7 @@ from __future__ import annotations
 import attrs
 from twisted.internet.defer import DeferredLock
 
+from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.topics import ConfigChange
 from pylogbroker.config import BrokerConfig, Source
 from pylogbroker.coordination import layout, paths
@@ -49,7 +50,7 @@ class DynamicSettings:
             await self._write(self._path(layer), layout.encode_config(settings))
             self._config.set_dynamic(layer, settings)
         except CoordinationError as error:
-            raise KafkaError(str(error), ErrorCode.UNKNOWN_SERVER_ERROR) from error
+            raise refusal(error) from error
         finally:
             self._lock.release()
 

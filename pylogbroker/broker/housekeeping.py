@@ -13,6 +13,7 @@ Deciding is quick and happens on the reactor's thread; what blocks runs in worke
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, Notice
+from pylogbroker.storage.telling import counted
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -98,8 +100,9 @@ class Housekeeping:
             return
         if gone:
             log.info(
-                "{count} old segments of {path} are deleted, it begins at {start} now",
-                count=len(gone),
+                "{segments} of {path} {are} deleted, it begins at {start} now",
+                segments=counted(len(gone), "old segment"),
+                are="is" if len(gone) == 1 else "are",
                 path=found.path,
                 start=found.log_start_offset,
             )
@@ -132,7 +135,9 @@ class Housekeeping:
         partition = self._broker.partitions.get((found.topic, found.partition))
         if partition is None or partition.log is not found:  # deleted, or offline, meanwhile
             return
-        log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
+        about = f"syncs in {os.path.dirname(found.path)}"  # if the disk is full, they all fail, again and again
+        if found.broken or self._broker.complaints.is_due(about, self._broker.now_ms()):
+            log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
         self._broker.storage_failed(found)
 
     def checkpoint_log_offsets(self) -> None:
@@ -183,5 +188,7 @@ def _run(job: Callable[..., None], *arguments: Any) -> None:
     """A job that fails is run again at its next time."""
     try:
         job(*arguments)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         log.failure("{job} failed; it will be tried again", job=job.__name__)

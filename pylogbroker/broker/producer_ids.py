@@ -5,14 +5,19 @@ What is left of a block at a stop is not used again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
 
 from pylogbroker.coordination.layout import ProducerIdBlock, decode_producer_ids, encode_producer_ids
 from pylogbroker.coordination.paths import PRODUCER_ID_BLOCK
-from pylogbroker.interfaces import ITree, SetData
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import ITree, SetData, Unavailable
 
 BLOCK_SIZE = 1000
+log = Logger()
 
 
 @attrs.define
@@ -21,18 +26,26 @@ class ProducerIds:
 
     _tree: ITree
     _node_id: int
+    _is_due: Callable[[str], bool] = lambda about: True  # whether to tell of something again
     _next: int = attrs.field(default=0, init=False)
     _end: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def take(self) -> int:
-        """An id that nobody was given before."""
+        """An id that nobody was given before.
+
+        While the tree is not available, the error is one with which every client tries again.
+        """
         await self._lock.acquire()
         try:
             if self._next == self._end:
                 await self._take_block()
             self._next += 1
             return self._next - 1
+        except Unavailable as error:
+            if self._is_due(f"producer ids: {type(error).__name__}"):
+                log.error("no producer ids could be taken: {why}", why=error)
+            raise KafkaError(str(error), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
         finally:
             self._lock.release()
 

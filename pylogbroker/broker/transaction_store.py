@@ -18,14 +18,16 @@ from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.group_store import OFFSETS_TOPIC
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, end_marker
+from pylogbroker.storage.telling import counted
 from pylogbroker.transactions import (
     Loading,
     Marker,
     MarkersWritten,
     ProducerIdTaken,
     Stored,
+    TimedOut,
     TopicPartition,
     TransactionCoordinator,
     TransactionSettings,
@@ -54,7 +56,8 @@ class TransactionStore:
     def __attrs_post_init__(self) -> None:
         self._topic = _transactions_topic(self._broker)
         self._host = CoordinatorHost(self._broker, self._topic, "transactions")
-        self.coordinator = TransactionCoordinator(TransactionSettings.of(self._broker.config), self, self._host.wake)
+        settings = TransactionSettings.of(self._broker.config)
+        self.coordinator = TransactionCoordinator(settings, self, self._host.wake, _tell)
         self._host.attach(
             self.coordinator, lambda partition: self.coordinator.begin_load(partition.index, partition.leader_epoch)
         )
@@ -85,6 +88,8 @@ class TransactionStore:
     async def _take_producer_id(self, done: ProducerIdTaken) -> None:
         try:
             producer_id = await self._broker.producer_ids.take()
+        except KafkaError:  # it has been told
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._broker.now_ms())
         except Exception:
             log.failure("no producer id could be taken")
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._broker.now_ms())
@@ -149,6 +154,16 @@ class _Markers:
         self._results[key] = error
         if len(self._results) == len(marker.partitions):
             self._done(self._results, now_ms)
+
+
+def _tell(found: TimedOut) -> None:
+    log.info(
+        "the transaction of {name!r} is aborted: it was open for {open} s in {partitions}, its timeout is {timeout} s",
+        name=found.transactional_id,
+        open=round(found.open_ms / 1000),
+        partitions=counted(found.partitions, "partition"),
+        timeout=f"{found.timeout_ms / 1000:g}",
+    )
 
 
 def _transactions_topic(broker: Broker) -> InternalTopic:

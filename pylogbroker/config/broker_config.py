@@ -38,7 +38,7 @@ class BrokerConfig(Values):
         self.warnings = tuple(_warnings(name for name in static if name not in known))
         self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
         self._observers: list[Callable[[frozenset[str]], object]] = []
-        self._check_topic: TopicCheck = lambda settings, explicit: None
+        self._check_topic: TopicCheck = lambda settings, explicit, before: None
         super().__init__(_effective(self._layers))
         self._topics = _topic_defaults(self)
         _check_static(self)
@@ -76,13 +76,17 @@ class BrokerConfig(Values):
     def check_topics_by(self, check: TopicCheck) -> None:
         """Let `check` raise ConfigError, too, for topics' settings that are about to be changed.
 
-        It is called with all that would be in force, and the names of what is set.
+        It is called with all that would be in force, the names of what is set, and what is in force before, if anything
+        is.
         """
         self._check_topic = check
 
-    def check_topic(self, overrides: Texts) -> None:
-        """Refuse, by ConfigError, settings that a topic must not be given: more than if it has them already."""
-        self._check_topic(self.topic(overrides), overrides)
+    def check_topic(self, overrides: Texts, before: Texts | None = None) -> None:
+        """Refuse, by ConfigError, settings that a topic must not be given: more than if it has them already.
+
+        `before` are those it has.
+        """
+        self._check_topic(self.topic(overrides), overrides, None if before is None else self.topic(before))
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
         """Call `observer` with the names of the settings that changed, after every dynamic change."""
@@ -94,7 +98,7 @@ class BrokerConfig(Values):
         values = Values(_effective(self._layers | {source: checked}))
         topic = _topic_defaults(values).resolve({})
         check_together(topic)
-        self._check_topic(topic, checked)
+        self._check_topic(topic, checked, self.topic({}))
         return checked
 
     def set_dynamic(self, source: Source, texts: Texts) -> frozenset[str]:

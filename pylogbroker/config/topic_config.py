@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from typing import Final
 
 import attrs
 
@@ -11,6 +12,9 @@ from pylogbroker.config.formats import magic_of
 from pylogbroker.config.kinds import LONG_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
+
+_LEAST_LAG: Final = "min.compaction.lag.ms"
+_MOST_LAG: Final = "max.compaction.lag.ms"
 
 
 class TopicConfig(Values):
@@ -52,7 +56,7 @@ class TopicConfig(Values):
         return bound if bound != LONG_MAX else self.integer("message.timestamp.difference.max.ms")
 
 
-TopicCheck = Callable[[TopicConfig, Container[str]], object]
+TopicCheck = Callable[[TopicConfig, Container[str], TopicConfig | None], object]
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
@@ -70,13 +74,19 @@ def _parse(name: str, text: str | None) -> Value:
     return table.parse(setting, text)
 
 
-def check_together(values: Values) -> None:
-    """Refuse a topic's settings that contradict each other."""
-    least, most = values.integer("min.compaction.lag.ms"), values.integer("max.compaction.lag.ms")
+def check_together(config: TopicConfig) -> None:
+    """Refuse a topic's settings that contradict each other: its own, if one of them is the broker's."""
+    least, most = config.integer(_LEAST_LAG), config.integer(_MOST_LAG)
     if least > most:
-        raise ConfigError(
-            f"min.compaction.lag.ms: {least} is not accepted; expected at most max.compaction.lag.ms, {most}"
-        )
+        least_name, most_name = _written(_LEAST_LAG, config), _written(_MOST_LAG, config)
+        if _MOST_LAG in config.overrides and _LEAST_LAG not in config.overrides:
+            raise ConfigError(f"{most_name}: {most} is not accepted; expected at least {least_name}, {least}")
+        raise ConfigError(f"{least_name}: {least} is not accepted; expected at most {most_name}, {most}")
+
+
+def _written(name: str, config: TopicConfig) -> str:
+    """The name under which a value was given: the topic's, or the broker's."""
+    return name if name in config.overrides else table.TOPIC[name].synonyms[0].name
 
 
 @attrs.define

@@ -28,10 +28,11 @@ import attrs
 from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
+from pylogbroker.coordination import room
 from pylogbroker.coordination.transactions import Effect, Transaction
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
-from pylogbroker.interfaces import ITree, Node, NoNode, Operation, Stat, Unavailable, Watch
+from pylogbroker.interfaces import ITree, Node, NoNode, NoRoom, Operation, Stat, Unavailable, Watch
 
 FILE_NAME = "coordination.sqlite"
 LOCK_NAME = "coordination.lock"
@@ -73,6 +74,7 @@ async def at_once(work: Work) -> list[Effect]:
 class EmbeddedTree:
     """A tree in one directory's file. `offload` runs blocking work elsewhere and awaits its result."""
 
+    _directory: str
     _offload: Offload
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
@@ -85,10 +87,12 @@ class EmbeddedTree:
         """Open the directory's tree, or begin one; StartupError if it is in use, unreadable or cannot be written."""
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
+        room.release(directory)
         try:
             writer = _connect(path)
             _prepare(writer)
-            return cls(offload, writer, _connect(path), lock_file)
+            room.hold(path, writer)
+            return cls(directory, offload, writer, _connect(path), lock_file)
         except (sqlite3.Error, StartupError) as error:
             os.close(lock_file)
             raise StartupError(f"{path}: {error}") from error
@@ -149,13 +153,15 @@ class EmbeddedTree:
             _forget_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
+        room.hold_for_next(self._directory, os.path.join(self._directory, FILE_NAME))
         os.close(self._lock_file)
 
     def _write(self, operations: Sequence[Operation]) -> list[Effect]:
         try:
-            return Transaction(self._writer).run(operations)
+            return room.with_room(self._writer, lambda: Transaction(self._writer).run(operations))
         except sqlite3.Error as error:
-            raise Unavailable(f"{operations[0].path} ({error})") from error
+            refusal = NoRoom if room.is_full(error) else Unavailable
+            raise refusal(f"{operations[0].path} ({error})") from error
 
     def _select(self, columns: str, parent: str) -> list[Any]:
         return self._read(f"SELECT {columns} FROM node WHERE parent = ? ORDER BY name", [parent], parent)
@@ -206,7 +212,7 @@ def _prepare(writer: sqlite3.Connection) -> None:
         writer.executescript(_SCHEMA)
     elif version != _SCHEMA_VERSION:
         raise StartupError(f"written by a newer release (layout {version}, not {_SCHEMA_VERSION})")
-    _forget_ephemerals(writer)
+    room.with_room(writer, lambda: _forget_ephemerals(writer))
 
 
 def _forget_ephemerals(writer: sqlite3.Connection) -> None:

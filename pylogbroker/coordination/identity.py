@@ -1,8 +1,9 @@
-"""Who we are: the cluster's id and the broker's number, agreed on in the tree."""
+"""Who we are: the cluster's id, the broker's number and its log directories, agreed on in the tree."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 from pylogbroker.coordination import layout, paths
 from pylogbroker.interfaces import Create, ITree, NodeExists, SetData
@@ -37,6 +38,22 @@ async def register(tree: ITree, broker_id: int, broker: layout.BrokerNode, now_m
     path = paths.broker(broker_id)
     await tree.commit([Create(path, layout.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
+
+
+async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
+    """The ids of the log directories that a broker used last, by their paths."""
+    [node] = await tree.get_many([paths.broker_directories(broker_id)])
+    return {} if node is None else layout.decode_directories(node.data)
+
+
+async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, str]) -> None:
+    """Keep which log directories a broker uses."""
+    path, data = paths.broker_directories(broker_id), layout.encode_directories(used)
+    [node] = await tree.get_many([path])
+    if node is None:
+        await tree.commit([Create(path, data)])
+    elif node.data != data:
+        await tree.commit([SetData(path, data)])
 
 
 async def owners(tree: ITree) -> frozenset[int]:

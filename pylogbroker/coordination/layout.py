@@ -1,4 +1,4 @@
-"""How things are written into the coordination tree: the JSON values of Kafka's nodes.
+"""How things are written into the coordination tree: the JSON values of Kafka's nodes, and of one that is ours.
 
 | node                   | value                                                                             |
 |------------------------|-----------------------------------------------------------------------------------|
@@ -6,6 +6,7 @@
 | broker, version 5      | host, port, endpoints, rack, listener_security_protocol_map, features, timestamp  |
 | topic, version 3       | topic_id, partitions {"0": [1, 2]}, adding_replicas, removing_replicas            |
 | partition state, 1     | leader, leader_epoch, isr, controller_epoch                                       |
+| directories, version 1 | directories {"/data/a": "<22 characters>"}                                        |
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
 | producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
 
@@ -149,6 +150,16 @@ def decode_config(data: bytes) -> dict[str, str]:
     if not data:
         return {}
     return {str(name): str(text) for name, text in _field(_load(data), "config", dict).items()}
+
+
+def encode_directories(directories: Mapping[str, str]) -> bytes:
+    """The value of the node that tells which log directory of a broker lies where: ids by paths."""
+    return _dump({"version": 1, "directories": dict(directories)})
+
+
+def decode_directories(data: bytes) -> dict[str, str]:
+    """The ids of a broker's log directories by their paths."""
+    return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
 def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:

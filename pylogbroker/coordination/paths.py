@@ -2,6 +2,7 @@
 
 /cluster/id                                     the cluster's id
 /brokers/ids/<id>                               a broker that lives (ephemeral)
+/brokers/directories/<id>                       which log directory lies where (not of Kafka's layout)
 /brokers/seqid                                  its version counts the broker numbers given out
 /brokers/topics/<topic>                         a topic's id and its partitions' replicas
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
+BROKER_DIRECTORIES = "/brokers/directories"
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONFIG_TOPICS = "/config/topics"
@@ -29,6 +31,7 @@ PERSISTENT = (
     "/brokers",
     BROKER_IDS,
     BROKER_SEQUENCE,
+    BROKER_DIRECTORIES,
     TOPICS,
     "/config",
     CONFIG_TOPICS,
@@ -42,6 +45,11 @@ PERSISTENT = (
 def broker(broker_id: int) -> str:
     """A living broker."""
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_directories(broker_id: int) -> str:
+    """The log directories that a broker has used."""
+    return f"{BROKER_DIRECTORIES}/{broker_id}"
 
 
 def topic(name: str) -> str:

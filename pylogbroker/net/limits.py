@@ -3,6 +3,8 @@
 A connection holds memory while a frame is on its way in and while answers are on their way out.  Together they may hold
 `queued.max.request.bytes`.  Beyond that, the connection that has made no progress for the longest time is closed: one
 that trickles or never reads goes first, and those that do their work don't notice.
+
+Nor may they fill the log: of what is wrong with one address's connections some lines are told in a minute.
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ from collections import Counter
 from typing import Protocol
 
 import attrs
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 log = Logger()
+
+MOST_LINES = 10
+"""About one address, of one kind, in a minute."""
+
+_MOST_ADDRESSES = 20
+_OTHERS = "other addresses"
+_MINUTE = 60.0
 
 
 def automatic_memory_bound() -> int:
@@ -82,3 +92,32 @@ class ConnectionBound:
         self._hosts[host] -= 1
         if not self._hosts[host]:
             del self._hosts[host]
+
+
+@attrs.define(eq=False)
+class PeerLines:
+    """Lines of one kind about peers: of each address `MOST_LINES` in a minute, and then how many were left out."""
+
+    _clock: IReactorTime
+    _left_out: str  # the format of that line, of `host` and `count`
+    _counts: dict[str, int] = attrs.field(factory=dict, init=False)
+    _minute: IDelayedCall | None = attrs.field(default=None, init=False)
+
+    def is_due(self, host: str) -> bool:
+        """Whether to tell one more of `host`; if many have a part in it, the last of them share their lines."""
+        if host not in self._counts and len(self._counts) >= _MOST_ADDRESSES:
+            host = _OTHERS
+        if self._minute is None:
+            self._minute = self._clock.callLater(_MINUTE, self.tell_rest)
+        self._counts[host] = self._counts.get(host, 0) + 1
+        return self._counts[host] <= MOST_LINES
+
+    def tell_rest(self) -> None:
+        """The minute is over."""
+        if self._minute is not None and self._minute.active():
+            self._minute.cancel()
+        self._minute = None
+        counts, self._counts = self._counts, {}
+        for host, count in counts.items():
+            if count > MOST_LINES:
+                log.warn(self._left_out, host=host, count=count - MOST_LINES)

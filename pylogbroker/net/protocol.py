@@ -100,7 +100,7 @@ class KafkaProtocol(Protocol):
         self._todo.extend(self._frames.split(data))
         self._work()
         if self._frames.violation is not None:
-            self.close_because(str(self._frames.violation))
+            self._violated(str(self._frames.violation))
 
     def receive_buffer(self) -> memoryview | None:
         return self._frames.rest()
@@ -168,12 +168,12 @@ class KafkaProtocol(Protocol):
                 position = skip_tagged(frame, position)
             request = route.decode(frame, position)
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
-            self.close_because(f"bad request: {violation}")
+            self._violated(f"bad request: {violation}")
             return
         try:
             answer = route.handle(self.factory.broker, context, request)
         except ProtocolViolation as violation:
-            self.close_because(str(violation))
+            self._violated(str(violation))
             return
         except Exception:
             answer = self._failed(route)
@@ -274,12 +274,21 @@ class KafkaProtocol(Protocol):
 
     def close_because(self, reason: str, is_fault: bool = True) -> None:
         """Log the reason and drop the connection, after what is already on its way out."""
-        if self._closing:
-            return
+        if not self._closing:
+            tell = log.warn if is_fault else log.info
+            tell("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+            self._close()
+
+    def _violated(self, reason: str) -> None:
+        """The same, but peers that keep to no protocol may be many: not each of them is told of."""
+        if not self._closing:
+            if self.factory.bad_requests.is_due(self._host):
+                log.warn("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+            self._close()
+
+    def _close(self) -> None:
         self._flush()
         self._closing = True
-        tell = log.warn if is_fault else log.info
-        tell("closing the connection from {host}: {reason}", host=self._host, reason=reason)
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:

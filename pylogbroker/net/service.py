@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.config import Listener
-from pylogbroker.net.limits import ConnectionBound, MemoryBound, automatic_memory_bound
+from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.transport import ChunkServerEndpoint
@@ -35,6 +35,8 @@ class Bounds:
 
     memory: MemoryBound
     connections: ConnectionBound
+    bad_requests: PeerLines
+    refusals: PeerLines
 
     @classmethod
     def of(cls, broker: Broker) -> Bounds:
@@ -48,7 +50,14 @@ class Bounds:
                 config.integer("max.connections.per.ip"),
                 config.address_limits,
             ),
+            PeerLines(broker.clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
+            PeerLines(broker.clock, "refused from {host}, within a minute: {count} connections more"),
         )
+
+    def tell_rest(self) -> None:
+        """The end of what these keep from the log."""
+        self.bad_requests.tell_rest()
+        self.refusals.tell_rest()
 
 
 class KafkaFactory(Factory):
@@ -62,6 +71,8 @@ class KafkaFactory(Factory):
         self.listener_name = listener_name
         self.turns = broker.turns
         self.memory = bounds.memory
+        self.bad_requests = bounds.bad_requests
+        self._refusals = bounds.refusals
         self.routes = Routes(broker.apis)
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
         self.connections: set[KafkaProtocol] = set()
@@ -77,7 +88,8 @@ class KafkaFactory(Factory):
         host = cast(str, getattr(addr, "host", ""))
         refusal = self._bound.admit(host)
         if refusal is not None:
-            log.warn("a connection from {host} is refused: {why}", host=host, why=refusal)
+            if self._refusals.is_due(host):
+                log.warn("a connection from {host} is refused: {why}", host=host, why=refusal)
             return None
         protocol = KafkaProtocol(host)
         protocol.factory = self
@@ -168,3 +180,4 @@ class KafkaListener:
         if self._idle_check.running:
             self._idle_check.stop()
         await self._factory.close()
+        self._bounds.tell_rest()

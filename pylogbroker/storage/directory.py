@@ -1,7 +1,8 @@
 """One log directory: who uses it, whose it is, how it was left, and its checkpoints.
 
 `.lock` is held (flock) as long as the broker runs, so that two brokers never share a directory.  `meta.properties`
-tells broker and cluster id.  `.kafka_cleanshutdown` is there only between a clean stop and the next start.
+tells broker and cluster id, and the directory's own id (KIP-858).  `.kafka_cleanshutdown` is there only between a clean
+stop and the next start.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class Notice:
 
 @attrs.frozen
 class Identity:
-    """Whose data a directory holds; None where it does not say."""
+    """Whose data a directory holds, and which one it is; None where it does not say."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
+    directory_id: str | None = None
 
     def agree(self, other: Identity, path: str) -> Identity:
-        """This and what `path` says, together; StartupError if they contradict each other."""
+        """Whose data this and what `path` says are of; StartupError if they contradict each other."""
         broker, cluster = self.broker_id, self.cluster_id
         if None not in (broker, other.broker_id) and broker != other.broker_id:
             raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {broker}")
@@ -59,6 +61,7 @@ class LogDirectory:
 
     path: str
     failure: str = ""
+    id: str | None = None  # which one it is; None until that is known
     logs: int = 0  # how many are open in it
     _lock: int = -1
     _place: os.stat_result | None = None  # what the path led to when it was locked
@@ -92,7 +95,8 @@ class LogDirectory:
         try:
             found = javaproperties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
             broker_id = found.get("broker.id")
-            identity = Identity(None if broker_id is None else int(broker_id), found.get("cluster.id"))
+            number = None if broker_id is None else int(broker_id)
+            identity = Identity(number, found.get("cluster.id"), found.get("directory.id"))
         except ValueError as error:
             raise StartupError(f"{path}: {error}") from None
         if found.get("version", _META_VERSION) != _META_VERSION:
@@ -105,6 +109,7 @@ class LogDirectory:
             "version": _META_VERSION,
             "broker.id": str(identity.broker_id),
             "cluster.id": str(identity.cluster_id),
+            "directory.id": str(identity.directory_id),
         }
         text = javaproperties.dumps(fields, timestamp=False)
         replace_file(f"{self.path}/{names.META}", text.encode("latin-1"))

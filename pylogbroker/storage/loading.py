@@ -15,6 +15,7 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Entry
 from pylogbroker.storage import names
+from pylogbroker.storage.aside import set_aside
 from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
 from pylogbroker.storage.compaction.swap import carry_through
 from pylogbroker.storage.epochs import UNDEFINED, LeaderEpochs
@@ -26,6 +27,7 @@ from pylogbroker.storage.producer_loading import load_producers, states_at
 from pylogbroker.storage.producers import ProducerStates
 from pylogbroker.storage.recovery import Cut, gap_behind, recover_segment
 from pylogbroker.storage.segment import Segment
+from pylogbroker.storage.telling import counted
 from pylogbroker.storage.transaction_loading import check_transaction_indexes
 
 _MEASURED: Final = (names.ENTRIES, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
@@ -51,11 +53,15 @@ class Recovered:
     cut: Cut | None = None
     dropped: int = 0  # segments behind the cut
     log_end_offset: int = 0
+    aside: str = ""  # the directory where these are kept
 
     def __str__(self) -> str:
         what = str(self.cut) if self.cut else "all entries sound"
-        dropped = f", dropped {self.dropped} segments behind" if self.dropped else ""
-        return f"{self.path}: recovered {self.segments} segments, {what}{dropped}; ends at {self.log_end_offset}"
+        if self.dropped:
+            what += f", dropped {counted(self.dropped, 'segment')} behind"
+        if self.aside:
+            what += f", kept in {self.aside}"
+        return f"{self.path}: recovered {counted(self.segments, 'segment')}, {what}; ends at {self.log_end_offset}"
 
 
 Reporter = Callable[[Recovered], None]
@@ -219,7 +225,7 @@ def _recover(
         if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
             segment.transaction_index.note(ended, producers.first_undecided_offset)
 
-    checked, dropped, end = 0, 0, segments[0].base_offset
+    checked, dropped, aside, end = 0, 0, "", segments[0].base_offset
     cut: Cut | None = None
     for number in range(first, len(segments)):
         behind = segments[number + 1 :]
@@ -229,9 +235,16 @@ def _recover(
             cut = gap_behind(segments[number], end, behind[0])
         if cut is not None:
             del segments[number + 1 :]
-            for segment in behind:
-                segment.delete().unlink()
-            dropped = len(behind)
+            dropped, aside = len(behind), _drop(path, behind)
             break
-    report(Recovered(path, checked, cut, dropped, end))
+    report(Recovered(path, checked, cut, dropped, end, aside))
     return end
+
+
+def _drop(path: str, behind: list[Segment]) -> str:
+    """Take segments out of a log; says where they are kept, if there is anything in them."""
+    if any(segment.size for segment in behind):
+        return set_aside(path, behind)
+    for segment in behind:
+        segment.delete().unlink()
+    return ""

@@ -7,14 +7,20 @@ where something is wrong with the files of one log.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
+
+import attrs
 
 from pylogbroker.errors import StartupError
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.directory_ids import strangers, to_remember
 from pylogbroker.storage.files import PASSING
 from pylogbroker.storage.log import Log
+from pylogbroker.storage.partition_metadata import id_text
 
 
 class LogDirectories:
@@ -33,14 +39,14 @@ class LogDirectories:
     # Start
 
     def lock(self) -> list[Notice]:
-        """Hold all directories; tells of those that can't be used.
+        """Hold all directories that are not offline yet; tells of those that can't be used.
 
         StartupError if another broker holds one, if one is named twice, or if none can be used.
         """
         if len({os.path.realpath(directory.path) for directory in self.directories}) < len(self.directories):
             raise StartupError("a log directory is named twice in log.dirs")
         try:
-            for directory in self.directories:
+            for directory in self.online:
                 with self._failing(directory):
                     directory.lock()
         except StartupError:
@@ -67,23 +73,58 @@ class LogDirectories:
             directory.unlock()
 
     def identities(self) -> Identity:
-        """Whose data the directories hold; StartupError if they disagree."""
+        """Whose data the directories hold; StartupError if they disagree.  Nothing is made or held for it."""
         found = Identity()
         for directory in self.online:
             with self._failing(directory):
-                found = found.agree(directory.identity(), directory.path)
+                present = directory.identity()
+                found = found.agree(present, directory.path)
+                directory.id = present.directory_id
         return found
 
+    def recognize(self, remembered: Mapping[str, str], certain: str) -> None:
+        """After `identities`: take offline, untouched, what is not the directory that was at its path before.
+
+        `remembered` has the ids by the paths; the directory at `certain`, if it is one of these, is known to be right.
+        """
+        found = {directory.path: directory.id for directory in self.online}
+        if found.get(certain, "") is None and remembered.get(certain) not in found.values():
+            found[certain] = remembered.get(certain)
+        for directory in self.online:
+            directory.id = found[directory.path]
+        for path, wanted in strangers(found, remembered).items():
+            if path != certain:
+                self.fail_directory(path, _not_there(path, wanted))
+
     def identify(self, broker_id: int, cluster_id: str) -> None:
-        """Mark the directories as this broker's; StartupError if one is another's."""
-        wanted = Identity(broker_id, cluster_id)
+        """Mark the directories as this broker's, and with ids; StartupError if one is another's."""
+        owner = Identity(broker_id, cluster_id)
         for directory in self.online:
             with self._failing(directory):
                 present = directory.identity()
-                wanted.agree(present, directory.path)
-                if present != wanted:
-                    directory.write_identity(wanted)
+                owner.agree(present, directory.path)
+                directory.id = self._mark(directory, present, owner)
+        _refuse_copies(self.online)
         self._need_one()
+
+    def _mark(self, directory: LogDirectory, present: Identity, owner: Identity) -> str | None:
+        """Write what is missing of a directory's identity; its id, None if there is no room for that now."""
+        own = present.directory_id or directory.id or id_text(uuid.uuid4())
+        wanted = attrs.evolve(owner, directory_id=own)
+        if present == wanted:
+            return own
+        try:
+            directory.write_identity(wanted)
+        except OSError as error:
+            if error.errno not in PASSING or present != owner:
+                raise
+            return None  # written by a release without ids: the next start gives it one
+        return own
+
+    def to_remember(self, remembered: Mapping[str, str]) -> dict[str, str]:
+        """After `identify`: which directory lies where, as `recognize` wants to be told at the next start."""
+        found = {directory.path: None if directory.failure else directory.id for directory in self.directories}
+        return to_remember(found, remembered)
 
     # Failure
 
@@ -118,6 +159,21 @@ class LogDirectories:
     def _home(self, log: Log) -> LogDirectory:
         path = os.path.dirname(log.path)
         return next(directory for directory in self.directories if directory.path == path)
+
+
+def _not_there(path: str, wanted: str) -> str:
+    return (
+        f"{path} is not the directory that was there before (directory.id {wanted}): is it mounted? "
+        "To give up what was in it, take it out of log.dirs for one start"
+    )
+
+
+def _refuse_copies(directories: Iterable[LogDirectory]) -> None:
+    for one, other in combinations(directories, 2):
+        if one.id is not None and one.id == other.id:
+            raise StartupError(
+                f"{one.path} and {other.path} have the same directory.id, {one.id}: leave the copy out of log.dirs"
+            )
 
 
 def reason_of(directory: LogDirectory, error: OSError) -> str:

@@ -1,7 +1,8 @@
 """All logs of a broker, in one or several log directories.
 
-A start goes: `lock` (nothing else is touched before all directories are held), `identities` and `identify` (the data
-must be this broker's), `load`.  A stop is `close`.  In between logs are created and deleted, and checkpoints written.
+A start goes: `identities` (whose data it is), `recognize` (is everything where it was?), `lock` (nothing is touched
+before all directories are held), `identify` (they are marked as this broker's), `to_remember`, `load`.  A stop is
+`close`.  In between logs are created and deleted, and checkpoints written.
 
 Thread rules: `load`, `checkpoint_...`, `close`, and `remove` of what was deleted block on the disk; `checkpoint_...`
 and `remove` may run in workers while the reactor's thread uses the logs.  All else belongs to the reactor's thread.

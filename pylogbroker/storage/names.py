@@ -18,7 +18,8 @@
         cleaned-segments                    which segments compacted ones are just taking the place of
         ....deleted                         a removed segment's file, until a worker unlinks it
     <topic>_<partition>.<random>-delete/    a deleted partition, until a worker removes it
-    <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, for a person to look at
+    <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, or segments that recovery took out,
+                                            for a person to look at
 ```
 """
 
@@ -73,7 +74,7 @@ def deleted_directory(name: str) -> str:
 
 
 def stray_directory(name: str) -> str:
-    """A name, new each time, under which a log that belongs to no topic is kept."""
+    """A name, new each time, under which a log that belongs to no topic is kept, or a part of one that was dropped."""
     return _renamed(name, _STRAY_DIRECTORY)
 
 

@@ -3,8 +3,8 @@
 From the segment of the recovery point on, every entry is checked: its size must lie within the file, its CRC must fit,
 its offset must be larger than the one before.  The log is cut at the first that is not sound (a write that a crash
 cut short, a block of zeros or of noise), and behind a segment that does not end where the next one begins (a crash of
-the machine may take the data of one file and leave that of a later one); segments behind the cut go.  Indexes are
-built anew on the way.
+the machine may take the data of one file and leave that of a later one); segments behind the cut are set aside.
+Indexes are built anew on the way.
 
 No checksum covers an entry's offset.  Gaps are no fault, as compaction leaves some; but an offset is wrong that is
 larger than the next one, if that one goes on from where the entry would end without the gap.

@@ -15,7 +15,7 @@ import attrs
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
 
-Report = Callable[[LogView, str, Exception], object]
+Report = Callable[[LogView, str, BaseException], object]
 
 
 class Nonsense(PylogbrokerError):
@@ -34,7 +34,9 @@ class GuardedPolicy:
         """How many of the oldest segments may go."""
         try:
             return _length(log, iter(self._policy.deletable(log, now_ms)))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, too: a policy does not decide when the broker ends
             cause = str(error) if isinstance(error, Nonsense) else f"it raised {type(error).__name__}"
             if cause not in self._reported:
                 self._reported |= {cause}

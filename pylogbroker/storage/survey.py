@@ -17,6 +17,7 @@ from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.directory import LogDirectory, Notice
 from pylogbroker.storage.loading import Recovered
+from pylogbroker.storage.telling import counted
 
 Report = Callable[[Notice | Recovered], None]
 
@@ -87,5 +88,6 @@ class Recoveries:
         """All logs are open."""
         cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
         for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
-            logs = "1 log" if count == 1 else f"{count} logs"
-            self._report(Notice(path, f"not stopped cleanly: {logs} checked, {cut[path] or 'none'} cut"))
+            self._report(
+                Notice(path, f"not stopped cleanly: {counted(count, 'log')} checked, {cut[path] or 'none'} cut")
+            )

@@ -1,6 +1,6 @@
 """One broker and all that belongs to it: what is opened when, and closed in which order.
 
-start   ports free? directories ours? -> directories locked -> coordination -> who we are -> logs -> broker -> listeners
+start   ports free? directories ours? -> coordination -> who we are -> directories locked -> logs -> broker -> listeners
 stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination
 """
 
@@ -67,7 +67,7 @@ class Node:
 
     async def _open(self) -> None:
         config = self._config
-        logs = self._lock()
+        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
         tree = self._tree = self._coordination()
         broker_id, cluster_id = await self._identify(tree, logs)
         broker = Broker(
@@ -107,13 +107,6 @@ class Node:
 
     # -- the steps of the start ------------------------------------------------------------------------------------
 
-    def _lock(self) -> LogManager:
-        threads = self._config.integer("num.recovery.threads.per.data.dir")
-        logs = LogManager(self._config.log_dirs, recovery_threads=threads)
-        for notice in logs.lock():
-            log.error("a log directory is offline: {why}", why=notice.text)
-        return logs
-
     def _coordination(self) -> EmbeddedTree:
         try:
             return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self.in_thread)
@@ -121,12 +114,17 @@ class Node:
             raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
     async def _identify(self, tree: EmbeddedTree, logs: LogManager) -> tuple[int, str]:
-        """The broker's number and the cluster's id; the directories are marked with them."""
+        """The broker's number and the cluster's id; the directories are the ones of before, or new, held and marked."""
         await identity.lay_out(tree)
         known = logs.identities()
         cluster_id = await identity.cluster_id(tree, known.cluster_id)
         broker_id = await self._number(tree, known)
+        remembered = await identity.directories(tree, broker_id)
+        logs.recognize(remembered, os.path.abspath(self._config.metadata_dir))
+        for notice in logs.lock():
+            log.error("a log directory is offline: {why}", why=notice.text)
         logs.identify(broker_id, cluster_id)
+        await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
         self._config.decide("broker.id", str(broker_id))
         return broker_id, cluster_id
 

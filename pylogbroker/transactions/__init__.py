@@ -22,7 +22,7 @@ from pylogbroker.transactions.requests import (
 )
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.transactions.store import Marker, MarkersWritten, ProducerIdTaken, Stored, TransactionStore
+from pylogbroker.transactions.store import Marker, MarkersWritten, ProducerIdTaken, Stored, TimedOut, TransactionStore
 
 __all__ = [
     "InitProducerId",
@@ -33,6 +33,7 @@ __all__ = [
     "ProducerIdTaken",
     "Reply",
     "Stored",
+    "TimedOut",
     "TopicPartition",
     "TransactionCoordinator",
     "TransactionDescription",

@@ -9,6 +9,7 @@
 
 Nothing here reads a clock, a file or a socket. Every call takes the time; whoever drives the coordinator calls `tick`
 when `next_deadline` has come, and is told through `on_earlier_deadline` when that is now earlier than before.
+`on_timed_out` is told of transactions that are aborted because nobody ended them in time.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from pylogbroker.transactions.requests import (
 )
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.store import TransactionStore
+from pylogbroker.transactions.store import TimedOut, TransactionStore, nobody_to_tell
 from pylogbroker.transactions.transaction import Shard, Transaction
 
 _T = TypeVar("_T")
@@ -55,6 +56,7 @@ class TransactionCoordinator:
     settings: TransactionSettings
     _store: TransactionStore
     _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
+    _on_timed_out: Callable[[TimedOut], None] = nobody_to_tell
     partitions: int = attrs.field(init=False)  # how many `__transaction_state` really has; set before they are loaded
     _turns: Turns = attrs.field(factory=Turns, init=False)
     _timers: Timers = attrs.field(init=False)
@@ -70,7 +72,7 @@ class TransactionCoordinator:
         self._timers = Timers(self._on_earlier_deadline)
         self._journal = Journal(self._store, self._turns)
         interval_ms = self.settings.abort_interval_ms
-        self._endings = Endings(interval_ms, self._store, self._turns, self._timers, self._journal)
+        self._endings = Endings(interval_ms, self._store, self._turns, self._timers, self._journal, self._on_timed_out)
         self._initializations = Initializations(self._store, self._turns, self._journal, self._endings)
         self._expiration = Expiration(self.settings, self._timers, self._journal)
 

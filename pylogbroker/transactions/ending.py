@@ -10,7 +10,7 @@ done, at ever longer intervals; after a restart it begins anew with what was sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import attrs
@@ -21,7 +21,7 @@ from pylogbroker.transactions.journal import Journal
 from pylogbroker.transactions.metadata import Metadata, completed, fenced, prepared
 from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.transactions.store import Marker, Stored, TransactionStore
+from pylogbroker.transactions.store import Marker, Stored, TimedOut, TransactionStore
 from pylogbroker.transactions.transaction import Transaction
 
 FIRST_RETRY_MS = 100
@@ -53,6 +53,7 @@ class Endings:
     _turns: Turns
     _timers: Timers
     _journal: Journal
+    _on_timed_out: Callable[[TimedOut], None]
 
     # -- the decision ----------------------------------------------------------------------------------------------
 
@@ -136,8 +137,18 @@ class Endings:
             return
         self._look(transaction, now_ms + 1)  # the store may fail
         if transaction.pending is None:
-            self.fence(transaction, now_ms, _nobody_asks)
+            self.fence(transaction, now_ms, partial(self._timed_out, transaction))
 
-
-def _nobody_asks(error: ErrorCode, now_ms: int) -> None:
-    """A time-out that could not be stored comes again."""
+    def _timed_out(self, transaction: Transaction, error: ErrorCode, now_ms: int) -> None:
+        """A time-out that could not be stored comes again."""
+        if not error:
+            had = transaction.metadata
+            self._on_timed_out(
+                TimedOut(
+                    transaction.transactional_id,
+                    had.producer_id,
+                    now_ms - had.start_ms,
+                    had.timeout_ms,
+                    len(had.partitions),
+                )
+            )

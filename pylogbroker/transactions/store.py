@@ -32,6 +32,21 @@ class Marker:
     partitions: tuple[TopicPartition, ...]
 
 
+@attrs.frozen
+class TimedOut:
+    """A transaction that is aborted because it was open for longer than its timeout."""
+
+    transactional_id: str
+    producer_id: int
+    open_ms: int
+    timeout_ms: int
+    partitions: int  # how many it had
+
+
+def nobody_to_tell(found: TimedOut) -> None:
+    """For a coordinator whose time-outs nobody wants to know of."""
+
+
 class TransactionStore(Protocol):
     """An append-only log per partition of `__transaction_state`, and the partitions that transactions write to.
 

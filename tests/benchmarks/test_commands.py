@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, flush, machine, size
+from benchmarks import broker, compaction, flush, machine, size
 from benchmarks.workloads import WORKLOADS
+from tests.peers import available
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +42,19 @@ def test_syncs_are_measured(tmp_path: Path) -> None:
     assert many > one > 0
     assert "syncs as they are" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+def test_compaction_of_a_small_topic_is_measured(tmp_path: Path) -> None:
+    options = ["--megabytes", "2", "--keys", "1000", "--rounds", "1", "--warm-up", "0", "--markdown"]
+    done = CliRunner().invoke(compaction.main, [*options, "--directory", str(tmp_path)], catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == ["learn the keys", "all", "all, by processor time"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--megabytes", "--keys", "--rounds"])
+def test_nothing_cannot_be_compacted(option: str) -> None:
+    done = CliRunner().invoke(compaction.main, [option, "0"])
+    assert done.exit_code == 2
+    assert "0 is not in the range" in done.output

@@ -19,7 +19,8 @@ from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, SetData, Unavailable
+from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
+from tests.broker.lines import said
 from tests.broker.trees import now, opened_tree
 
 BROKERS = (1, 2, 3)
@@ -255,13 +256,13 @@ class DeleteTests(CatalogTests):
 class UnwritableTests(CatalogTests):
     """The tree's disk is full: whoever asks is told, and nothing is stuck afterwards."""
 
-    def unwritable(self, after: int = 0) -> Any:
+    def unwritable(self, after: int = 0, error: Exception | None = None) -> Any:
         """The tree, for the time of a `with` block, takes only so many more transactions."""
         real, left = EmbeddedTree._write, iter(range(after))
 
         def write(tree: EmbeddedTree, operations: Any) -> Any:
             if next(left, None) is None:
-                raise Unavailable("disk full")
+                raise error or Unavailable("disk failed")
             return real(tree, operations)
 
         return patch.object(EmbeddedTree, "_write", write)
@@ -280,6 +281,22 @@ class UnwritableTests(CatalogTests):
                 self.assertIs(caught.exception.code, ErrorCode.UNKNOWN_SERVER_ERROR)
         self.assertEqual(len(self.listener.told), 1)
         now(self.catalog.create("u"))
+
+    def test_a_full_disk_has_a_code_of_its_own_and_is_told_when_it_is_due(self) -> None:
+        due, asked = iter([True, False, False, True]), []
+
+        def is_due(about: str) -> bool:
+            asked.append(about)
+            return next(due)
+
+        catalog = Catalog(TopicStore(self.tree), self.config, lambda: BROKERS, is_due)
+        with self.unwritable(error=NoRoom("disk full")), said() as lines:
+            for number in range(4):
+                with self.assertRaises(KafkaError) as caught:
+                    now(catalog.create(f"t{number}"))
+                self.assertIs(caught.exception.code, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.assertEqual(lines, ["a change of topics failed: NoRoom: disk full"] * 2)
+        self.assertEqual(len(set(asked)), 1)
 
     def test_a_deletion_that_was_marked_is_finished_before_the_next_change(self) -> None:
         now(self.catalog.create("t", 1, 1))

@@ -620,3 +620,61 @@ class ProcessTests(CleaningTests):
         config.set_dynamic(Source.DYNAMIC_BROKER_CONFIG, {})
         self.node.clock.pump([1] * 3)
         self.assertLess(len(self.records()), len(self.before))
+
+
+class SwitchedOffTests(CleaningTests):
+    settings = {"log.cleaner.enable": "false"}
+    why = "log.cleaner.enable=false"
+
+    def switch_off(self) -> None:
+        """It is, from the start on."""
+
+    def warnings(self, action: Callable[[], object]) -> list[str]:
+        with said() as lines:
+            action()
+            self.node.clock.advance(2)
+        return [line for line in lines if self.why in line]
+
+    def line(self, topics: str) -> str:
+        return f"nothing is compacted, as {self.why}, though there are topics with cleanup.policy=compact: {topics}"
+
+    def test_a_topic_that_would_be_compacted_is_told_of_once(self) -> None:
+        self.switch_off()
+        self.assertEqual(self.warnings(lambda: self.node.create("plain")), [])
+        self.assertEqual(self.warnings(lambda: self.create("t")), [self.line("t")])
+        self.assertEqual(self.warnings(lambda: self.create("u")), [])
+
+    def test_one_whose_policy_is_changed_too(self) -> None:
+        self.switch_off()
+        self.node.create("t")
+        change = lambda own: {**own, "cleanup.policy": "compact,delete"}  # noqa: E731
+        self.assertEqual(
+            self.warnings(lambda: now(self.node.broker.catalog.alter_configs("t", change))), [self.line("t")]
+        )
+
+    def test_at_start_all_are_told_of(self) -> None:
+        self.switch_off()
+        for topic in ("u", "t"):
+            self.create(topic)
+        self.node.create("plain")
+        self.assertEqual(self.warnings(self.restart), [self.line("t, u")])
+
+
+class SwitchedOffWhileRunningTests(SwitchedOffTests):
+    settings = {}
+    why = "log.cleaner.threads=0"
+
+    def set_threads(self, number: int) -> None:
+        dynamic = self.node.broker.dynamic_settings
+        layer = Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        now(dynamic.alter(layer, lambda own: {**own, "log.cleaner.threads": str(number)}))
+
+    def switch_off(self) -> None:
+        self.set_threads(0)
+
+    def test_each_time_it_is_switched_off(self) -> None:
+        self.create("t")
+        for _ in range(2):
+            self.assertEqual(self.warnings(lambda: self.set_threads(0)), [self.line("t")])
+            self.assertEqual(self.warnings(lambda: self.set_threads(0)), [])
+            self.assertEqual(self.warnings(lambda: self.set_threads(1)), [])

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from pylogbroker.broker.apis import alter_configs, describe_configs, incremental_alter_configs
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode
-from pylogbroker.interfaces import Unavailable
+from pylogbroker.interfaces import NoRoom, Unavailable
 from pylogbroker.wire.messages import alter_configs as alter_messages
 from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -163,6 +163,11 @@ class AlterTests(ConfigsTests):
             for kind, name in ((TOPIC, "t"), (BROKER, ME)):
                 self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.UNKNOWN_SERVER_ERROR)
                 self.assertNotEqual(self.values(kind, name, "compression.type")["compression.type"][0], "gzip")
+
+    def test_a_full_disk_has_a_code_of_its_own(self) -> None:
+        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")):
+            for kind, name in ((TOPIC, "t"), (BROKER, ME)):
+                self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.KAFKA_STORAGE_ERROR)
 
     def test_a_broker(self) -> None:
         self.alter(BROKER, ME, background_threads="2", num_recovery_threads_per_data_dir="5")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from zope.interface import implementer
@@ -41,21 +41,28 @@ class Oldest:
         self.asked.append(log)
         if not self.count:
             raise RuntimeError("a mistake")
+        if self.count == 666:
+            raise SystemExit(3)
         return log.segments[: self.count]
 
 
 @implementer(IDeletePolicyFactory)
-@attrs.frozen
+@attrs.define
 class OldestFactory:
     """A plugin as third parties write them."""
 
     name: str = "oldest"
     made: list[Oldest] = attrs.field(factory=list)
     asked: list[LogView] = attrs.field(factory=list)
+    limit: int = 2**63
 
     def make(self, argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
         if not argument.isdecimal():
             raise ValueError("expected a number behind the colon")
+        if cast(int, settings["retention.ms"]) >= self.limit:
+            raise ValueError(f"expected retention.ms below {self.limit}")
+        if argument == "13":
+            raise SystemExit(3)
         self.made.append(Oldest(int(argument), settings, self.asked))
         return self.made[-1]
 
@@ -179,15 +186,64 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertGreater(len(self.plugin.asked), 1)
 
+    def test_what_was_refused_before_is_not_held_against_other_settings(self) -> None:
+        self.node.create("t", delete_policies="oldest:1,size")
+        self.alter(BROKER, "", "log.delete.policies", "oldest:1")
+        self.restart()  # without the plugin
+        gone = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"
+        self.assertEqual(self.alter(TOPIC, "t", "retention.bytes", "0"), (ErrorCode.NONE, None))
+        self.assertEqual(self.alter(TOPIC, "t", "delete.policies", "record-time", APPEND), (ErrorCode.NONE, None))
+        self.assertEqual(self.node.broker.catalog.topics["t"].overrides["delete.policies"], "oldest:1,size,record-time")
+        self.assertEqual(
+            self.alter(TOPIC, "t", "delete.policies", "oldest:2"),
+            (ErrorCode.INVALID_CONFIG, "delete.policies: " + gone.replace(":1", ":2")),
+        )
+        self.assertEqual(self.alter(BROKER, "", "log.cleaner.backoff.ms", "900"), (ErrorCode.NONE, None))
+        self.assertEqual(
+            self.create("new", delete_policies="oldest:1"), (ErrorCode.INVALID_CONFIG, f"delete.policies: {gone}")
+        )
+
+    def test_what_follows_from_other_settings_is_refused_with_them(self) -> None:
+        """A policy may refuse a value of another setting."""
+        self.node.create("t", delete_policies="oldest:1")
+        self.plugin.limit = 1000
+        refused = "delete.policies: 'oldest:1' is not accepted; expected retention.ms below 1000"
+        self.assertEqual(self.alter(TOPIC, "t", "retention.bytes", "7"), (ErrorCode.NONE, None))
+        self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "999"), (ErrorCode.NONE, None))
+        self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "1000"), (ErrorCode.INVALID_CONFIG, refused))
+
+    def test_one_that_would_end_the_broker_ends_nothing(self) -> None:
+        self.node.create("bad", delete_policies="oldest:666")
+        self.node.create("good", delete_policies="oldest:1")
+        for topic in ("bad", "good"):
+            self.fill(topic)
+        self.assertEqual(self.starts("bad", "good"), [0, 1])
+        self.assertEqual(self.starts("bad", "good"), [0, 2])
+        self.assertEqual(len(self.flushLoggedErrors(SystemExit)), 1)
+        code, message = self.create("unmade", delete_policies="oldest:13")
+        self.assertEqual(code, ErrorCode.INVALID_CONFIG)
+        self.assertIn("making it failed with SystemExit(3)", message or "")
+
     def test_one_that_is_gone_deletes_nothing_and_stops_nobody(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size", retention_bytes="-1")
         self.node.create("u", delete_policies="oldest:1")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")
+        for number in range(12):
+            self.node.create(f"other{number:02}")
+        self.node.create("fine", delete_policies="size")
         self.fill()
         with said() as lines:
             self.restart()  # without the plugin
-        told = [line for line in lines if "a delete policy deletes nothing" in line]
-        self.assertEqual(len(told), 1, told)  # not one for each topic
+            self.node.clock.advance(0)
+        why = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"
+        others = ", ".join(f"other{number:02}" for number in range(10))
+        self.assertEqual(
+            sorted(line for line in lines if "delete policy" in line),
+            [
+                f"a delete policy deletes nothing in {others} and 2 others: log.delete.policies: {why}",
+                f"a delete policy deletes nothing in t, u: delete.policies: {why}",
+            ],
+        )
         self.assertEqual(self.starts("t"), [0])
         self.assertEqual(self.create("v"), (ErrorCode.NONE, None))
         self.assertEqual(self.alter(TOPIC, "v", "retention.ms", "5"), (ErrorCode.NONE, None))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from pylogbroker.broker.apis import find_coordinator, offset_fetch, produce
 from pylogbroker.broker.partition import Partition
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.records import Codec, Record
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -267,6 +267,19 @@ class SyncTests(HousekeepingTests):
         self.assertEqual(self.code(batch()), ErrorCode.KAFKA_STORAGE_ERROR)
         self.assertEqual(self.code(batch(), index=1), 0)
         self.assertEqual(self.log(index=1).recovery_point, 1)
+
+    def test_a_disk_that_stays_full_is_told_once_a_minute(self) -> None:
+        self.node.create("t", 6, flush_ms="1000")  # three in each directory
+        for index in range(6):
+            self.partition(index=index).append(batch(), NOW)
+        full = patch.object(Log, "sync", side_effect=StorageFailure("No space left on device"))
+        with full, said() as lines:
+            self.node.clock.pump([1.0] * 50)
+            self.assertEqual(len([line for line in lines if "No space left" in line]), 2, lines)
+            self.node.clock.pump([1.0] * 20)
+        self.assertEqual(len([line for line in lines if "No space left" in line]), 4, lines)
+        self.node.clock.pump([1.0] * 2)
+        self.assertEqual([self.log(index=index).recovery_point for index in range(6)], [1] * 6)
 
 
 class SyncIntervalTests(HousekeepingTests):

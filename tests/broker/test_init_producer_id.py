@@ -10,9 +10,12 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.apis import init_producer_id
 from pylogbroker.broker.producer_ids import BLOCK_SIZE, ProducerIds
 from pylogbroker.coordination import paths
+from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import decode_producer_ids
 from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import NoRoom
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -55,6 +58,16 @@ class InitProducerIdTests(NodeTests):
         self.assertEqual([self.take(), self.take()], [0, 1])
         self.restart()
         self.assertEqual([self.take(), self.take()], [BLOCK_SIZE, BLOCK_SIZE + 1])
+
+    def test_on_a_full_disk_clients_try_again(self) -> None:
+        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")), said() as lines:
+            for _ in range(5):
+                answer = self.ask()
+                self.assertEqual(answer.error_code, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                self.assertEqual((answer.producer_id, answer.producer_epoch), (-1, -1))
+        [line] = lines
+        self.assertIn("no producer ids could be taken", line)
+        self.assertEqual(self.take(), 0)
 
 
 class BlockTests(NodeTests):

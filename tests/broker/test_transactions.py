@@ -167,12 +167,19 @@ class LifeTests(TransactionTests):
         self.node.produce("t", 0, int(START * 1000))
         self.node.clock.advance(TIMEOUT / 1000)
         self.assertEqual(self.committed(), [])
+        lines = self.enterContext(said())
         for _ in range(3):
             self.node.clock.advance(10)  # transaction.abort.timed.out.transaction.cleanup.interval.ms
         self.assertEqual(self.committed(), [b"value"])
         self.assertEqual(self.state().transaction_state, "CompleteAbort")
         self.assertEqual(producer.add(("t", 0), version=1), [ErrorCode.INVALID_PRODUCER_EPOCH])
         self.assertEqual(producer.add(("t", 0), version=2), [ErrorCode.PRODUCER_FENCED])
+        [line] = [line for line in lines if "'p'" in line]
+        self.assertRegex(
+            line,
+            r"^the transaction of 'p' is aborted: it was open for \d+ s in 1 partition, its "
+            r"timeout is 10 s$",
+        )
 
 
 class FencingTests(TransactionTests):

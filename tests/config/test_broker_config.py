@@ -79,8 +79,11 @@ def test_a_bad_value_is_refused_by_name_value_and_expectation(name: str, text: s
 
 
 def test_settings_of_topics_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms: 6 .* at most max\.compaction\.lag\.ms, 5"):
+    with pytest.raises(ConfigError) as refused:
         BrokerConfig({"log.cleaner.max.compaction.lag.ms": "5", "log.cleaner.min.compaction.lag.ms": "6"})
+    assert str(refused.value) == (
+        "log.cleaner.min.compaction.lag.ms: 6 is not accepted; expected at most log.cleaner.max.compaction.lag.ms, 5"
+    )
 
 
 def test_a_broker_without_a_number_needs_to_make_one() -> None:

@@ -41,6 +41,24 @@ def test_bad_settings_are_refused(overrides: dict[str, str], complaint: str) -> 
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("min", "9", "min.compaction.lag.ms: 9 is not accepted; expected at most log.cleaner.max.compaction.lag.ms, 8"),
+        (
+            "max",
+            "2",
+            "max.compaction.lag.ms: 2 is not accepted; expected at least log.cleaner.min.compaction.lag.ms, 3",
+        ),
+    ],
+)
+def test_what_was_written_is_what_is_refused(name: str, text: str, complaint: str) -> None:
+    broker = BrokerConfig({"log.cleaner.min.compaction.lag.ms": "3", "log.cleaner.max.compaction.lag.ms": "8"})
+    with pytest.raises(ConfigError) as caught:
+        broker.topic({f"{name}.compaction.lag.ms": text})
+    assert str(caught.value) == complaint
+
+
 @pytest.mark.parametrize("text", ["", "*", "0:1", "0:1, 12:3"])
 def test_throttled_replicas(text: str) -> None:
     topic = BrokerConfig({}).topic({"follower.replication.throttled.replicas": text})

@@ -53,6 +53,17 @@ def test_a_broker_is_announced_once(laid_out: EmbeddedTree) -> None:
         now(identity.register(laid_out, 5, BROKER, now_ms=2))
 
 
+def test_log_directories_are_remembered_for_each_broker(laid_out: EmbeddedTree) -> None:
+    assert now(identity.directories(laid_out, 5)) == {}
+    for used in ({"/a": "x", "/b": "y"}, {"/b": "x"}):
+        now(identity.remember_directories(laid_out, 5, used))
+        before = now(laid_out.get(paths.broker_directories(5)))
+        now(identity.remember_directories(laid_out, 5, used))
+        assert now(laid_out.get(paths.broker_directories(5))) == before  # nothing is written that is known
+        assert now(identity.directories(laid_out, 5)) == used
+    assert now(identity.directories(laid_out, 6)) == {}
+
+
 def test_the_brokers_that_partitions_were_placed_on(laid_out: EmbeddedTree) -> None:
     assert now(identity.owners(laid_out)) == set()
     for name, replicas in (("a", {0: (3,), 1: (5, 3)}), ("b", {0: (7,)})):

@@ -39,6 +39,7 @@ def test_ids_are_written_as_kafka_writes_them() -> None:
             layout.encode_partition(PartitionNode(leader=1, leader_epoch=4, isr=(1, 2), controller_epoch=9)),
             {"controller_epoch": 9, "leader": 1, "version": 1, "leader_epoch": 4, "isr": [1, 2]},
         ),
+        (layout.encode_directories({"/a": ID_TEXT}), {"version": 1, "directories": {"/a": ID_TEXT}}),
         (layout.encode_config({"retention.ms": "5"}), {"version": 1, "config": {"retention.ms": "5"}}),
         (
             layout.encode_broker(
@@ -74,6 +75,7 @@ def test_what_was_written_is_read() -> None:
     assert layout.decode_topic(layout.encode_topic(topic)) == topic
     assert layout.decode_partition(layout.encode_partition(state)) == state
     assert layout.decode_config(layout.encode_config({"a": "b"})) == {"a": "b"}
+    assert layout.decode_directories(layout.encode_directories({"/a": "b"})) == {"/a": "b"}
     assert layout.decode_broker(layout.encode_broker(broker, 1)) == broker
     assert layout.decode_producer_ids(layout.encode_producer_ids(ProducerIdBlock(1, 0, 9))) == ProducerIdBlock(1, 0, 9)
 

@@ -222,7 +222,9 @@ class TestGone:
             broker.stop()
             broker.start()
             assert disks.values(disks.here) == [b"here"]
-            assert disks.values(disks.there) == []
+            with disks.sender(disks.there) as there:
+                assert there.produce(b"lost") == (STORAGE_ERROR, -1)
+            assert not other.exists()
         finally:
             broker.kill()
 

@@ -10,7 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.turns import Turns
-from pylogbroker.net.limits import MemoryBound
+from pylogbroker.net.limits import MemoryBound, PeerLines
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.wire import request_codec
@@ -71,6 +71,7 @@ class FakeFactory:
     idle_tick: int = 0
     memory: MemoryBound = attrs.field(factory=lambda: MemoryBound(10_000_000))
     connections: set[Any] = attrs.field(factory=set)
+    bad_requests: PeerLines = attrs.field(factory=lambda: PeerLines(Clock(), "{count} more from {host}"))
     turns: Turns = attrs.field(factory=lambda: Turns(Clock()))
     lost: list[str] = attrs.field(factory=list)
 

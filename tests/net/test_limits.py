@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pylogbroker.net.limits import ConnectionBound, MemoryBound
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines
+from pylogbroker.net.service import Bounds, KafkaFactory
+from tests.broker.lines import said
+from tests.broker.nodes import NodeTests
 
 
 class Connection:
@@ -57,3 +63,60 @@ def test_connections_are_counted_per_host_and_in_all() -> None:
     assert "max.connections=4" in (bound.admit("10.0.0.3") or "")
     bound.leave("10.0.0.1")
     assert bound.admit("10.0.0.3") is None
+
+
+def test_of_each_address_some_lines_are_told_and_then_how_many_more_there_were() -> None:
+    clock = Clock()
+    lines = PeerLines(clock, "more from {host}: {count}")
+    with said() as told:
+        told_at_once = [lines.is_due("10.0.0.1") for _ in range(73)]
+        assert [lines.is_due("10.0.0.2") for _ in range(2)] == [True, True]
+        few = sum(told_at_once)
+        assert told_at_once == [True] * few + [False] * (73 - few)
+        assert 1 <= few <= 10
+        clock.advance(59)
+        assert told == []
+        clock.advance(1)
+    assert told == [f"more from 10.0.0.1: {73 - few}"]
+    assert lines.is_due("10.0.0.1")
+    with said() as told:
+        clock.advance(60)
+    assert told == []
+    assert clock.getDelayedCalls() == []
+
+
+def test_what_is_left_is_told_at_the_end() -> None:
+    clock = Clock()
+    lines = PeerLines(clock, "more from {host}: {count}")
+    left = [lines.is_due("10.0.0.1") for _ in range(30)].count(False)
+    with said() as told:
+        lines.tell_rest()
+        lines.tell_rest()
+    assert told == [f"more from 10.0.0.1: {left}"]
+    assert clock.getDelayedCalls() == []
+
+
+def test_many_addresses_share_what_is_left() -> None:
+    clock = Clock()
+    lines = PeerLines(clock, "more from {host}: {count}")
+    due = sum(lines.is_due(f"10.0.{number // 250}.{number % 250}") for number in range(5000))
+    assert due < 300
+    with said() as told:
+        lines.tell_rest()
+    assert told == [f"more from other addresses: {5000 - due}"]
+
+
+class RefusalTests(NodeTests):
+    settings = {"max.connections.per.ip": "1"}
+
+    def test_of_many_refused_connections_few_are_told(self) -> None:
+        bounds = Bounds.of(self.node.broker)
+        factory = KafkaFactory(self.node.clock, self.node.broker, "PLAINTEXT", bounds)
+        address = IPv4Address("TCP", "10.0.0.1", 5)
+        with said() as lines:
+            found = [factory.buildProtocol(address) is None for _ in range(101)]
+            told = len(lines)
+            bounds.tell_rest()
+        self.assertEqual(found, [False] + [True] * 100)
+        self.assertTrue(1 <= told <= 10, told)
+        self.assertEqual(lines[told:], [f"refused from 10.0.0.1, within a minute: {100 - told} connections more"])

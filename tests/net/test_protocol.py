@@ -16,6 +16,7 @@ from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.broker.lines import said
 from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
 
 
@@ -132,6 +133,19 @@ class ProtocolTests(SynchronousTestCase):
             self.assertEqual(correlation_ids(transport), [1])
             self.assertEqual(transport.closed, "at once")
         self.assertEqual(self.transport.closed, "")
+
+    def test_of_many_that_are_no_requests_few_are_told(self) -> None:
+        bad = struct.pack(">ihhih", 10, 32000, 0, 1, -1), struct.pack(">i", -1)
+        with said() as lines:
+            for number in range(200):
+                protocol, transport = connect(self.factory)
+                protocol.dataReceived(bad[number % 2])
+                self.factory.reactor.advance(0)
+                self.assertEqual(transport.closed, "at once")
+            self.factory.bad_requests.tell_rest()
+        told = [line for line in lines if line.startswith("closing the connection from 10.0.0.1")]
+        self.assertTrue(2 <= len(told) <= 10, told)
+        self.assertEqual(lines[len(told) :], [f"{200 - len(told)} more from 10.0.0.1"])
 
     def test_while_the_peer_takes_no_answers_nothing_more_is_handled_or_read(self) -> None:
         self.transport.full = True

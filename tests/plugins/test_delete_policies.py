@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
+from twisted.logger import LogEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
+from pylogbroker import plugins as package
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ConfigError
@@ -12,6 +20,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 from pylogbroker.plugins import delete_policies as built_in
 from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
 from pylogbroker.tap import plugins
+from tests.broker.lines import said
 
 
 def view(number: int, timestamp: int = 0, size: int = 100, modified: int = 0) -> SegmentView:
@@ -114,3 +123,99 @@ def test_mistakes_of_a_plugin_are_told_as_such() -> None:
     policies = DeletePolicies({"careless": type("", (), {"make": lambda *given: object()})()})
     with pytest.raises(ConfigError, match="is no delete policy"):
         policies.check(topic(delete_policies="careless"), ["delete.policies"])
+
+
+def test_a_policy_is_named_once() -> None:
+    policies, settings = plugins.delete_policies(), topic(delete_policies="size, record-time,size")
+    with pytest.raises(ConfigError) as refused:
+        policies.check(settings, settings.overrides)
+    assert str(refused.value) == ("delete.policies: 'size,record-time,size' is not accepted; expected each policy once")
+    policies.check(settings, settings.overrides, before=settings)
+    kept = BrokerConfig({"log.delete.policies": "size,size"}).topic({})
+    with pytest.raises(ConfigError, match=r"^log\.delete\.policies: 'size,size' is not accepted"):
+        policies.check(kept)
+
+
+Put = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
+    """Puts modules of these names and contents where plugins are looked for."""
+    directory = tmp_path / "pylogbroker" / "plugins"
+    directory.mkdir(parents=True)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(directory)])
+
+    def write(name: str, content: str) -> Path:
+        path = directory / f"{name}.py"
+        path.write_text(content)
+        sys.modules.pop(f"pylogbroker.plugins.{name}", None)
+        return path
+
+    yield write
+    for path in directory.glob("*.py"):
+        sys.modules.pop(f"pylogbroker.plugins.{path.stem}", None)
+
+
+def named(*names: object) -> str:
+    """A module with factories of these names."""
+    made = [f"made_{number} = BuiltIn({name!r}, 'retention.bytes', SizePolicy)" for number, name in enumerate(names)]
+    return "\n".join(["from pylogbroker.plugins.delete_policies import BuiltIn, SizePolicy", *made])
+
+
+def installed() -> list[str]:
+    return sorted(plugins.delete_policies()._factories)
+
+
+BUILT_IN = ["modification-time", "record-time", "size"]
+
+
+@pytest.mark.parametrize("name", ["a,b", "a:b", "", "Mine", "my policy", "müll", "a_b", None, 7])
+def test_a_name_that_settings_could_not_say_is_left_out(put: Put, name: object) -> None:
+    put("ill_named", named(name, "well-named-2"))
+    with said() as lines:
+        assert installed() == [*BUILT_IN, "well-named-2"]
+    assert lines == [
+        "the delete policy pylogbroker.plugins.ill_named.made_0 is left out: "
+        f"its name, {name!r}, must be made of a-z, 0-9 and -"
+    ]
+
+
+def test_a_built_in_keeps_its_name(put: Put) -> None:
+    put("imitation", named("size", "other"))
+    with said() as lines:
+        found = plugins.delete_policies()
+    assert sorted(found._factories) == sorted([*BUILT_IN, "other"])
+    assert found._factories["size"] is built_in.size
+    assert lines == ["size is a built-in delete policy; left out are pylogbroker.plugins.imitation.made_0"]
+
+
+def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
+    put("one", named("mine", "yours"))
+    put("another", named("mine"))
+    with said() as lines:
+        assert installed() == [*BUILT_IN, "yours"]
+    [line] = lines
+    assert re.fullmatch(
+        r"two plugins claim to be the delete policy mine: (?:(?:, )?pylogbroker\.plugins\.(?:one|another)\.made_0){2}",
+        line,
+    )
+
+
+def test_what_cannot_be_loaded_any_more_has_one_traceback_at_most(put: Put) -> None:
+    put("worked", named("one", "two", "three"))
+    assert installed() == sorted([*BUILT_IN, "one", "two", "three"])
+    events: list[LogEvent] = []
+    for age in (100, -100):  # the module is older than what was remembered of it, as if a dependency were gone; newer
+        path = put("worked", "import no_such_package_at_all")
+        cache = path.with_name("dropin.cache").stat().st_mtime
+        os.utime(path, (cache - age, cache - age))
+        events.clear()
+        globalLogPublisher.addObserver(events.append)
+        with said() as lines:
+            assert installed() == BUILT_IN
+        globalLogPublisher.removeObserver(events.append)
+        assert len([event for event in events if "log_failure" in event]) <= 1
+        [line] = [line for line in lines if "left out" in line]
+        assert "pylogbroker.plugins.worked" in line
+        assert "no_such_package_at_all" in line

@@ -71,7 +71,7 @@ def fill(bootstrap: str, topic: str, batches: int) -> None:
 
 def wait_for_deletion(broker: BrokerProcess, topic: str) -> tuple[int, int]:
     """The number of segments that were deleted and where the log begins, as the broker says."""
-    found = broker.process.expect(rf"(\d+) old segments of \S+{topic}_0 are deleted, it begins at (\d+) now")
+    found = broker.process.expect(rf"(\d+) old segments? of \S+{topic}_0 (?:is|are) deleted, it begins at (\d+) now")
     return int(found[1]), int(found[2])
 
 

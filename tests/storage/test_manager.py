@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
 import os
@@ -91,7 +92,9 @@ def test_what_cannot_be_a_directory(tmp_path: Path) -> None:
 def test_meta_properties(tmp_path: Path) -> None:
     started(tmp_path)
     with (tmp_path / "meta.properties").open() as file:
-        assert javaproperties.load(file) == {"version": "0", "broker.id": "3", "cluster.id": "cluster"}
+        found = javaproperties.load(file)
+    assert len(base64.urlsafe_b64decode(found.pop("directory.id") + "==")) == 16
+    assert found == {"version": "0", "broker.id": "3", "cluster.id": "cluster"}
 
 
 def test_identities_are_found_in_any_directory(tmp_path: Path) -> None:
@@ -621,6 +624,35 @@ def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restart
     assert list(third.logs) == [("events", 0)]
     assert (third.logs["events", 0].topic_id, third.logs["events", 0].log_end_offset) == (SECOND, 2)
     assert third.logs["events", 0].log_start_offset == 0
+
+
+def test_what_recovery_set_aside_is_passed_over(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = manager.create("events", 0, CONFIG, NOW, topic_id=FIRST)
+    for _ in range(4):
+        fill(log, 10)
+        log.roll(NOW)
+    manager._unlock()
+    files = sorted(Path(log.path).glob("*.kafka"))
+    with files[1].open("r+b") as file:
+        file.write(b"\xff" * 100)
+    told: list[Any] = []
+    again = started(tmp_path, found=told)
+    [aside] = tmp_path.glob("events_0.*-stray")
+    [line] = [str(each) for each in told if str(aside) in str(each)]
+    assert f"kept in {aside}" in line
+    kept = bytes_on_disk(aside)
+    for _ in range(2):
+        assert list(again.logs) == [("events", 0)]
+        assert again.offline == {}
+        assert again.logs["events", 0].log_end_offset == int(files[1].stem)
+        again.close()
+        told = []
+        again = started(tmp_path, found=told)
+        assert told == []
+        assert bytes_on_disk(aside) == kept
+    assert again.delete("events", 0) is not None
+    assert aside.is_dir()
 
 
 @pytest.mark.parametrize("text", [None, b"", b"noise", b"\0" * 45, b"version: 0\ntopic_id: short\n"])

@@ -5,15 +5,19 @@ The oracle is simple: what lay before the damage is there, byte for byte, and no
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.record import MemoryRecords
 
 from pylogbroker.storage import Log, LogConfig, Recovered
 from tests.storage.support import (
@@ -43,6 +47,16 @@ def a_log(path: Path, batches: int = 40) -> Log:
 
 def last_file(path: Path) -> Path:
     return max(path.glob("*.kafka"))
+
+
+def read_by_kafka_python(data: bytes) -> list[Any]:
+    """The records of a segment's file, by another reader."""
+    reader = MemoryRecords(data)
+    found: list[Any] = []
+    while (part := reader.next_batch()) is not None:
+        assert part.validate_crc()
+        found += part
+    return found
 
 
 def copy_of(log: Log, path: Path) -> Path:
@@ -162,10 +176,12 @@ def test_entries_larger_than_a_block_of_recovery(tmp_path: Path) -> None:
     assert bytes_on_disk(log.path) == whole
 
 
-def test_segments_behind_a_damaged_one_go(tmp_path: Path) -> None:
+def test_segments_behind_a_damaged_one_are_set_aside(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0", 90)
     files = sorted(Path(log.path).glob("*.kafka"))
     assert len(files) > 4
+    behind = {file.name: file.read_bytes() for path in files[3:] for file in path.parent.glob(f"{path.stem}.*")}
+    good = [(record.offset, record.value) for path in files[3:] for record in read_by_kafka_python(path.read_bytes())]
     raw = bytearray(files[2].read_bytes())
     raw[len(raw) // 2] ^= 0x55
     whole = b"".join(path.read_bytes() for path in files[:2])
@@ -173,10 +189,44 @@ def test_segments_behind_a_damaged_one_go(tmp_path: Path) -> None:
     found: list[Recovered] = []
     again = open_log(log.path, CONFIG, found=found)
     assert found[0].dropped == len(files) - 3
+    [aside] = tmp_path.glob("events_0.*-stray")
+    assert f"dropped {len(files) - 3} segments behind, kept in {aside}; ends at" in str(found[0])
+    assert {file.name: file.read_bytes() for file in aside.iterdir()} == behind
+    read = [each for path in sorted(aside.glob("*.kafka")) for each in read_by_kafka_python(path.read_bytes())]
+    assert [(record.offset, record.value) for record in read] == good
+    assert [record.offset for record in read] == list(range(int(files[3].stem), 180))
     kept = bytes_on_disk(log.path)
     assert kept.startswith(whole)
     assert kept[len(whole) :] == bytes(raw[: len(kept) - len(whole)])
     check_whole(again, kept)
+
+
+def test_empty_segments_behind_a_damaged_one_are_not_worth_keeping(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "events_0")
+    log.roll(NOW)
+    sealed = log.segments[-2]
+    with open(sealed.path, "r+b") as file:
+        file.truncate(sealed.size - 1)
+    found: list[Recovered] = []
+    open_log(log.path, CONFIG, found=found)
+    assert "dropped 1 segment behind; ends at" in str(found[0])
+    assert list(tmp_path.iterdir()) == [tmp_path / "events_0"]
+
+
+def test_where_nothing_can_be_set_aside_nothing_goes(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "events_0", 90)
+    files = sorted(Path(log.path).glob("*.kafka"))
+    with files[2].open("r+b") as file:
+        file.write(b"\xff" * 100)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with patch("os.mkdir", side_effect=full), pytest.raises(OSError, match="No space left"):
+        open_log(log.path, CONFIG)
+    assert sorted(Path(log.path).glob("*.kafka")) == files
+    found: list[Recovered] = []
+    open_log(log.path, CONFIG, found=found)
+    assert found[0].dropped == len(files) - 3
+    [aside] = tmp_path.glob("*-stray")
+    assert [file.name for file in sorted(aside.glob("*.kafka"))] == [file.name for file in files[3:]]
 
 
 @pytest.mark.parametrize("lost", ["file", "data", "last entry"])

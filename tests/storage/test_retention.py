@@ -133,6 +133,17 @@ class Raises:
 
 
 @implementer(IDeletePolicy)
+class Ends:
+    """A policy that ends things its own way: the broker, or by Ctrl-C."""
+
+    def __init__(self, how: BaseException) -> None:
+        self.how = how
+
+    def deletable(self, log: LogView, now_ms: int) -> Iterable[SegmentView]:
+        raise self.how
+
+
+@implementer(IDeletePolicy)
 class Nothing:
     """A policy that forgot to answer."""
 
@@ -153,7 +164,14 @@ NONSENSE = {
     "no end": (Fixed(itertools.repeat(0)), "out of their order"),
     "an error": (Raises(late=False), "ZeroDivisionError"),
     "an error half way": (Raises(late=True), "ZeroDivisionError"),
+    "an end of the broker": (Ends(SystemExit(3)), "SystemExit"),
+    "an end of a generator": (Ends(GeneratorExit()), "GeneratorExit"),
 }
+
+
+def test_who_interrupts_the_broker_is_heard(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        expire(a_log(tmp_path), NOW, [Ends(KeyboardInterrupt())])
 
 
 @pytest.mark.parametrize(("policy", "cause"), NONSENSE.values(), ids=NONSENSE)

@@ -109,7 +109,7 @@ class TestReasons:
         command = [*TWISTD, ANY_PORT, "-o", "log.dirs=good,broken", "-o", "default.replication.factor=2"]
         with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
             process.expect("default.replication.factor is 2, but there is one broker")
-            process.expect(rf"a log directory is offline: {tmp_path}/broken: File exists$")
+            process.expect(rf"a log directory is offline: {tmp_path}/broken/meta.properties: Not a directory$")
             process.expect(LISTENING)
             assert [line[-4:] for line in process.lines if " data in " in line] == ["good"]
 

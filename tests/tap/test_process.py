@@ -161,7 +161,8 @@ class TestRefusal:
 
     def test_a_directory_that_cannot_be_written(self) -> None:
         self.check(
-            refused("--data-dir", "/sys/pylogbroker", ANY_PORT), "no log directory can be used: /sys/pylogbroker: "
+            refused("--data-dir", "/sys/pylogbroker", ANY_PORT),
+            "/sys/pylogbroker/coordination.lock: Operation not permitted",
         )
 
     def test_the_data_of_another_broker(self, start: Start, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pylogbroker.transactions import (
     MarkersWritten,
     ProducerIdTaken,
     Stored,
+    TimedOut,
     TransactionCoordinator,
     TransactionSettings,
     layout,
@@ -147,7 +148,8 @@ class Table:
         self.ids = count(1_000) if ids is None else ids
         self.store = Store(lambda: self.now, self.ids)
         self.woken: list[int] = []
-        self.coordinator = TransactionCoordinator(settings, self.store, self.woken.append)
+        self.timed_out: list[TimedOut] = []
+        self.coordinator = TransactionCoordinator(settings, self.store, self.woken.append, self.timed_out.append)
         if loaded:
             for partition in range(settings.partitions):
                 self.coordinator.load(partition, [], self.now)

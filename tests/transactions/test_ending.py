@@ -3,7 +3,7 @@
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions import TransactionSettings, layout
+from pylogbroker.transactions import TimedOut, TransactionSettings, layout
 from tests.transactions.rooms import SETTINGS, T0, TIMEOUT, U0, Table
 
 E = ErrorCode
@@ -179,15 +179,38 @@ class TestATimeout:
         table.advance(self.INTERVAL)
         assert table.state() == "CompleteAbort"
 
+    def test_it_is_told_of_once_when_it_is_decided(self) -> None:
+        table = Table()
+        producer_id, _ = table.in_state("Ongoing")
+        begun = table.coordinator.describe("x").start_ms
+        table.store.hold()
+        table.advance(TIMEOUT + self.INTERVAL)
+        assert table.timed_out == []
+        decided = table.now
+        table.store.release()
+        table.advance(5 * TIMEOUT)
+        assert table.timed_out == [TimedOut("x", producer_id, decided - begun, TIMEOUT, 2)]
+        assert TIMEOUT < decided - begun <= TIMEOUT + self.INTERVAL
+
+    def test_other_ends_are_not_told_of(self) -> None:
+        table = Table()
+        table.end(table.in_state("Ongoing"), committed=False)
+        table.in_state("Ongoing")
+        table.init()  # aborts what is open
+        table.advance(5 * TIMEOUT)
+        assert table.timed_out == []
+
     def test_one_that_cannot_be_stored_comes_again(self) -> None:
         table = Table()
         pair = table.in_state("Ongoing")
         table.store.error = E.NOT_ENOUGH_REPLICAS
         table.advance(TIMEOUT + 5 * self.INTERVAL)
         assert (table.state(), table.now_has()) == ("Ongoing", pair)
+        assert table.timed_out == []
         table.store.error = E.NONE
         table.advance(self.INTERVAL)
         assert table.state() == "CompleteAbort"
+        assert len(table.timed_out) == 1
         assert table.now_has() == (pair[0], pair[1] + 1)
 
     def test_a_commit_that_is_being_stored_goes_first(self) -> None:

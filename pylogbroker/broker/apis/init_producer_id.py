@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.transactions import InitProducerId, InitResult
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -31,11 +31,18 @@ async def handle(broker: Broker, context: RequestContext, request: InitProducerI
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)
+        return await _any_id(broker)
     result = await _ask(broker, request.transactional_id, request)
     if result.error:
         return _refused(error_for(result.error, context, _FIRST_WITH_FENCED))
     return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+
+
+async def _any_id(broker: Broker) -> InitProducerIdResponse:
+    try:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)
+    except KafkaError as error:
+        return _refused(error.code)
 
 
 def _ask(broker: Broker, transactional_id: str, request: InitProducerIdRequest) -> Deferred[InitResult]:

@@ -95,11 +95,11 @@ class _Cleaner:
         """The new files for some sources; None for a single one of which everything stays."""
         self._output = Output(self.job, group[0].base_offset, self.spent)
         changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
+        self.bytes_written += self._output.size
         if len(group) == 1 and not any(changed):
             self._output.discard()
             return None
         self._output.finish(group[-1].modified_ms)
-        self.bytes_written += self._output.size
         return Replacement(tuple(source.base_offset for source in group), group[0].base_offset, self._output.size)
 
     def _copy(self, source: Source, ends_file: bool) -> bool:

@@ -98,7 +98,7 @@ class Statistics:
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0  # of entries, in the second pass
-    bytes_written: int = 0
+    bytes_written: int = 0  # of these, those that stay, also where all of a segment does
     dirty_bytes: int = 0  # read to learn the keys
     keys: int = 0  # different ones in the dirty part
     without_key: int = 0  # records that were dropped because they have none

@@ -64,6 +64,27 @@ def test_nothing_to_drop_nothing_written(files: Files) -> None:
     assert files.first_dirty == 2
 
 
+def test_bytes_are_those_of_the_same_segments_before_and_after(files: Files) -> None:
+    files.put((b"a", b"1" * 1000), (b"b", b"2" * 1000))  # all of it stays
+    files.roll()
+    files.put((b"c", b"old" * 1000))
+    files.put((b"c", b"new"))
+    files.roll()
+    before = [files.path(base).stat().st_size for base in (0, 2)]
+    cleaned = files.clean()
+    after = [files.path(base).stat().st_size for base in (0, 2)]
+    assert [each.replaced for each in cleaned.replacements] == [(2,)]
+    assert (cleaned.statistics.bytes_read, cleaned.statistics.bytes_written) == (sum(before), sum(after))
+    assert after[0] == before[0]
+
+
+def test_where_all_stays_as_many_bytes_are_told_as_were_read(files: Files) -> None:
+    files.put((b"a", b"1"), (b"b", b"2"))
+    files.roll()
+    statistics = files.clean().statistics
+    assert statistics.bytes_read == statistics.bytes_written == files.path(0).stat().st_size
+
+
 def test_the_empty_key_is_a_key(files: Files) -> None:
     files.put((b"", b"1"), (b"", b"2"))
     files.roll()
