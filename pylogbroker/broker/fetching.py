@@ -24,7 +24,7 @@ from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.records import down_convert
+from pylogbroker.records import HEADER_V2, down_convert
 from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
@@ -130,6 +130,12 @@ class Fetch:
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
                 region = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+                while region is not None and len(region) == HEADER_V2.size and self._follower <= CONSUMER:
+                    # one batch that compaction has emptied: librdkafka takes a row of such answers for an error
+                    following = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+                    if following is None:
+                        break
+                    region = following
                 if self._committed and region is not None:
                     aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
                     answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]

@@ -397,6 +397,25 @@ class AbortedTests(FetchTests):
         self.assertEqual(self.code(at(0), isolation_level=1), ErrorCode.KAFKA_STORAGE_ERROR)
 
 
+class EmptiedTests(FetchTests):
+    def test_segments_of_emptied_batches_are_passed_over(self) -> None:
+        """librdkafka takes ten answers without a record, one after the other, for a record that is too large."""
+        log = self.log()
+        for offset in range(20):
+            log.append(emptied(offset), NOW, origin=Origin.REPLICATION)
+            log.roll(int(NOW))
+        self.put(b"v")
+        for offset in (0, 7, 20):
+            self.assertEqual(self.values(at(offset)), [[b"v"]])
+
+    def test_at_the_end_they_tell_where_to_go_on(self) -> None:
+        log = self.log()
+        log.append(emptied(0), NOW, origin=Origin.REPLICATION)
+        log.high_watermark = 1
+        [answer] = self.fetch(at(0))
+        self.assertEqual([entry.next_offset for entry in entries(answer.records)], [1])
+
+
 class LimitTests(FetchTests):
     def setUp(self) -> None:
         super().setUp()
@@ -705,10 +724,11 @@ class OldClientTests(FetchTests):
             self.assertEqual([each.offset for each in KAFKA_PYTHON.read(bytes(answer.records))], [50])
 
     def test_a_topic_that_is_deleted_while_it_is_passed_over(self) -> None:
-        self.log().append(emptied(0), NOW, origin=Origin.REPLICATION)
+        for offset in range(2):
+            self.log().append(emptied(offset), NOW, origin=Origin.REPLICATION)
         self.put(b"v")
         self.node.threads.holding = True
-        waiting = self.send(at(0, most=1), version=3)
+        waiting = self.send(at(0, most=130), version=3)
         now(self.node.broker.catalog.delete("t"))
         while self.node.threads.held:
             self.node.threads.run_one()
