@@ -25,7 +25,7 @@ from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, down_convert
-from pylogbroker.storage import FileRegion, NotCached
+from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
@@ -129,13 +129,7 @@ class Fetch:
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
             max_bytes = min(wanted.partition_max_bytes, left)
             try:
-                region = log.read(wanted.fetch_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-                while region is not None and len(region) == HEADER_V2.size and self._follower <= CONSUMER:
-                    # one batch that compaction has emptied: librdkafka takes a row of such answers for an error
-                    following = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-                    if following is None:
-                        break
-                    region = following
+                region = self._find(log, wanted.fetch_offset, max_bytes, upto, min_one, may_wait)
                 if self._committed and region is not None:
                     aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
                     answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
@@ -144,6 +138,21 @@ class Fetch:
                 raise
             answer.records = region or b""
         return answer
+
+    def _find(
+        self, log: Log, offset: int, max_bytes: int, upto: int, min_one: bool, may_wait: bool
+    ) -> FileRegion | None:
+        """What is there from `offset` on; for a consumer not just a batch that compaction has emptied.
+
+        librdkafka takes a row of answers without a record for a record that is too large.
+        """
+        region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+        while region is not None and len(region) == HEADER_V2.size and self._follower <= CONSUMER:
+            behind = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+            if behind is None:
+                break
+            region = behind
+        return region
 
     def _check_follower(self, partition: Partition) -> None:
         """Refuse a follower that has no replica of the partition."""

@@ -19,14 +19,13 @@ Written are key versions 1 and 2 and value version 3; version 1 of an offset, wh
 epoch, if the client gave one. Every version is read. A null value, the tombstone, says that what the key names is gone.
 """
 
-import struct as bytes_struct
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
-from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Buffer
-from pylogbroker.wire import Codec, Message, Versions, WireError
+from pylogbroker.wire import Message, Versions
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Int64, Since, String, Until, fresh, struct
+from pylogbroker.wire.versioned import decode, encode, version_of
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
@@ -35,9 +34,6 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 
 UNKNOWN_TIME = -1
-
-_VERSION = bytes_struct.Struct(">h")
-_M = TypeVar("_M", bound=Message)
 
 
 @struct
@@ -101,29 +97,23 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata] = fresh(list)
 
 
-_CODECS: dict[type[Message], dict[int, Codec[Any]]] = {
-    kind: {version: Codec(kind, version) for version in range(kind.versions.first, kind.versions.last + 1)}
-    for kind in (OffsetCommitKey, GroupMetadataKey, OffsetCommitValue, GroupMetadataValue)
-}
-
-
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a group's offset."""
-    return _encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
+    return encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
 
 
 def encode_group_key(group_id: str) -> bytes:
     """The key of a group."""
-    return _encode(GroupMetadataKey(group_id), GROUP_KEY_VERSION)
+    return encode(GroupMetadataKey(group_id), GROUP_KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
     """What a key names; None if its version is not known, and its record to be passed over."""
-    version = _version(key)
+    version = version_of(key)
     if version in OffsetCommitKey.versions:
-        return _decode(OffsetCommitKey, key)
+        return decode(OffsetCommitKey, key)
     if version in GroupMetadataKey.versions:
-        return _decode(GroupMetadataKey, key)
+        return decode(GroupMetadataKey, key)
     return None
 
 
@@ -132,48 +122,25 @@ def encode_offset_value(offset: CommittedOffset) -> bytes:
     expires = UNKNOWN_TIME if offset.expires is None else offset.expires
     version = OFFSET_VALUE_VERSION if offset.expires is None else OFFSET_VALUE_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(offset.offset, offset.leader_epoch, offset.metadata, offset.committed, expires)
-    return _encode(value, version)
+    return encode(value, version)
 
 
 def decode_offset_value(buffer: Buffer) -> CommittedOffset:
     """The offset in a value of any version."""
-    value = _decode(OffsetCommitValue, buffer)
+    value = decode(OffsetCommitValue, buffer)
     expires = None if value.expire_timestamp == UNKNOWN_TIME else value.expire_timestamp
     return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires)
 
 
 def encode_group_value(group: GroupMetadataValue) -> bytes:
     """The value of a group."""
-    return _encode(group, GROUP_VALUE_VERSION)
+    return encode(group, GROUP_VALUE_VERSION)
 
 
 def decode_group_value(buffer: Buffer) -> GroupMetadataValue:
     """The group in a value of any version."""
-    value = _decode(GroupMetadataValue, buffer)
-    if _version(buffer) == 0:
+    value = decode(GroupMetadataValue, buffer)
+    if version_of(buffer) == 0:
         for member in value.members:
             member.rebalance_timeout = member.session_timeout
     return value
-
-
-def _encode(message: Message, version: int) -> bytes:
-    return _VERSION.pack(version) + _CODECS[type(message)][version].encode(message)
-
-
-def _decode(kind: type[_M], buffer: Buffer) -> _M:
-    version = _version(buffer)
-    codec = _CODECS[kind].get(version)
-    if codec is None:
-        raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
-    try:
-        value: _M = codec.decode(buffer, _VERSION.size)
-    except WireError as problem:
-        raise CorruptRecords(str(problem)) from None
-    return value
-
-
-def _version(buffer: Buffer) -> int:
-    if len(buffer) < _VERSION.size:
-        raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(buffer)[0]
-    return version

@@ -16,25 +16,22 @@ Version 0 is written, as Kafka does unless it is told that all its brokers know 
 Empty transactional id has null for partitions. A null value, the tombstone, says that what the key names is forgotten.
 """
 
-import struct as bytes_struct
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any, TypeVar
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Buffer
 from pylogbroker.transactions.metadata import Metadata
 from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.wire import Codec, Message, Versions, WireError
+from pylogbroker.wire import Message, Versions
 from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, fresh, struct
+from pylogbroker.wire.versioned import decode, encode, version_of
 
 KEY_VERSION = 0
 VALUE_VERSION = 0
 
-_VERSION = bytes_struct.Struct(">h")
 _NEVER_STORED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
-_M = TypeVar("_M", bound=Message)
 
 
 @struct
@@ -69,22 +66,16 @@ class TransactionLogValue(Message):
     transaction_start_timestamp_ms: Int64 = 0
 
 
-_CODECS: dict[type[Message], dict[int, Codec[Any]]] = {
-    kind: {version: Codec(kind, version) for version in range(kind.versions.first, kind.versions.last + 1)}
-    for kind in (TransactionLogKey, TransactionLogValue)
-}
-
-
 def encode_key(transactional_id: str) -> bytes:
     """The key of a transactional id."""
-    return _encode(TransactionLogKey(transactional_id), KEY_VERSION)
+    return encode(TransactionLogKey(transactional_id), KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> str | None:
     """The transactional id of a key; None if its version is not known, and its record to be passed over."""
-    if _version(key) not in TransactionLogKey.versions:
+    if version_of(key) not in TransactionLogKey.versions:
         return None
-    return _decode(TransactionLogKey, key).transactional_id
+    return decode(TransactionLogKey, key).transactional_id
 
 
 def encode_value(metadata: Metadata) -> bytes:
@@ -99,12 +90,12 @@ def encode_value(metadata: Metadata) -> bytes:
         transaction_last_update_timestamp_ms=metadata.updated_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
     )
-    return _encode(value, VALUE_VERSION)
+    return encode(value, VALUE_VERSION)
 
 
 def decode_value(buffer: Buffer) -> Metadata:
     """The transactional id in a value of any version."""
-    value = _decode(TransactionLogValue, buffer)
+    value = decode(TransactionLogValue, buffer)
     return Metadata(
         value.producer_id,
         value.producer_epoch,
@@ -131,26 +122,3 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
         PartitionsSchema(topic, [index for _, index in group])
         for topic, group in groupby(sorted(partitions), key=lambda partition: partition[0])
     ]
-
-
-def _encode(message: Message, version: int) -> bytes:
-    return _VERSION.pack(version) + _CODECS[type(message)][version].encode(message)
-
-
-def _decode(kind: type[_M], buffer: Buffer) -> _M:
-    version = _version(buffer)
-    codec = _CODECS[kind].get(version)
-    if codec is None:
-        raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
-    try:
-        value: _M = codec.decode(buffer, _VERSION.size)
-    except WireError as problem:
-        raise CorruptRecords(str(problem)) from None
-    return value
-
-
-def _version(buffer: Buffer) -> int:
-    if len(buffer) < _VERSION.size:
-        raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(buffer)[0]
-    return version

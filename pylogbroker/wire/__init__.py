@@ -33,6 +33,7 @@ raises `EncodingError`; a version or an API that is not declared raises `Unsuppo
 `headers`       what stands before a message
 `framing`       what stands before that: the splitting of a stream into frames
 `primitives`    varints, strings, ids
+`versioned`     messages behind a version, as coordinators keep them
 ==============  ============================================================================
 """
 
