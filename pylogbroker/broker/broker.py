@@ -59,7 +59,8 @@ class Waiting(Protocol):
 class Broker:
     """One node.  Made by `pylogbroker.tap`; everything here runs on the reactor thread.
 
-    `in_thread` runs a blocking call in a worker thread and gives a Deferred of its result.
+    `in_thread` runs a blocking call in a worker thread and gives a Deferred of its result; `in_reading_thread` runs one
+    that hardly does more than to wait for the disk, in a thread that gives way to all others.
     """
 
     config: BrokerConfig
@@ -69,6 +70,7 @@ class Broker:
     tree: ITree
     logs: LogManager
     in_thread: InThread
+    in_reading_thread: InThread
     apis: tuple[Api, ...] = APIS
     delete_policies: DeletePolicies = attrs.field(factory=DeletePolicies)
     catalog: Catalog = attrs.field(init=False)

@@ -9,7 +9,7 @@ for, are dealt with in a worker thread first.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -46,6 +46,7 @@ _FIRST_WITH_V2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _MOST_ROUNDS = 10
+_Failed = tuple[Asked, PartitionData, OSError]
 
 
 @attrs.define(eq=False)
@@ -62,6 +63,7 @@ class Fetch:
     _size: int = attrs.field(default=0, init=False)
     _urgent: bool = attrs.field(default=False, init=False)
     _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
+    _converted: int = attrs.field(default=0, init=False)  # bytes for an old client
     _barren: list[tuple[Asked, PartitionData, int]] = attrs.field(factory=list, init=False)  # and what lies behind
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _stable: list[int] = attrs.field(factory=list, init=False)  # up to where, of what is watched, all was decided
@@ -285,13 +287,19 @@ class Fetch:
     async def _prepare_and_answer(self) -> FetchResponse:
         await self._read_uncached()
         while True:
-            for asked, answer, error in await self.broker.in_thread(self._prepare):
-                self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
-                with suppress(KafkaError):  # it is gone meanwhile
-                    log = self.broker.find(asked.topic, asked.partition.partition).log
-                    self.broker.request_failed(log, log.failed(error))
+            self._fail_those(await self.broker.in_reading_thread(self._bring_in))
+            if self.context.api_version >= _FIRST_WITH_V2:
+                return self._answer()
+            self._fail_those(await self.broker.in_thread(self._convert_all))
             if not self._pass_over():
                 return self._answer()
+
+    def _fail_those(self, failed: list[_Failed]) -> None:
+        for asked, answer, error in failed:
+            self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+            with suppress(KafkaError):  # it is gone meanwhile
+                log = self.broker.find(asked.topic, asked.partition.partition).log
+                self.broker.request_failed(log, log.failed(error))
 
     def _pass_over(self) -> bool:
         """Read on behind what holds nothing that an old client may be told; says whether there is more.
@@ -312,29 +320,33 @@ class Fetch:
             if not self._uncached:
                 return
             with suppress(OSError):  # the last round will tell
-                await self.broker.in_thread(read_on, self._uncached)
+                await self.broker.in_reading_thread(read_on, self._uncached)
             self._read(may_wait=not left)
 
-    def _prepare(self) -> list[tuple[Asked, PartitionData, OSError]]:
-        """In a worker thread: bring in what is on the disk, convert for old clients; says what cannot be read."""
+    def _bring_in(self) -> list[_Failed]:
+        """In a thread that reads: bring in what is on the disk; says what cannot be read."""
+        return self._with_regions(lambda asked, answer, region: read_ahead(region))
+
+    def _convert_all(self) -> list[_Failed]:
+        """In a worker thread: give an old client the message format that it reads; says what cannot be read."""
+        done = (each.records or b"" for each in self._answers if not isinstance(each.records, FileRegion))
+        self._converted = sum(map(len, done))
+        return self._with_regions(self._convert)
+
+    def _with_regions(self, do: Callable[[Asked, PartitionData, FileRegion], None]) -> list[_Failed]:
         failed = []
-        size = sum(len(answer.records or b"") for answer in self._answers if not isinstance(answer.records, FileRegion))
         for asked, answer in zip(self.asked, self._answers, strict=True):
             if isinstance(answer.records, FileRegion):
                 try:
-                    if self.context.api_version < _FIRST_WITH_V2:
-                        self._convert(asked, answer, answer.records, size)
-                        size += len(answer.records)
-                    else:
-                        read_ahead(answer.records)
+                    do(asked, answer, answer.records)
                 except OSError as error:
                     failed.append((asked, answer, error))
         return failed
 
-    def _convert(self, asked: Asked, answer: PartitionData, region: FileRegion, size: int) -> None:
-        """Give an old client the message format that it reads, as far as there is room behind `size` bytes."""
-        wanted, room = asked.partition, self._limit() - size
-        if size and room <= 0:
+    def _convert(self, asked: Asked, answer: PartitionData, region: FileRegion) -> None:
+        """Convert what an answer has, as far as there is room beside what has been converted."""
+        wanted, room = asked.partition, self._limit() - self._converted
+        if self._converted and room <= 0:
             answer.records = b""
             return
         magic, limit = 1 if self.context.api_version >= 2 else 0, min(room, wanted.partition_max_bytes)
@@ -343,6 +355,7 @@ class Fetch:
         except KafkaError as error:
             self._fail(answer, error.code)
         else:
+            self._converted += len(answer.records)
             if not answer.records:
                 self._barren.append((asked, answer, region.next_offset))
 

@@ -49,13 +49,15 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
 def read_ahead(region: FileRegion) -> None:
     """Bring `region` into the page cache, and let the kernel begin with what follows, as its reader may go on there.
 
-    Blocks, so it is called in a worker thread.  Nothing is copied: `sendfile` waits for the bytes, and drops them.
+    Blocks, so it is called in a worker thread.  Nothing is copied: `sendfile` waits for the bytes, and drops them.  The
+    steps are small, as the kernel may keep the processor from others until it has found memory for all of a step.
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
-    os.posix_fadvise(fd, position, 2 * region.length + _STRIDE, os.POSIX_FADV_WILLNEED)
+    for step in range(position, end + region.length + _STRIDE, _STRIDE):
+        os.posix_fadvise(fd, step, _STRIDE, os.POSIX_FADV_WILLNEED)
     with opened(os.devnull, os.O_WRONLY) as nowhere:
         while position < end:
-            position += os.sendfile(nowhere, fd, position, end - position) or end
+            position += os.sendfile(nowhere, fd, position, min(_STRIDE, end - position)) or end
 
 
 def read_on(regions: Iterable[FileRegion]) -> None:

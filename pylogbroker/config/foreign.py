@@ -22,7 +22,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("broker.session.*", "coordination is embedded in the broker"),
     ("initial.broker.*", "coordination is embedded in the broker"),
     ("num.network.threads", _ONE_CORE),
-    ("num.io.threads", _ONE_CORE),
     ("queued.max.requests", "queued.max.request.bytes bounds what waits"),
     ("*.purgatory.purge.interval.requests", "requests that were answered are forgotten at once"),
     ("max.connection.creation.rate", "new connections are bounded in number, not in rate"),

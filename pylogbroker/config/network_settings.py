@@ -160,6 +160,13 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         10,
         "high",
-        "How many threads do what must not hold up the network: forcing to disk, cold reads, removing files.",
+        "How many threads do what must not hold up the network: forcing to disk, converting, removing files.",
+    ),
+    cluster_wide(
+        "num.io.threads",
+        at_least(1),
+        8,
+        "high",
+        "How many threads read what is on the disk alone for consumers; they give way to all others.",
     ),
 )

@@ -2,5 +2,5 @@
 
 `transport` moves bytes and file regions between a socket and a protocol; `protocol` is a Kafka connection: frames in,
 answers out, in order; `routes` finds the codec and the handler of a request; `limits` bounds what connections may hold;
-`service` binds listeners and closes them; `eager` has the reactor look again for a moment before it sleeps.
+`service` binds listeners and closes them; `polling` asks the reactor's poller for more than Twisted does.
 """

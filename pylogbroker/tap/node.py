@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from errno import EADDRINUSE
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred, gatherResults, maybeDeferred
+from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.internet.error import CannotListenError
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from pylogbroker import __version__
@@ -32,8 +31,8 @@ from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
 from pylogbroker.storage import DeletedDirectory, Identity, LogManager, Notice, Recovered
 from pylogbroker.tap import checks, plugins
+from pylogbroker.tap.threads import Threads
 
-T = TypeVar("T")
 log = Logger()
 
 
@@ -43,6 +42,7 @@ class Node:
 
     _reactor: Any
     _config: BrokerConfig
+    _threads: Threads = attrs.field(init=False)
     _policies: DeletePolicies = attrs.field(init=False, factory=plugins.delete_policies)
     _logs: LogManager | None = attrs.field(init=False, default=None)
     _tree: EmbeddedTree | None = attrs.field(init=False, default=None)
@@ -57,8 +57,7 @@ class Node:
         for warning in (*self._config.warnings, *checks.warnings(self._config)):
             log.warn("{warning}", warning=warning)
         allow_many_files()
-        self._size_thread_pool()
-        self._config.observe(lambda changed: self._size_thread_pool())
+        self._threads = Threads(self._reactor, self._config)
         try:
             await self._open()
         except (PylogbrokerError, CannotListenError, OSError) as error:
@@ -71,7 +70,15 @@ class Node:
         tree = self._tree = self._coordination()
         broker_id, cluster_id = await self._identify(tree, logs)
         broker = Broker(
-            config, self._reactor, broker_id, cluster_id, tree, logs, self.in_thread, delete_policies=self._policies
+            config,
+            self._reactor,
+            broker_id,
+            cluster_id,
+            tree,
+            logs,
+            self._threads.in_thread,
+            self._threads.in_reading_thread,
+            delete_policies=self._policies,
         )
         self._load(logs, broker.now_ms())
         await broker.open()
@@ -82,22 +89,18 @@ class Node:
 
     async def stop(self) -> None:
         """Answer what is under way, bring everything to the disk, and close; a step that fails stops no other."""
-        for step in (self._stop_accepting, self._release, self._close_connections, self._close_logs, self._close_tree):
+        for step in (
+            self._stop_accepting,
+            self._release,
+            self._close_connections,
+            self._stop_readers,
+            self._close_logs,
+            self._close_tree,
+        ):
             try:
                 await step()
             except Exception:
                 log.failure("{step} failed", step=step.__name__)
-
-    def in_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """The result of a blocking call, made in a worker thread; at once while the reactor does not run yet."""
-        reactor = self._reactor
-        if reactor.running:
-            return deferToThreadPool(reactor, reactor.getThreadPool(), function, *arguments)
-        return maybeDeferred(function, *arguments)
-
-    def _size_thread_pool(self) -> None:
-        cleaners = self._config.integer("log.cleaner.threads")  # a thread waits for each
-        self._reactor.suggestThreadPoolSize(self._config.integer("background.threads") + cleaners)
 
     def _check_policies(self) -> None:
         try:
@@ -109,7 +112,7 @@ class Node:
 
     def _coordination(self) -> EmbeddedTree:
         try:
-            return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self.in_thread)
+            return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self._threads.in_thread)
         except StartupError as error:
             raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
@@ -145,7 +148,7 @@ class Node:
         deleted = logs.load(lambda topic: settings, now_ms, _report)
         self._logs = logs
         if deleted:
-            self._reactor.callWhenRunning(self.in_thread, _remove, deleted)
+            self._reactor.callWhenRunning(self._threads.in_thread, _remove, deleted)
 
     async def _listen(self, broker: Broker) -> None:
         bounds = Bounds.of(broker)
@@ -179,9 +182,12 @@ class Node:
     async def _close_connections(self) -> None:
         await gatherResults([ensureDeferred(listener.close()) for listener in self._listeners])
 
+    async def _stop_readers(self) -> None:
+        self._threads.stop()
+
     async def _close_logs(self) -> None:
         if self._logs is not None:
-            for notice in await self.in_thread(self._logs.close):
+            for notice in await self._threads.in_thread(self._logs.close):
                 log.error("{notice}", notice=notice)
 
     async def _close_tree(self) -> None:

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
-from pylogbroker.net.eager import make_eager
+from pylogbroker.net.polling import make_eager
 from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.node import Node
 from pylogbroker.tap.options import Options

@@ -106,7 +106,7 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         threads = Threads()
         policies = plugins.delete_policies()
-        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads, delete_policies=policies)
+        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads, threads, delete_policies=policies)
         broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())
         try:

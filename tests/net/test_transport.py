@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import tempfile
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.net.polling import EagerPoller
 from pylogbroker.net.transport import ChunkServer
 
 CONTENT = os.urandom(400_000)
@@ -64,6 +67,7 @@ class FakeReactor(Clock):
 
     def __init__(self) -> None:
         super().__init__()
+        self._poller: Any = None
         self.readers: set[Any] = set()
         self.writers: set[Any] = set()
         self.addReader, self.removeReader = self.readers.add, self.readers.discard
@@ -166,9 +170,25 @@ class TransportTests(SynchronousTestCase):
     def test_a_file_that_ends_before_its_region_ends_the_connection(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([self.region(399_990, 100)])
-        pair.reactor.advance(0)
-        self.assertEqual(pair.peer.recv(100), CONTENT[-10:])
+        self.assertEqual(pair.read_all(), CONTENT[-10:])
         self.assertFalse(pair.transport.connected)
+
+    @patch("pylogbroker.net.transport._PIECE", 1000)
+    def test_who_sends_much_of_a_file_gives_way_to_others_that_wait(self) -> None:
+        for others_wait, expected in ((True, 1000), (False, 3500)):
+            pair = self.pair()
+            with select.epoll() as poller, tempfile.TemporaryFile() as file:
+                pair.reactor._poller = EagerPoller(poller)
+                poller.register(pair.transport.fileno(), select.EPOLLOUT)  # who sends is no other
+                other, speaking = map(self.enterContext, socket.socketpair())
+                poller.register(other.fileno(), select.EPOLLIN)
+                if others_wait:
+                    speaking.send(b"x")
+                file.write(CONTENT[:3500])
+                file.flush()
+                pair.transport.send_chunks([FileRegion(OpenFile(file.fileno()), 0, 3500)])
+                self.assertEqual(len(pair.peer.recv(8000)), expected)
+                self.assertEqual(pair.transport in pair.reactor.writers, others_wait)
 
     def test_a_peer_that_is_gone_ends_the_connection_and_frees_what_waits(self) -> None:
         pair = self.pair()

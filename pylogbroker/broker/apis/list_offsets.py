@@ -142,7 +142,7 @@ class _Query:
                 return question(may_wait=False)
             except NotCached as missing:
                 with suppress(OSError):  # the log itself will tell
-                    await self._broker.in_thread(read_ahead, missing.region)
+                    await self._broker.in_reading_thread(read_ahead, missing.region)
         return question()
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 
-from pylogbroker.net.eager import EAGER_SECONDS, EagerPoller
+from pylogbroker.net.polling import EAGER_SECONDS, EagerPoller
 
 STEP = EAGER_SECONDS / 10
 

@@ -1,9 +1,11 @@
-"""Looking again for a moment, before the process goes to sleep.
+"""What is asked of the reactor's poller beyond what Twisted asks.
 
-Who has just been answered often asks again at once, and to be woken from sleep takes a processor longer than a small
-request takes the broker.  So for `EAGER_SECONDS` after the last event the reactor's poller looks without waiting, and
-only then waits.  An idle broker still uses no processor time; one that gets a request now and then uses that much more
-for each.
+Looking again for a moment, before the process goes to sleep: who has just been answered often asks again at once, and
+to be woken from sleep takes a processor longer than a small request takes the broker.  So for `EAGER_SECONDS` after the
+last event the reactor's poller looks without waiting, and only then waits.  An idle broker still uses no processor
+time; one that gets a request now and then uses that much more for each.
+
+And whether others wait: who has much to send asks it from time to time, and gives way if they do.
 """
 
 from __future__ import annotations
@@ -56,3 +58,11 @@ def make_eager(reactor: Any) -> None:
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
         reactor._poller = EagerPoller(poller)
+
+
+def others_wait(reactor: Any, fd: int) -> bool:
+    """Whether anything but `fd` has an event for `reactor`, which stays to be told; yes if the reactor can't say."""
+    poller = getattr(reactor, "_poller", None)
+    if poller is None or not hasattr(poller, "poll"):
+        return True
+    return any(found != fd for found, _ in poller.poll(0, 2))
