@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # machines are noisy: no test is timed
 hypothesis.settings.load_profile("untimed")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: brokers are not to inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 _counter = itertools.count()
 
 
