@@ -1,7 +1,7 @@
 # make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data
 # make test    lint, types, import contracts and every test
 #
-# Both set up what they need, once: a virtual environment in .venv, and for the tests kcat, a JDK and Maven.
+# Both set up what they need, once: a virtual environment in .venv, and for the tests kcat, a JDK, Maven, Node and npm.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -50,7 +50,7 @@ $(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
 	@touch $@ $(VENV)/installed
 
 # Programs that pip cannot install: command:package
-PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven
+PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm
 
 system:
 	@missing=""; \

@@ -32,7 +32,7 @@ from pylogbroker.records import Record, build
 from pylogbroker.storage.compaction.jobs import Cleaned, Job, Source
 from pylogbroker.storage.compaction.process import CleanerProcess
 from pylogbroker.storage.files import FileHandle
-from pylogbroker.storage.scan import headers
+from pylogbroker.storage.scan import headers, walk_numbered
 from tests.peers.kafka import KafkaBroker
 
 SEGMENT_BYTES = 100 << 20  # at most
@@ -213,7 +213,7 @@ def number(text: str) -> float:
 def left_in(file: Path) -> list[tuple[int, int]]:
     """Return first offset and size of each entry of a segment."""
     read = FileHandle.open(str(file)).read
-    return [(each.first_offset, each.size) for each in headers(read, 0, file.stat().st_size)]
+    return [(each.first_offset, each.size) for each in headers(walk_numbered(read, 0, file.stat().st_size))]
 
 
 if __name__ == "__main__":

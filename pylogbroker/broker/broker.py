@@ -276,7 +276,10 @@ class Broker:
 
     def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self.now_ms()
-        return self.logs.create(topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_tell)
+        found = self.logs.create(topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_tell)
+        if found.by_position != config.by_position:
+            raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
+        return found
 
     def lead_missing(self, tried: set[tuple[str, int]]) -> None:
         """Try again to lead what has no log because it could not be made, up to the first that fails again.

@@ -3,8 +3,8 @@ r"""A fetch on its way: read, perhaps wait, perhaps bring in from the disk or co
     read --enough, an error, or no wait--> prepared --> answered
       \--too little--> waiting --grew to min_bytes, time over, a partition gone--> read again --> prepared --> answered
 
-Reading finds regions of files, no bytes.  Bytes that are not in the page cache, and batches that the client is too old
-for, are dealt with in a worker thread first.
+Reading finds regions of files, no bytes.  Bytes that are not in the page cache, batches that the client is too old for
+and messages of format 0.7, which no client of this protocol knows, are dealt with in a worker thread first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.records import HEADER_V2, down_convert
+from pylogbroker.records import HEADER_V2, down_convert, from_simple
 from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
@@ -42,11 +42,16 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 CONSUMER = -1
 _FIRST_WITH_BYTE_LIMIT = 3
+_FIRST_WITH_V1 = 2
 _FIRST_WITH_V2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _MOST_ROUNDS = 10
 _Failed = tuple[Asked, PartitionData, OSError]
+
+
+def _is_empty_batch(region: FileRegion) -> bool:
+    return len(region) == HEADER_V2.size and region.first_position < 0
 
 
 @attrs.define(eq=False)
@@ -130,8 +135,9 @@ class Fetch:
         answer.aborted_transactions, answer.records = [] if self._committed else None, b""
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
             max_bytes = min(wanted.partition_max_bytes, left)
+            offset = partition.begin_of(wanted.fetch_offset) if log.by_position else wanted.fetch_offset
             try:
-                region = self._find(log, wanted.fetch_offset, max_bytes, upto, min_one, may_wait)
+                region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
                 if self._committed and region is not None:
                     aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
                     answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
@@ -149,7 +155,7 @@ class Fetch:
         librdkafka takes a row of answers without a record for a record that is too large.
         """
         region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-        while region is not None and len(region) == HEADER_V2.size and self._follower <= CONSUMER:
+        while region is not None and _is_empty_batch(region) and self._follower <= CONSUMER:
             behind = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
             if behind is None:
                 break
@@ -275,6 +281,8 @@ class Fetch:
             region = answer.records
             if not isinstance(region, FileRegion):
                 continue
+            if region.first_position >= 0:
+                return False
             if len(region) > SMALL:
                 if not is_cached(region):
                     return False
@@ -288,11 +296,17 @@ class Fetch:
         await self._read_uncached()
         while True:
             self._fail_those(await self.broker.in_reading_thread(self._bring_in))
-            if self.context.api_version >= _FIRST_WITH_V2:
+            if not any(self._must_convert(answer.records) for answer in self._answers):
                 return self._answer()
             self._fail_those(await self.broker.in_thread(self._convert_all))
             if not self._pass_over():
                 return self._answer()
+
+    def _must_convert(self, records: object) -> bool:
+        """Whether the client cannot be sent what the log has."""
+        if not isinstance(records, FileRegion):
+            return False
+        return self.context.api_version < _FIRST_WITH_V2 or records.first_position >= 0
 
     def _fail_those(self, failed: list[_Failed]) -> None:
         for asked, answer, error in failed:
@@ -310,7 +324,10 @@ class Fetch:
         for asked, answer, offset in barren:
             wanted = asked.partition
             with suppress(KafkaError):  # it is gone meanwhile
-                log = self.broker.find(asked.topic, wanted.partition).log
+                partition = self.broker.find(asked.topic, wanted.partition)
+                log = partition.log
+                if log.by_position:
+                    partition.pass_over(wanted.fetch_offset, offset)
                 answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
         return any(answer.records for _, answer, _ in barren)
 
@@ -345,19 +362,28 @@ class Fetch:
 
     def _convert(self, asked: Asked, answer: PartitionData, region: FileRegion) -> None:
         """Convert what an answer has, as far as there is room beside what has been converted."""
+        if not self._must_convert(region):
+            return
         wanted, room = asked.partition, self._limit() - self._converted
         if self._converted and room <= 0:
             answer.records = b""
             return
-        magic, limit = 1 if self.context.api_version >= 2 else 0, min(room, wanted.partition_max_bytes)
+        limit = min(room, wanted.partition_max_bytes)
         try:
-            answer.records = down_convert(region.read(), magic, first_offset=wanted.fetch_offset, limit=limit)
+            answer.records = self._converted_region(region, wanted.fetch_offset, limit)
         except KafkaError as error:
             self._fail(answer, error.code)
         else:
             self._converted += len(answer.records)
             if not answer.records:
                 self._barren.append((asked, answer, region.next_offset))
+
+    def _converted_region(self, region: FileRegion, first_offset: int, limit: int) -> bytes:
+        version = self.context.api_version
+        magic = 2 if version >= _FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
+        if region.first_position >= 0:
+            return from_simple(region.read(), region.first_position, magic, first_offset=first_offset, limit=limit)
+        return down_convert(region.read(), magic, first_offset=first_offset, limit=limit)
 
     def _answer(self) -> FetchResponse:
         pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)

@@ -21,6 +21,8 @@ from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 COSTLY_BYTES = 16 * 1024
 """Size of records up to which they are converted, or decompressed, where they are appended."""
 
+_MOST_PASSED = 64
+
 Check = Callable[[], None]
 
 
@@ -50,6 +52,7 @@ class Partition:
     _line: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _syncing: int = attrs.field(default=0, init=False)
     _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # end offset and size of appends
+    _passed: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records and let consumers see them.
@@ -68,30 +71,38 @@ class Partition:
                 self._tell(len(records))
         return appended
 
-    def append_at_once(self, records: Buffer, now_ms: int, check: Check | None = None) -> Appended | None:
+    def append_at_once(
+        self, records: Buffer, now_ms: int, check: Check | None = None, origin: Origin = Origin.CLIENT
+    ) -> Appended | None:
         """`append`, after `check`, which raises a KafkaError if that may not be.
 
         None, and nothing is done, if that would keep the reactor's thread busy, or overtake records that are looked
         into: `append_in_line` then.
         """
-        if self._line.locked or (len(records) > COSTLY_BYTES and self.log.is_costly(records)):
+        if self._line.locked or (len(records) > COSTLY_BYTES and self.log.is_costly(records, origin)):
             return None
         if check is not None:
             check()
         try:
-            return self.append(records, now_ms)
+            return self.append(records, now_ms, origin)
         except TooCostly:
             return None
 
     async def append_in_line(
-        self, records: Buffer, now_ms: int, in_thread: InThread, check: Check | None = None
+        self,
+        records: Buffer,
+        now_ms: int,
+        in_thread: InThread,
+        check: Check | None = None,
+        origin: Origin = Origin.CLIENT,
     ) -> Appended:
         """The same, in the order of the calls; what is costly is done in a worker thread.  `check` comes behind it."""
         await self._line.acquire()
         try:
-            converted, origin = records, Origin.CLIENT
-            if self.log.is_costly(records):
-                converted, origin = await in_thread(self.log.convert, records, now_ms), Origin.CONVERTED
+            converted = records
+            if self.log.is_costly(records, origin):
+                converted = await in_thread(self.log.convert, records, now_ms, origin)
+                origin = Origin.CONVERTED
             if check is not None:
                 check()
             return self.append(converted, now_ms, origin)
@@ -116,6 +127,16 @@ class Partition:
     def _tell(self, size: int) -> None:
         for watcher in tuple(self.watchers):
             watcher.grew(size)
+
+    def pass_over(self, offset: int, next_offset: int) -> None:
+        """There are no records from `offset` up to `next_offset`, as who looked into the entry there has found."""
+        if len(self._passed) >= _MOST_PASSED:
+            del self._passed[next(iter(self._passed))]
+        self._passed[offset] = next_offset
+
+    def begin_of(self, offset: int) -> int:
+        """Where to begin to read, so that there is a record if there is an entry; for a log by position."""
+        return self._passed.get(offset, offset)
 
     def check_epoch(self, epoch: int) -> None:
         """Refuse a client that knows another leader epoch (KIP-320); -1 is a client that knows none."""

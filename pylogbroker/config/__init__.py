@@ -13,7 +13,7 @@ from pylogbroker.config.alter import Change, Operation, apply
 from pylogbroker.config.broker_config import BrokerConfig
 from pylogbroker.config.describe import Description, SynonymValue, describe_broker, describe_topic
 from pylogbroker.config.kinds import ConfigType, Kind, Value
-from pylogbroker.config.listeners import Endpoint, Listener
+from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting, Source, Synonym
 from pylogbroker.config.table import BROKER, SETTINGS, TOPIC
 from pylogbroker.config.topic_config import TopicConfig, parse_overrides
@@ -22,6 +22,7 @@ from pylogbroker.config.values import Values
 __all__ = [
     "BROKER",
     "SETTINGS",
+    "SIMPLE",
     "TOPIC",
     "BrokerConfig",
     "Change",

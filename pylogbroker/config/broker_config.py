@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pylogbroker.config import foreign, listeners, table
 from pylogbroker.config.kinds import Value
 from pylogbroker.config.setting import Mode, Setting, Source, Synonym
-from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_together
+from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
@@ -86,7 +86,9 @@ class BrokerConfig(Values):
 
         `before` are those it has.
         """
-        self._check_topic(self.topic(overrides), overrides, None if before is None else self.topic(before))
+        settings, known = self.topic(overrides), None if before is None else self.topic(before)
+        check_format(settings, known)
+        self._check_topic(settings, overrides, known)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
         """Call `observer` with the names of the settings that changed, after every dynamic change."""

@@ -6,6 +6,9 @@
 | 0.10                | 1     | messages with timestamps              |
 | 0.11 and all later  | 2     | record batches                        |
 
+Format 0.7 is one for topics alone: its messages have no offsets (see `pylogbroker.records.simple`), so that a topic has
+it from its first message to its last.
+
 A version may be shortened (`0.10`, `3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
 """
 
@@ -16,6 +19,19 @@ import re
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?:-IV\d+)?")
 NEWEST = "3.0-IV1"
 _OLDEST, _TIMESTAMPS, _BATCHES, _BEYOND = (0, 8), (0, 10), (0, 11), (5, 0)
+_BY_POSITION = (0, 7)
+
+
+def is_by_position(version: str) -> bool:
+    """Whether `version` is 0.7, whose offsets are positions."""
+    match = _VERSION.fullmatch(version)
+    return match is not None and (int(match[1]), int(match[2])) == _BY_POSITION
+
+
+def check_of_topic(version: str) -> None:
+    """ValueError when `version` stands for no format that a topic can have."""
+    if not is_by_position(version):
+        magic_of(version)
 
 
 def magic_of(version: str) -> int:

@@ -2,7 +2,7 @@
 
 listeners             INSIDE://0.0.0.0:9092,OUTSIDE://[::1]:0     where the broker listens
 advertised.listeners  INSIDE://broker1:9092                       what clients are told instead
-listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SSL      what is spoken there
+listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SIMPLE   what is spoken there
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import attrs
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d{1,5})")
 _ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
-_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SIMPLE = "SIMPLE"  # that of 0.7; the others are Kafka's own
+_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL", SIMPLE)
+_OFFERED = (PLAINTEXT, SIMPLE)
 
 
 @attrs.frozen
@@ -130,9 +132,9 @@ def _check_advertised(endpoints: tuple[Endpoint, ...], told: dict[str, Endpoint]
 
 
 def _protocol(endpoint: Endpoint, spoken: dict[str, str]) -> str:
-    protocol = spoken.get(endpoint.name)
+    protocol = spoken.get(endpoint.name, SIMPLE if endpoint.name == SIMPLE else None)
     if protocol is None:
         raise ValueError(f"listener.security.protocol.map: expected a protocol for the listener {endpoint.name}")
-    if protocol != PLAINTEXT:
+    if protocol not in _OFFERED:
         raise ValueError(f"listeners: expected PLAINTEXT for {endpoint.name}, because {protocol} is not offered yet")
     return protocol

@@ -63,7 +63,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "PLAINTEXT://:9092",
         "high",
         "Where the broker listens: NAME://host:port, separated by commas. No host is every interface; port 0 is any "
-        "free one.",
+        "free one. A listener called SIMPLE speaks the protocol of Kafka 0.7.",
     ),
     fixed(
         "advertised.listeners",
@@ -75,9 +75,9 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     fixed(
         "listener.security.protocol.map",
         _PROTOCOLS,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SIMPLE:SIMPLE",
         "low",
-        "Which security protocol each listener's name stands for. PLAINTEXT is the one there is.",
+        "Which protocol each listener's name stands for: PLAINTEXT is Kafka's, SIMPLE that of Kafka 0.7.",
     ),
     fixed(
         "socket.listen.backlog.size",

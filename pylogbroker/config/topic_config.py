@@ -8,13 +8,15 @@ from typing import Final
 import attrs
 
 from pylogbroker.config import table
-from pylogbroker.config.formats import magic_of
+from pylogbroker.config.formats import is_by_position, magic_of
 from pylogbroker.config.kinds import LONG_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
 _LEAST_LAG: Final = "min.compaction.lag.ms"
 _MOST_LAG: Final = "max.compaction.lag.ms"
+_FORMAT: Final = "message.format.version"
+_OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
 class TopicConfig(Values):
@@ -28,8 +30,13 @@ class TopicConfig(Values):
 
     @property
     def magic(self) -> int:
-        """The message format's magic: 0, 1 or 2."""
-        return magic_of(self.text("message.format.version"))
+        """The message format's magic: 0, 1 or 2; 0 also if it is 0.7's."""
+        return 0 if self.by_position else magic_of(self.text(_FORMAT))
+
+    @property
+    def by_position(self) -> bool:
+        """Whether the message format is that of 0.7, whose offsets are positions."""
+        return is_by_position(self.text(_FORMAT))
 
     @property
     def compacts(self) -> bool:
@@ -82,6 +89,21 @@ def check_together(config: TopicConfig) -> None:
         if _MOST_LAG in config.overrides and _LEAST_LAG not in config.overrides:
             raise ConfigError(f"{most_name}: {most} is not accepted; expected at least {least_name}, {least}")
         raise ConfigError(f"{least_name}: {least} is not accepted; expected at most {most_name}, {most}")
+
+
+def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
+    """Refuse what a topic of format 0.7 cannot be, and that a topic becomes or ceases to be one."""
+    if before is not None and before.by_position != config.by_position:
+        raise ConfigError(
+            f"{_FORMAT}: {config.text(_FORMAT)} is not accepted; a topic is of format 0.7 from its creation on or never"
+        )
+    if not config.by_position:
+        return
+    if config.compacts:
+        raise ConfigError("cleanup.policy: compact is not accepted; messages of format 0.7 have no keys")
+    codec = config.text("compression.type")
+    if codec not in _OLD_CODECS:
+        raise ConfigError(f"compression.type: {codec} is not accepted; format 0.7 has gzip and snappy")
 
 
 def _written(name: str, config: TopicConfig) -> str:

@@ -47,6 +47,11 @@ FORMAT = Kind(
     check=formats.magic_of,
     wanted="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
+TOPIC_FORMAT = Kind(
+    ConfigType.STRING,
+    check=formats.check_of_topic,
+    wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
+)
 _REPLICAS = Kind(ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *")
 
 
@@ -207,10 +212,11 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _topic(
         "message.format.version",
-        FORMAT,
+        TOPIC_FORMAT,
         formats.NEWEST,
         "log.message.format.version",
-        "The release whose message format the topic is written in. What comes in another format is converted.",
+        "The release whose message format the topic is written in. What comes in another format is converted. "
+        "With 0.7, offsets are the positions of bytes; a topic is given that when it is created, or never.",
     ),
     _topic(
         "message.timestamp.after.max.ms",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pylogbroker.config.kinds import Value
 
@@ -21,6 +22,10 @@ class Values:
 
     def __getitem__(self, name: str) -> Value:
         return self._values[name]
+
+    def by_name(self) -> Mapping[str, Value]:
+        """All values, which cannot be changed, by their names."""
+        return MappingProxyType(dict(self._values))
 
     def integer(self, name: str) -> int:
         """The value of a setting that is a whole number."""

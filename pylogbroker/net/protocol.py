@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
+from typing import Protocol as Structure
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -44,6 +45,16 @@ _OUT_CHUNKS = 256
 _MOST_CALLERS = 64
 
 
+class Answering(Structure):
+    """What is done with the answer of a handler."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def response_type(self) -> Any: ...
+    def encode(self, correlation_id: int, answer: Any, /) -> list[Chunk]: ...
+
+
 @attrs.define(eq=False)
 class Slot:
     """The place of an answer that is not ready, or may not be sent yet."""
@@ -58,6 +69,7 @@ class KafkaProtocol(Protocol):
 
     transport: ChunkServer
     factory: KafkaFactory
+    most_waiting = MOST_WAITING
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -208,26 +220,26 @@ class KafkaProtocol(Protocol):
                 self._out_bytes += len(chunk)
 
     def _await(
-        self, route: Route, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
+        self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
     ) -> None:
         slot = Slot(held)
         if isinstance(answer, Deferred):  # a coroutine is work that goes on
             slot.awaited = answer
         self._waiting.append(slot)
         self._waiting_bytes += held
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= self.most_waiting:
             self._blocked = True
         deferred = answer if isinstance(answer, Deferred) else ensureDeferred(answer)
         place = (slot, route, correlation_id)
         deferred.addCallbacks(self._ready, self._not_ready, place, {}, place, {})
         deferred.addErrback(self._broken)
 
-    def _not_ready(self, failure: Failure, slot: Slot, route: Route, correlation_id: int) -> None:
+    def _not_ready(self, failure: Failure, slot: Slot, route: Answering, correlation_id: int) -> None:
         if self._closing and failure.check(CancelledError):
             return
         self._ready(self._failed(route, failure), slot, route, correlation_id)
 
-    def _ready(self, answer: Any, slot: Slot, route: Route, correlation_id: int) -> None:
+    def _ready(self, answer: Any, slot: Slot, route: Answering, correlation_id: int) -> None:
         slot.chunks = [] if answer is None else route.encode(correlation_id, answer)
         self._waiting_bytes -= slot.held
         slot.held = 0
@@ -236,7 +248,7 @@ class KafkaProtocol(Protocol):
             self._send(waiting.popleft().chunks or [])
         self._work()
 
-    def _failed(self, route: Route, failure: Failure | None = None) -> Any:
+    def _failed(self, route: Answering, failure: Failure | None = None) -> Any:
         """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
         failure = failure or Failure()
         error = failure.value
@@ -260,7 +272,7 @@ class KafkaProtocol(Protocol):
         if (
             transport.unsent_bytes > MOST_UNSENT
             or transport.unsent_chunks > _OUT_CHUNKS
-            or len(self._waiting) >= MOST_WAITING
+            or len(self._waiting) >= self.most_waiting
         ):
             self._blocked = True
 

@@ -17,10 +17,11 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from pylogbroker.broker.broker import Broker
-from pylogbroker.config import Listener
+from pylogbroker.config import SIMPLE, Listener
 from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
+from pylogbroker.net.simple import SimpleProtocol
 from pylogbroker.net.transport import ChunkServerEndpoint
 
 log = Logger()
@@ -64,6 +65,7 @@ class KafkaFactory(Factory):
     """Makes the protocol of each connection that one listener accepts, and keeps what they share."""
 
     noisy = False
+    protocol_class = KafkaProtocol
 
     def __init__(self, reactor: Any, broker: Broker, listener_name: str, bounds: Bounds) -> None:
         self.reactor = reactor
@@ -91,7 +93,7 @@ class KafkaFactory(Factory):
             if self._refusals.is_due(host):
                 log.warn("a connection from {host} is refused: {why}", host=host, why=refusal)
             return None
-        protocol = KafkaProtocol(host)
+        protocol = self.protocol_class(host)
         protocol.factory = self
         return protocol
 
@@ -135,6 +137,12 @@ class KafkaFactory(Factory):
             protocol.transport.abortConnection()
 
 
+class SimpleFactory(KafkaFactory):
+    """The same for a listener that speaks the protocol of 0.7."""
+
+    protocol_class = SimpleProtocol
+
+
 @attrs.define(eq=False)
 class KafkaListener:
     """One listener of a broker."""
@@ -148,7 +156,8 @@ class KafkaListener:
     _idle_check: LoopingCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._factory = KafkaFactory(self._reactor, self._broker, self._listener.name, self._bounds)
+        factory = SimpleFactory if self._listener.protocol == SIMPLE else KafkaFactory
+        self._factory = factory(self._reactor, self._broker, self._listener.name, self._bounds)
         self._idle_check = LoopingCall(self._factory.close_idle)
         self._idle_check.clock = self._reactor
 

@@ -91,7 +91,7 @@ def read_records(
                 raw, position = continue_varint(data, position, raw)
             value = None if raw & 1 else data[position : (position := position + (raw >> 1))]
             if data[position]:
-                headers, position = _read_headers(data, position)
+                headers, position = read_headers(data, position)
             else:
                 headers = ()
                 position += 1
@@ -104,7 +104,8 @@ def read_records(
         raise CorruptRecords(f"{end - position} bytes are left behind the last record")
 
 
-def _read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+    """The headers that stand at `position`, and the position behind them."""
     count, position = decode_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise CorruptRecords(f"{count} headers in a record")
@@ -177,13 +178,22 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
     return b"".join((header[: CRC_START - _CRC.size], _CRC.pack(crc), header[CRC_START:], payload))
 
 
+def stretch(batch: bytes, last_offset: int) -> bytes:
+    """A batch whose last offset is `last_offset`: as after the removal of the records up to there."""
+    fields = list(HEADER_V2.unpack_from(batch))
+    fields[6] = last_offset - fields[0]
+    rest = batch[HEADER_V2.size :]
+    fields[4] = crc32c(rest, crc32c(HEADER_V2.pack(*fields)[CRC_START:]))
+    return HEADER_V2.pack(*fields) + rest
+
+
 def _encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     body = b"\0%b%b%b%b%b" % (
         encode_varint(timestamp_delta),
         encode_varint(offset_delta),
         _encode_field(record.key),
         _encode_field(record.value),
-        _encode_headers(record.headers) if record.headers else b"\0",
+        encode_headers(record.headers) if record.headers else b"\0",
     )
     return encode_varint(len(body)) + body
 
@@ -192,7 +202,8 @@ def _encode_field(field: bytes | None) -> bytes:
     return b"\x01" if field is None else encode_varint(len(field)) + field
 
 
-def _encode_headers(headers: tuple[Header, ...]) -> bytes:
+def encode_headers(headers: tuple[Header, ...]) -> bytes:
+    """Headers as they end a record."""
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         parts += (_encode_field(key.encode("utf-8", _ESCAPE)), _encode_field(value))

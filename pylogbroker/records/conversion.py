@@ -45,12 +45,12 @@ def down_convert(buffer: Buffer, magic: int, *, first_offset: int = 0, limit: in
     the reader begins.  The result ends, perhaps within an entry, before what would make it more than `limit` bytes,
     not counting that records may be compressed; but one record, or one entry that is passed on, is always there.
     """
-    room = _Room(limit)
+    room = Room(limit)
     return b"".join(_down(buffer, magic, first_offset, room))
 
 
 @attrs.define
-class _Room:
+class Room:
     """Where converted records go to: bytes that are left."""
 
     left: int
@@ -68,7 +68,7 @@ class _Room:
         return fits
 
 
-def _down(buffer: Buffer, magic: int, first_offset: int, room: _Room) -> Iterator[Buffer]:
+def _down(buffer: Buffer, magic: int, first_offset: int, room: Room) -> Iterator[Buffer]:
     for entry in entries(buffer, partial=True):
         if entry.magic > magic:
             if not (entry.is_control and entry.magic == 2):
@@ -93,7 +93,7 @@ def _converted(entry: Entry, magic: int, records: Iterator[Record]) -> bytes:
     )
 
 
-def _plain(entry: Entry, magic: int, first_offset: int, room: _Room) -> Iterator[Record]:
+def _plain(entry: Entry, magic: int, first_offset: int, room: Room) -> Iterator[Record]:
     """An entry's records, without headers, from an offset on, as long as there is room for their messages."""
     overhead = LENGTH_START + SMALLEST[magic]
     for record in entry.records():

@@ -224,20 +224,26 @@ def _faults_of_compression(rules: AppendRules) -> Iterator[None]:
 def _prepare_slowly(
     buffer: memoryview, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int
 ) -> Prepared:
+    found, codec = checked_entries(buffer, rules)
+    first = found[0]
+    target = codec if rules.codec is None else rules.codec
+    recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
+    if first.magic == rules.magic == 2 and not recompress:
+        return _in_place(first, rules, base_offset, now_ms, leader_epoch)
+    records = chain.from_iterable(checked_records(entry, rules, now_ms) for entry in found)
+    built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
+    return _prepared_of(built, rules, base_offset, now_ms)
+
+
+def checked_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[Entry], Codec]:
+    """The entries of `buffer`, as far as their headers tell all right, and their codec; raises what `prepare` does."""
     found = list(entries(buffer, partial=True))
     for entry in found:
         _check_entry(entry, rules)
     codec = _check_together(found)
     for entry in found:
         _check_batch(entry, found[0], rules)
-    first = found[0]
-    target = codec if rules.codec is None else rules.codec
-    recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
-    if first.magic == rules.magic == 2 and not recompress:
-        return _in_place(first, rules, base_offset, now_ms, leader_epoch)
-    records = chain.from_iterable(_checked_records(entry, rules, now_ms) for entry in found)
-    built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
-    return _prepared_of(built, rules, base_offset, now_ms)
+    return found, codec
 
 
 def _check_entry(entry: Entry, rules: AppendRules) -> None:
@@ -290,7 +296,7 @@ def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, l
     """A batch of which only the header changes."""
     max_timestamp = entry.max_timestamp
     if _needs_records(entry, rules, now_ms):
-        records = _checked_records(entry, rules, now_ms)
+        records = checked_records(entry, rules, now_ms)
         max_timestamp = max((record.timestamp for record in records), default=max_timestamp)
     elif not rules.are_checked:
         _look_into(entry.buffer, entry.attributes, entry.count, rules)
@@ -325,7 +331,7 @@ def _rewritten(entry: Entry, meta: EntryMeta, leader_epoch: int) -> list[Buffer]
     return [HEADER_V2.pack(*fields), rest]
 
 
-def _checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
+def checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
     """The entry's records; in the end InvalidRecords with the list of those that the topic does not take."""
     faults: list[tuple[int, ErrorCode, str]] = []
     for index, record in enumerate(_decoded(entry, rules)):

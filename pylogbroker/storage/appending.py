@@ -3,14 +3,29 @@
 A leader prepares what clients and coordinators send: checks it against the topic's settings and gives it its offsets.
 A follower takes entries from its leader as they are, offsets and all; they only have to be whole and to go on where
 the log ends (a gap is all right: compaction makes gaps).
+
+A log of format 0.7 takes sets of its own messages, and what Kafka's clients send as far as that can be said in them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.errors import InvalidRecords
-from pylogbroker.records import NO_BOUND, AppendRules, Buffer, Codec, EntryMeta, Prepared, TimestampType, entries
+from pylogbroker.errors import ErrorCode, InvalidRecords
+from pylogbroker.records import (
+    NO_BOUND,
+    AppendRules,
+    Buffer,
+    Codec,
+    EntryMeta,
+    Prepared,
+    TimestampType,
+    check_simple,
+    entries,
+    is_costly_set,
+    prepare_simple,
+    to_simple,
+)
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producers import Origin
 
@@ -18,6 +33,7 @@ _TIMESTAMPS: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
+_MOST_AT_ONCE: Final = 64 * 1024  # of records to be compressed again where they are appended
 _CODECS: Final = {
     "producer": None,
     "uncompressed": Codec.NONE,
@@ -77,3 +93,27 @@ def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
     """The leader epochs that entries from a leader carry, each with the offset of the entry."""
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
+
+
+def prepare_positioned(buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int) -> Prepared:
+    """The same as `records.prepare`, for a log of format 0.7 that ends at `position`."""
+    if origin is Origin.COORDINATOR:
+        detail = "message format 0.7 has neither producers nor transactions"
+        raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    if origin is Origin.CLIENT:
+        buffer = to_simple(buffer, rules, now_ms, min(rules.max_at_once, _MOST_AT_ONCE))
+    if origin in (Origin.CLIENT, Origin.CONVERTED):
+        rules = rules.after_conversion
+    return prepare_simple(buffer, rules, position)
+
+
+def convert_positioned(buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
+    """The costly part of it, for a worker; to be appended with Origin.CONVERTED."""
+    if origin is Origin.SIMPLE:
+        return check_simple(buffer, rules)
+    return to_simple(buffer, rules, now_ms, rules.max_decompressed)
+
+
+def is_costly_positioned(buffer: Buffer, origin: Origin) -> bool:
+    """Whether records are decoded or decompressed for it."""
+    return origin is not Origin.SIMPLE or is_costly_set(buffer)

@@ -21,10 +21,11 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records.entry import Entry, parse
+from pylogbroker.records import Entry
 from pylogbroker.storage import names
 from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pools, read_at, reserve, write_at
-from pylogbroker.storage.scan import Header, Read, headers
+from pylogbroker.storage.layouts import NUMBERED, Layout
+from pylogbroker.storage.scan import Fields, Header, Read, headers
 
 _LONGEST_HEADER: Final = 61
 _RESERVE_FROM: Final = 1 << 20  # bytes of a segment; small ones are many, and not worth it
@@ -39,6 +40,7 @@ class EntriesFile:
     base_offset: int
     size: int
     pools: Pools
+    layout: Layout = attrs.field(default=NUMBERED, kw_only=True)
     reserved: int = attrs.field(default=0, kw_only=True)  # up to where blocks are ready
     _handle: FileHandle | None = attrs.field(default=None, kw_only=True)
 
@@ -65,7 +67,8 @@ class EntriesFile:
         self._handle = None
 
     def region(self, position: int, length: int, next_offset: int = -1) -> FileRegion:
-        return FileRegion(self.handle, position, length, next_offset)
+        first = -1 if self.layout is NUMBERED else self.base_offset + position
+        return FileRegion(self.handle, position, length, next_offset, first)
 
     # Writing
 
@@ -115,21 +118,26 @@ class EntriesFile:
     def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, Entry]]:
         """Headers only: `buffer`, `size`, `check` and `records` of these entries must not be used."""
         read = self.reader(may_wait)
-        for header in headers(read, position, self.size):
-            yield header, parse_header(read, header.position, header.size)
+        for header in headers(self.walk(position, may_wait)):
+            yield header, self.parse_header(read, header.position, header.size)
 
     def entry_at(self, position: int, may_wait: bool = True) -> Entry:
         """One of these."""
-        return parse_header(self.reader(may_wait), position, self.size - position)
+        return self.parse_header(self.reader(may_wait), position, self.size - position)
 
     def whole(self, header: Header) -> Entry:
         """The entry that `header` tells of, all of it."""
-        return parse(memoryview(read_at(self.handle.fd, header.size, header.position)))
+        data = memoryview(read_at(self.handle.fd, header.size, header.position))
+        return self.layout.parse(data, self.base_offset + header.position, header.size)
 
+    def walk(self, position: int = 0, may_wait: bool = True) -> Iterator[Fields]:
+        """The headers from a position on, where an entry begins; CorruptRecords at what cannot be an entry."""
+        return self.layout.walk(self.reader(may_wait), position, self.size, self.base_offset)
 
-def parse_header(read: Read, position: int, size: int) -> Entry:
-    """The entry at `position`, of at most `size` bytes, as far as its header tells."""
-    try:
-        return parse(memoryview(read(min(_LONGEST_HEADER, size), position)))
-    except (struct.error, IndexError) as error:
-        raise CorruptRecords(f"no entry at position {position}") from error
+    def parse_header(self, read: Read, position: int, size: int) -> Entry:
+        """The entry at `position`, of at most `size` bytes, as far as its header tells."""
+        try:
+            data = memoryview(read(min(_LONGEST_HEADER, size), position))
+            return self.layout.parse(data, self.base_offset + position, size)
+        except (struct.error, IndexError) as error:
+            raise CorruptRecords(f"no entry at position {position}") from error

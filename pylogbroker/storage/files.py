@@ -82,6 +82,7 @@ class FileRegion:
     position: int
     length: int
     next_offset: int = -1  # none of the entries in there reaches so far; -1 if they are none
+    first_position: int = -1  # in the partition's stream, if its log is one by position
 
     def __len__(self) -> int:
         return self.length

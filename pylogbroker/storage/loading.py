@@ -20,6 +20,7 @@ from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
 from pylogbroker.storage.compaction.swap import carry_through
 from pylogbroker.storage.epochs import UNDEFINED, LeaderEpochs
 from pylogbroker.storage.files import Pools, remove
+from pylogbroker.storage.layouts import NUMBERED, layout_of, mark_layout, read_layout
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.partition_metadata import read_topic_id
@@ -74,6 +75,7 @@ class _Found:
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
     snapshots: list[int] = attrs.field(factory=list)
     has_metadata: bool = False
+    has_layout: bool = False
 
 
 def load_log(
@@ -88,14 +90,17 @@ def load_log(
 ) -> Log:
     """Open a log, recovering it if needed; make it if there is none.  Blocks; one log is opened by one thread.
 
-    OSError if the disk fails; DamagedFile if it is not known how an exchange of segments was to go on.
+    OSError if the disk fails; DamagedFile if it is not known how an exchange of segments was to go on, or what the
+    layout of the entries is.
     """
     carry_through(path)
     found = _look(path)
-    segments = [Segment.existing(path, base, found.sizes[base], pools, now_ms) for base in sorted(found.sizes)]
+    layout = read_layout(path) if found.has_layout else NUMBERED if found.sizes else layout_of(config)
+    segments = [Segment.existing(path, base, found.sizes[base], pools, now_ms, layout) for base in sorted(found.sizes)]
     if not segments:
+        mark_layout(path, layout)
         preallocate = config.segment_bytes if config.preallocate else 0
-        segments = [Segment.create(path, saved.log_start_offset, pools, preallocate, now_ms)]
+        segments = [Segment.create(path, saved.log_start_offset, pools, preallocate, now_ms, layout)]
     for segment in segments:
         segment.index_interval = config.index_interval_bytes
     segments[-1].jitter_ms = config.random_jitter_ms()
@@ -160,6 +165,7 @@ def _look(path: str) -> _Found:
             parsed = names.parse_file(entry.name)
             if parsed is None:
                 found.has_metadata |= entry.name == names.PARTITION_METADATA
+                found.has_layout |= entry.name == names.MESSAGE_FORMAT
             elif parsed[1] == names.SNAPSHOT:
                 found.snapshots.append(parsed[0])
             elif parsed[1] in _MEASURED:

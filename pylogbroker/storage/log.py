@@ -17,18 +17,28 @@ on the disk and run in workers.  The tuple of segments is replaced whole, never 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
+from operator import attrgetter
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.records import Buffer, Prepared, convert, is_costly, prepare
-from pylogbroker.storage.appending import epochs_of, follow
+from pylogbroker.storage.appending import (
+    convert_positioned,
+    epochs_of,
+    follow,
+    is_costly_positioned,
+    prepare_positioned,
+)
 from pylogbroker.storage.files import NO_ROOM, PASSING, FileRegion
 from pylogbroker.storage.log_segments import LogSegments
 from pylogbroker.storage.producers import EndedTransaction, Origin, WrittenBatch
 from pylogbroker.storage.syncing import sync_segments
 from pylogbroker.storage.timestamps import Candidate, find_candidate
 from pylogbroker.storage.transaction_index import AbortedTransaction
+
+_base_offset = attrgetter("base_offset")
 
 
 @attrs.define
@@ -72,10 +82,10 @@ class Log(LogSegments):
             if repeated is not None:
                 return self._repeated(repeated)
         self._write(prepared, now_ms)
-        if origin is Origin.REPLICATION:
+        if origin is Origin.REPLICATION and not self.by_position:
             for epoch, start in epochs_of(buffer):
                 self.epochs.assign(epoch, start)
-        elif leader_epoch != self.epochs.latest and self._config.magic == 2:
+        elif leader_epoch != self.epochs.latest and self._config.magic == 2 and not self.by_position:
             self.epochs.assign(leader_epoch, prepared.base_offset)
         for entry in prepared.entries:
             if entry.producer_id >= 0 and (ended := self.producers.record(entry)) is not None:
@@ -91,18 +101,22 @@ class Log(LogSegments):
             end - self.recovery_point >= self._config.flush_messages,
         )
 
-    def is_costly(self, buffer: Buffer) -> bool:
+    def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
         """Whether to append a client's records means to decode them: better `convert` them in a worker first."""
-        return is_costly(buffer, self._client_rules)
+        return is_costly_positioned(buffer, origin) if self.by_position else is_costly(buffer, self._client_rules)
 
-    def convert(self, buffer: Buffer, now_ms: int) -> Buffer:
+    def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
         """A client's records, checked and converted as the topic wants them, for `append` with Origin.CONVERTED.
 
         Any thread.  Raises what `append` raises for records.
         """
+        if self.by_position:
+            return convert_positioned(buffer, self._client_rules, origin, now_ms)
         return convert(buffer, self._client_rules, now_ms)
 
     def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> Prepared:
+        if self.by_position:
+            return prepare_positioned(buffer, self._client_rules, origin, self.log_end_offset, now_ms)
         if origin is Origin.CLIENT:
             return prepare(buffer, self._client_rules, self.log_end_offset, now_ms, leader_epoch)
         if origin is Origin.CONVERTED:
@@ -160,6 +174,19 @@ class Log(LogSegments):
             return self._reader.region(self.segments, offset, max_bytes, upto, end, min_one, may_wait)
         except OSError as error:
             raise self.failed(error) from error
+
+    def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> FileRegion | None:
+        """Bytes from a position on, wherever messages begin or end, for a log by position; None: there are none.
+
+        OffsetOutOfRange: the log does not reach so far.
+        """
+        if not self.log_start_offset <= offset <= upto:
+            raise OffsetOutOfRange(f"position {offset} is not within {self.log_start_offset} to {upto}")
+        segment = self.segments[bisect_right(self.segments, offset, key=_base_offset) - 1]
+        start = offset - segment.base_offset
+        length = min(max_bytes, segment.size - start, upto - offset)
+        with self._on_disk():
+            return segment.region(start, length, offset + length) if length > 0 else None
 
     def aborted_transactions(self, first_offset: int, upto: int, *, may_wait: bool = True) -> list[AbortedTransaction]:
         """The aborted transactions that reach into `first_offset` to `upto`, which must not be undecided anywhere.

@@ -43,6 +43,8 @@ class LogConfig:
     segment_ms: int = 7 * _DAY
     magic: int = 2
     """The message format that is written: 0, 1 or 2; follows from message.format.version."""
+    by_position: bool = False
+    """Whether it is 0.7's instead, where an offset is the position of a byte."""
     longest_segment_ms: int = attrs.field(init=False, eq=False, repr=False)
     """How long a segment is appended to at most: what is to be compacted must be sealed before."""
 
@@ -51,11 +53,12 @@ class LogConfig:
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, object], magic: int = 2) -> LogConfig:
+    def from_settings(cls, settings: Mapping[str, object], magic: int = 2, by_position: bool = False) -> LogConfig:
         """From values by their names (`segment.bytes`); settings that are not the log's business are left out."""
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
-        return cls(**{name: value for name, value in values.items() if name in known} | {"magic": magic})  # type: ignore[arg-type]
+        values = {name: value for name, value in values.items() if name in known}
+        return cls(**values | {"magic": magic, "by_position": by_position})  # type: ignore[arg-type]
 
     def random_jitter_ms(self) -> int:
         """How much earlier than that one segment is rolled."""
@@ -64,7 +67,7 @@ class LogConfig:
 
     @property
     def compacts(self) -> bool:
-        return "compact" in self.cleanup_policy
+        return "compact" in self.cleanup_policy and not self.by_position
 
     @property
     def deletes(self) -> bool:

@@ -29,6 +29,7 @@ from pylogbroker.storage.compaction.jobs import Replacement
 from pylogbroker.storage.compaction.swap import CalledOff, Exchange, take_places
 from pylogbroker.storage.epochs import LeaderEpochs
 from pylogbroker.storage.files import PASSING, DeletedFiles, Pools, remove
+from pylogbroker.storage.layouts import POSITIONED
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producer_loading import load_producers
 from pylogbroker.storage.producers import Origin, ProducerStates
@@ -64,6 +65,8 @@ class LogSegments:
         self.topic_id: UUID | None = None  # None if the directory does not say
         self.fault = 0  # the number of the error that broke the log, if one did
         self.segments = segments
+        self.layout = segments[0].layout
+        self.by_position = self.layout is POSITIONED
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset  # followed by the broker
@@ -163,7 +166,7 @@ class LogSegments:
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         config = self._config
         preallocate = config.segment_bytes if config.preallocate else 0
-        segment = Segment.create(self.path, base_offset, self._pools, preallocate, now_ms)
+        segment = Segment.create(self.path, base_offset, self._pools, preallocate, now_ms, self.layout)
         segment.index_interval = config.index_interval_bytes
         segment.jitter_ms = config.random_jitter_ms()
         return segment
@@ -173,12 +176,17 @@ class LogSegments:
     def delete_records_before(self, offset: int) -> int:
         """Let the log begin at `offset`, if it does not begin later; says where it begins.
 
-        Segments that lie before go at the next `expire`.
+        Segments that lie before go at the next `expire`.  Blocks, if what has to be known is not in the page cache.
         """
         if offset > self.high_watermark or offset < 0:
             raise OffsetOutOfRange(f"offset {offset} is beyond the high watermark, {self.high_watermark}")
-        self._start_at(offset)
+        self._start_at(self._begin_of(offset) if self.by_position else offset)
         return self.log_start_offset
+
+    def _begin_of(self, offset: int) -> int:
+        """Where the entry begins that has the byte at `offset`: nobody could make sense of half of one."""
+        place = self._reader.locate(self.segments, offset, may_wait=True)
+        return offset if place is None else place[0].base_offset + place[1]
 
     def _start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:

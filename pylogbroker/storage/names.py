@@ -9,6 +9,7 @@
         leader-epoch-checkpoint
         aborted-transaction-checkpoint      how many aborted transactions the segments have
         partition.metadata                  the topic's id
+        message-format                      "0.7", if the messages are of that format
         <base offset, 20 digits>.kafka      the entries
         <base offset, 20 digits>.index      offset -> position
         <base offset, 20 digits>.timeindex  timestamp -> offset
@@ -39,6 +40,7 @@ CLEANED_UPTO: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 ABORTED_TRANSACTIONS: Final = "aborted-transaction-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
+MESSAGE_FORMAT: Final = "message-format"
 EXCHANGE: Final = "cleaned-segments"
 
 ENTRIES: Final = ".kafka"

@@ -47,6 +47,7 @@ class Origin(Enum):
     """Who brings records to a log."""
 
     CLIENT = "client"
+    SIMPLE = "a client of 0.7's protocol"
     CONVERTED = "a client, by way of Log.convert"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"

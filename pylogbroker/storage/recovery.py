@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from struct import Struct
 from typing import Final
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import ENTRY_PREFIX, Entry, entries
+from pylogbroker.records import Entry
 from pylogbroker.storage.files import read_at
 from pylogbroker.storage.segment import MAX_RELATIVE, Segment
 
 _BLOCK: Final = 1 << 20
-_LENGTH: Final = Struct(">8xi")
 
 
 @attrs.frozen
@@ -55,7 +53,7 @@ def recover_segment(
     segment.transaction_index.clear()
     next_offset = segment.base_offset
     try:
-        for entry, follower in _with_followers(whole_entries(segment.handle.fd, size)):
+        for entry, follower in _with_followers(whole_entries(segment, size)):
             _check(entry, segment.base_offset, next_offset)
             _check_place(entry, next_offset, follower, successor_base)
             segment.note(entry.last_offset, entry.max_timestamp, entry.size)
@@ -123,23 +121,23 @@ def _with_followers(found: Iterator[Entry]) -> Iterator[tuple[Entry, Entry | Non
         entry = follower
 
 
-def whole_entries(fd: int, size: int) -> Iterator[Entry]:
-    """The entries in the first `size` bytes of a file; CorruptRecords at what cannot be one."""
+def whole_entries(segment: Segment, size: int) -> Iterator[Entry]:
+    """The entries in the first `size` bytes of a segment; CorruptRecords at what cannot be one."""
+    layout, fd = segment.layout, segment.handle.fd
     position, wanted = 0, _BLOCK
     while position < size:
         block = read_at(fd, min(wanted, size - position), position)
         begin = position
-        for entry in entries(block, partial=True):
+        for entry in layout.entries(block, segment.base_offset + position):
             yield entry
             position += entry.size
         wanted = _BLOCK
         if position == begin:
-            wanted = _claimed(block, size - position)
+            wanted = _claimed(layout.claimed(block), block, size - position)
 
 
-def _claimed(block: bytes, left: int) -> int:
+def _claimed(claimed: int, block: bytes, left: int) -> int:
     """Bytes of the entry that begins a block and does not fit in."""
-    claimed = ENTRY_PREFIX + _LENGTH.unpack_from(block)[0] if len(block) >= ENTRY_PREFIX else ENTRY_PREFIX
     if claimed > left or claimed <= len(block):
         raise CorruptRecords(f"an entry of {claimed} bytes where {left} bytes are left")
-    return int(claimed)
+    return claimed

@@ -1,6 +1,7 @@
 """Walking along the headers of a segment's entries, without reading what they carry.
 
-Only the first 27 bytes of an entry are looked at; their places are the same in all message formats:
+How an entry is found is the layout's business (see `layouts`).  Of a numbered one only the first 27 bytes are looked
+at; their places are the same in all formats that number their records:
 
 ```
  0  8  offset              of the first record (v2), or of the last one (v0, v1)
@@ -40,40 +41,42 @@ class IndexDamaged(CorruptRecords):
     """An index entry does not fit the entries of the log."""
 
 
-_Fields = tuple[int, int, int, int]
+Fields = tuple[int, int, int, int]
+"""What a header has, which costs less than a header."""
+
 Read = Callable[[int, int], Buffer]
 """`read(length, position)` gives bytes of a file, fewer than `length` only at its end."""
 
 
-def headers(read: Read, position: int, end: int) -> Iterator[Header]:
-    """The headers of the entries between `position`, where one begins, and `end`.
+def headers(found: Iterator[Fields]) -> Iterator[Header]:
+    """The headers of the entries that a layout finds between a position, where one begins, and an end.
 
-    CorruptRecords at what cannot be an entry, one that reaches beyond `end` included.
+    CorruptRecords at what cannot be an entry, one that reaches beyond the end included.
     """
-    return map(Header._make, _walk(read, position, end))
+    return map(Header._make, found)
 
 
-def find_offset(read: Read, position: int, end: int, offset: int, indexed: int = -1) -> Header | None:
-    """The first entry from `position` on that reaches `offset`; None if none does.
+def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
+    """The first entry that reaches `offset`; None if none does.
 
-    If the position is from an index, `indexed` is what the index says of the entry there, its last offset;
+    If the position of the first one is from an index, `indexed` is what the index says of it, its last offset;
     IndexDamaged if that is not so.
     """
-    for fields in _checked(_walk(read, position, end), indexed):
+    for fields in _checked(found, indexed):
         if fields[3] >= offset:
             return Header._make(fields)
     return None
 
 
-def find_boundary(read: Read, position: int, limit: int, end: int, indexed: int = -1) -> Header | None:
-    """The entry from `position` on that does not fit below `limit`; None if all do.  `indexed` as above."""
-    for fields in _checked(_walk(read, position, end), indexed):
+def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
+    """The first entry that does not fit below position `limit`; None if all do.  `indexed` as above."""
+    for fields in _checked(found, indexed):
         if fields[0] + fields[1] > limit:
             return Header._make(fields)
     return None
 
 
-def _checked(found: Iterator[_Fields], indexed: int) -> Iterator[_Fields]:
+def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
     """The same, if the first of them ends with the offset that the index told, or the index told nothing."""
     if indexed < 0:
         return found
@@ -86,7 +89,8 @@ def _checked(found: Iterator[_Fields], indexed: int) -> Iterator[_Fields]:
     return chain((first,), found)
 
 
-def _walk(read: Read, position: int, end: int) -> Iterator[_Fields]:
+def walk_numbered(read: Read, position: int, end: int) -> Iterator[Fields]:
+    """The entries of a numbered layout between two positions."""
     block: Buffer = b""
     start = position
     unpack = _HEAD.unpack_from

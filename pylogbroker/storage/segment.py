@@ -23,8 +23,9 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.interfaces import SegmentView
 from pylogbroker.storage import names
-from pylogbroker.storage.entries_file import EntriesFile, parse_header
+from pylogbroker.storage.entries_file import EntriesFile
 from pylogbroker.storage.files import PASSING, Buffer, DeletedFiles, FileHandle, Pools, remove, sync_file
+from pylogbroker.storage.layouts import NUMBERED, Layout
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY
 from pylogbroker.storage.offset_index import OffsetIndex
@@ -65,7 +66,13 @@ class Segment(EntriesFile):
 
     @classmethod
     def existing(
-        cls, directory: str, base_offset: int, sizes: dict[str, int], pools: Pools, created_ms: int = 0
+        cls,
+        directory: str,
+        base_offset: int,
+        sizes: dict[str, int],
+        pools: Pools,
+        created_ms: int = 0,
+        layout: Layout = NUMBERED,
     ) -> Segment:
         """A segment whose files are there; `sizes` gives their sizes by suffix."""
         offset_index = OffsetIndex(
@@ -82,13 +89,22 @@ class Segment(EntriesFile):
         )
         size = sizes[names.ENTRIES]
         return cls(
-            directory, base_offset, size, pools, offset_index, time_index, transaction_index, created_ms=created_ms
-        )
+            directory, base_offset, size, pools, offset_index, time_index, transaction_index, created_ms=created_ms,
+            layout=layout,
+        )  # fmt: skip
 
     @classmethod
-    def create(cls, directory: str, base_offset: int, pools: Pools, preallocate: int, now_ms: int) -> Segment:
+    def create(
+        cls,
+        directory: str,
+        base_offset: int,
+        pools: Pools,
+        preallocate: int,
+        now_ms: int,
+        layout: Layout = NUMBERED,
+    ) -> Segment:
         """A new, empty segment and its file."""
-        segment = cls.existing(directory, base_offset, {names.ENTRIES: 0}, pools, now_ms)
+        segment = cls.existing(directory, base_offset, {names.ENTRIES: 0}, pools, now_ms, layout)
         handle = FileHandle.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         segment.admit(handle)
         if preallocate:
@@ -219,15 +235,15 @@ class Segment(EntriesFile):
 
     def _find(self, offset: int, may_wait: bool = True) -> Header | None:
         indexed, position = self.offset_index.lookup(offset, may_wait)
-        header = find_offset(self.reader(may_wait), position, self.size, offset, indexed)
+        header = find_offset(self.walk(position, may_wait), offset, indexed)
         self._check_dense(position, header)
         return header
 
     def _boundary(self, start: int, limit: int, may_wait: bool) -> Header | None:
         indexed, position = self.offset_index.lookup_position(limit, may_wait)
         if position <= start:
-            return find_boundary(self.reader(may_wait), start, limit, self.size)
-        header = find_boundary(self.reader(may_wait), position, limit, self.size, indexed)
+            return find_boundary(self.walk(start, may_wait), limit)
+        header = find_boundary(self.walk(position, may_wait), limit, indexed)
         self._check_dense(position, header)
         return header
 
@@ -236,7 +252,7 @@ class Segment(EntriesFile):
         most = _SPARSE * max(self.index_interval, 4096)
         passed = (self.size if found is None else found.position) - position
         if passed > most:
-            first = next(headers(self.reader(), position, self.size))
+            first = next(headers(self.walk(position)))
             if passed - first.size > most:
                 raise IndexDamaged("entries are missing")
 
@@ -294,9 +310,9 @@ class Segment(EntriesFile):
     def end_offset(self) -> int:
         """The offset behind the last entry, found from the last index entry on.  CorruptRecords if it can't be."""
         indexed, position = self.offset_index.last()
-        find_offset(self.reader(), position, self.size, indexed, indexed)
+        find_offset(self.walk(position), indexed, indexed)
         end = self.base_offset
-        for header in headers(self.reader(), position, self.size):
+        for header in headers(self.walk(position)):
             end = header.last_offset + 1
         self.unindexed = self.size - position
         return end
@@ -320,10 +336,10 @@ class Segment(EntriesFile):
         end = self.size
         self.begin_rebuild()
         with contextlib.suppress(CorruptRecords):
-            for header in headers(self.reader(), 0, end):
+            for header in headers(self.layout.walk(self.reader(), 0, end, self.base_offset)):
                 if not self.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
                     break
-                entry = parse_header(self.reader(), header.position, header.size)
+                entry = self.parse_header(self.reader(), header.position, header.size)
                 self.note(entry.last_offset, entry.max_timestamp, header.size)
         self.size = end
         self.try_store_indexes()

@@ -23,7 +23,7 @@ from pylogbroker import __version__
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.log_config import log_config
-from pylogbroker.config import BrokerConfig, Endpoint, Listener
+from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
@@ -247,10 +247,12 @@ def _reason(error: Exception) -> str:
 
 def _announcement(broker: Broker) -> BrokerNode:
     """What the coordination tree shows of the broker."""
-    endpoints = [_advertised(listener) for listener in broker.listeners.values()]
+    every = list(broker.listeners.values())
+    told = [listener for listener in every if listener.protocol != SIMPLE] or every  # who reads this speaks Kafka's
+    endpoints = [_advertised(listener) for listener in told]
     return BrokerNode(
         endpoints=[str(endpoint) for endpoint in endpoints],
-        protocols={listener.name: listener.protocol for listener in broker.listeners.values()},
+        protocols={listener.name: listener.protocol for listener in told},
         rack=broker.rack,
         host=endpoints[0].host,
         port=endpoints[0].port,

@@ -257,7 +257,7 @@ def test_refused_batches_leave_nothing_behind(wire: Wire, broker: Broker) -> Non
         for data in refused:
             wire.error(data)
     assert (wire.end(), wire.producers()) == (0, [])
-    assert _files(broker) <= files
+    eventually(lambda: _files(broker) <= files, True)  # the broker's own jobs open some for a moment
     assert _memory(broker, "VmRSS") - memory < 8 << 20
 
 

@@ -1,7 +1,8 @@
 """Apache Kafka's own programs, in Java, which the tests and the benchmarks hold this broker against.
 
-They need a JDK (17 or newer) and Maven, nothing else. `python -m tests.peers` fetches every pinned jar from
-Maven Central into `.peers/` of the project; with the jars there already it takes no time and no network.
+They need a JDK (17 or newer) and Maven, and clients of Kafka 0.7 need Node and npm. `python -m tests.peers` fetches
+every pinned jar from Maven Central, and those clients from the npm registry, into `.peers/` of the project; with them
+there already it takes no time and no network.
 
 What to use:
 
@@ -11,7 +12,10 @@ What to use:
 - `java.Program`: a small Java client program, compiled once for each set of clients, to be run or started.
 - `tools.tool(name, *arguments)`: one of Kafka's command line tools, by the name of its shell script.
 
-`available()` says whether Java and Maven are there at all, for a `pytest.mark.skipif`.
+- `node.run(path, *arguments)`: what a script for Node prints that uses clients of Kafka 0.7, from the npm registry.
+
+`available()` says whether Java and Maven are there at all, for a `pytest.mark.skipif`; `node_available()` the same of
+Node.
 """
 
 import os
@@ -20,4 +24,13 @@ import shutil
 
 def available() -> bool:
     """Whether to run what needs a JDK and Maven: if they are there, and in CI always, where their lack is a failure."""
-    return "CI" in os.environ or all(shutil.which(command) for command in ("java", "javac", "mvn"))
+    return _available("java", "javac", "mvn")
+
+
+def node_available() -> bool:
+    """The same for what needs Node and npm."""
+    return _available("node", "npm")
+
+
+def _available(*commands: str) -> bool:
+    return "CI" in os.environ or all(map(shutil.which, commands))

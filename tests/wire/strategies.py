@@ -31,7 +31,7 @@ ERRORS = st.integers(-1, 105)
 """Codes that every peer has a name for."""
 DURATIONS = st.integers(-1, 1 << 30)
 """Milliseconds that every peer can tell as a duration."""
-INSTANTS = st.just(-1) | st.integers(0, 1 << 31).map(lambda seconds: seconds * 1000)
+INSTANTS = st.integers(0, 1 << 31).map(lambda seconds: seconds * 1000)
 """Milliseconds that every peer can tell as a date."""
 
 
@@ -53,5 +53,7 @@ def _primitives(field: Field) -> st.SearchStrategy[Any]:
     if field.name.endswith("error_code"):
         return ERRORS
     if field.name == "log_append_time_ms":
+        return st.just(-1) | INSTANTS
+    if field.name == "transaction_start_time_ms":  # a peer has no word for none
         return INSTANTS
     return DURATIONS if field.name.endswith("_ms") else KINDS[field.kind]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 
 from pylogbroker.broker.admin import repeated
-from pylogbroker.broker.apis.old_offsets import offsets_before
+from pylogbroker.broker.apis.old_offsets import offsets_below
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import read_ahead
@@ -147,10 +147,8 @@ class _Query:
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         log = self._broker.find(topic, wanted.partition_index).log
-        offsets = offsets_before(log, wanted.timestamp, wanted.max_num_offsets, self._broker.now_ms())
-        bound = self._bound(log)
-        if offsets and offsets[0] > bound:
-            offsets = [bound, *(offset for offset in offsets if offset <= bound)]
+        now_ms, bound = self._broker.now_ms(), self._bound(log)
+        offsets = offsets_below(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
         return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
 
     def _check(self, topic: str, wanted: ListOffsetsPartition) -> None:

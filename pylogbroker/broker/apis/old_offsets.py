@@ -29,6 +29,14 @@ def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[in
     return sorted(newest_first[: max(0, limit)], reverse=True)
 
 
+def offsets_below(log: Log, timestamp: int, limit: int, now_ms: int, bound: int) -> list[int]:
+    """The same, as one sees them who sees nothing from offset `bound` on."""
+    offsets = offsets_before(log, timestamp, limit, now_ms)
+    if offsets and offsets[0] > bound:
+        return [bound, *(offset for offset in offsets if offset <= bound)]
+    return offsets
+
+
 def _candidates(log: Log, now_ms: int) -> list[tuple[int, int]]:
     candidates = [
         (max(segment.base_offset, log.log_start_offset), int(os.stat(segment.path).st_mtime * 1000))

@@ -33,7 +33,7 @@ from pylogbroker.storage.checkpoints import DamagedFile, read_exchange, write_ex
 from pylogbroker.storage.compaction.jobs import Replacement
 from pylogbroker.storage.files import FileHandle, Pool, opened, remove, sync_file
 from pylogbroker.storage.offset_index import OffsetIndex
-from pylogbroker.storage.scan import headers
+from pylogbroker.storage.scan import headers, walk_numbered
 
 RENEWED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.ENTRIES)
 """The files of a compacted segment, in the order in which they take their places."""
@@ -112,7 +112,7 @@ def _end(path: str, base: int, suffix: str) -> int:
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), Pool(0))
     file = FileHandle.open(names.file_of(path, base, names.ENTRIES + suffix))
-    found = headers(file.read, index.last()[1], os.fstat(file.fd).st_size)
+    found = headers(walk_numbered(file.read, index.last()[1], os.fstat(file.fd).st_size))
     return max((header.last_offset + 1 for header in found), default=base)
 
 

@@ -1,0 +1,244 @@
+"""The requests of 0.7's protocol, against topics of its format.
+
+A fetch never waits, and is answered with what lies in the file from the very position on, be it within a message, and
+up to the very size: what is sent is a region of the file.  There is no answer to a produce.  One that fails, as a
+request that makes no sense, has its connection closed: that is all that can be told.
+
+Topics that nobody made are made by the first produce, where auto.create.topics.enable says so; up to then they are
+empty.  Topics of other formats are not served: their offsets are not positions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.broker.apis.old_offsets import offsets_below
+from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
+from pylogbroker.broker.topics import INTERNAL_TOPICS, check_name
+from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
+from pylogbroker.storage import Appended, FileRegion, Origin
+from pylogbroker.wire import Chunk
+from pylogbroker.wire.simple import (
+    ANY_PARTITION,
+    EARLIEST,
+    HEAD_SIZE,
+    LATEST,
+    MOST_BYTES,
+    Fetch,
+    FetchRange,
+    MultiFetch,
+    MultiProduce,
+    Offsets,
+    Produce,
+    Production,
+    SimpleError,
+    SimpleRequest,
+    encode_offsets,
+    encode_set,
+    encode_sets,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+FORMAT = {"message.format.version": "0.7"}
+"""The settings of topics that are made by a produce."""
+
+Answer = list[Chunk] | None  # None: there is none
+_Found = tuple[SimpleError, FileRegion | None]
+log = Logger()
+
+
+def handle(broker: Broker, request: SimpleRequest) -> Answer | Coroutine[Any, Any, Answer]:
+    """The answer as it is sent, or what will be it; ProtocolViolation for a produce that failed."""
+    match request:
+        case Produce(part):
+            return _produce(broker, [part])
+        case MultiProduce(productions):
+            return _produce(broker, productions)
+        case Fetch(wanted):
+            return _send(broker, [_read(broker, wanted, MOST_BYTES - HEAD_SIZE)], is_multi=False)
+        case MultiFetch(ranges):
+            return _send(broker, _read_all(broker, ranges), is_multi=True)
+        case Offsets():
+            return _offsets(broker, request)
+
+
+# Produce
+
+
+def _produce(broker: Broker, parts: Sequence[Production]) -> Answer | Coroutine[Any, Any, Answer]:
+    for number, part in enumerate(parts):
+        if not _append_at_once(broker, part):
+            return _append_rest(broker, parts[number:])
+    return None
+
+
+async def _append_rest(broker: Broker, parts: Sequence[Production]) -> None:
+    """The parts of a request that begin with one that has to wait, for a worker or a new topic."""
+    for part in parts:
+        if not _append_at_once(broker, part):
+            await _append_late(broker, part)
+
+
+def _append_at_once(broker: Broker, part: Production) -> bool:
+    """Append, if nothing has to be waited for."""
+    if not part.messages:
+        return True
+    try:
+        if part.topic not in broker.catalog.topics:
+            return False
+        partition = _writable(broker, part)
+        appended = partition.append_at_once(part.messages, broker.now_ms(), origin=Origin.SIMPLE)
+    except KafkaError as error:
+        raise _refused(broker, part, error) from error
+    if appended is None:
+        return False
+    _see_to_sync(broker, partition, appended)
+    return True
+
+
+async def _append_late(broker: Broker, part: Production) -> None:
+    try:
+        if part.topic not in broker.catalog.topics:
+            await _create(broker, part.topic)
+        partition = _writable(broker, part)
+        now_ms, origin = broker.now_ms(), Origin.SIMPLE
+        appended = await partition.append_in_line(part.messages, now_ms, broker.in_thread, origin=origin)
+    except KafkaError as error:
+        raise _refused(broker, part, error) from error
+    _see_to_sync(broker, partition, appended)
+
+
+async def _create(broker: Broker, name: str) -> None:
+    """Make the topic of that name; KafkaError if there is to be none."""
+    check_name(name)
+    if name in INTERNAL_TOPICS or not broker.config.boolean("auto.create.topics.enable"):
+        raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        await broker.catalog.create(name, overrides=FORMAT)
+    except KafkaError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def _writable(broker: Broker, part: Production) -> Partition:
+    index = part.partition
+    if index == ANY_PARTITION:
+        known = broker.catalog.require(part.topic).partitions
+        online = [number for number in known if (part.topic, number) in broker.partitions]
+        index = random.choice(online or list(known))
+    partition = broker.find(part.topic, index)
+    if not partition.log.by_position:
+        raise KafkaError("the topic is not of format 0.7", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    return partition
+
+
+def _refused(broker: Broker, part: Production, error: KafkaError) -> ProtocolViolation:
+    if isinstance(error, StorageFailure) and (found := broker.partitions.get((part.topic, part.partition))):
+        broker.request_failed(found.log, error)
+    return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
+
+
+def _see_to_sync(broker: Broker, partition: Partition, appended: Appended) -> None:
+    """Consumers see what the flush policy wants on the disk only when it is there."""
+
+    def failed(failure: Failure) -> None:
+        partition.sync_failed()
+        if isinstance(failure.value, StorageFailure):
+            broker.request_failed(partition.log, failure.value)
+        else:
+            log.failure("a sync failed", failure)
+
+    if appended.must_sync:
+        broker.group_commit.sync(partition.log).addCallbacks(lambda _: partition.synced(), failed)
+
+
+# Fetch
+
+
+def _read_all(broker: Broker, ranges: Sequence[FetchRange]) -> list[_Found]:
+    room = MOST_BYTES - HEAD_SIZE * (1 + len(ranges))
+    found = []
+    for wanted in ranges:
+        found.append(_read(broker, wanted, room))
+        room -= len(found[-1][1] or b"")
+    return found
+
+
+def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
+    """The region of a file that is asked for; a multifetch's answer has room for so many bytes more."""
+    if wanted.max_size <= 0:
+        return SimpleError.INVALID_FETCH_SIZE, None
+    error, partition = _find(broker, wanted.topic, wanted.partition)
+    if partition is None:
+        return error, None
+    try:
+        upto = partition.log.high_watermark
+        return error, partition.log.read_bytes(wanted.offset, min(wanted.max_size, room), upto=upto)
+    except OffsetOutOfRange:
+        return SimpleError.OFFSET_OUT_OF_RANGE, None
+    except StorageFailure as failure:
+        broker.request_failed(partition.log, failure)
+        return SimpleError.UNKNOWN, None
+
+
+def _find(broker: Broker, topic: str, index: int) -> tuple[SimpleError, Partition | None]:
+    """The partition; none, without an error, of a topic that nobody made."""
+    known = broker.catalog.topics.get(topic)
+    count = broker.config.integer("num.partitions") if known is None else len(known.partitions)
+    if not 0 <= index < count:
+        return SimpleError.WRONG_PARTITION, None
+    if known is None:
+        return SimpleError.NONE, None
+    partition = broker.partitions.get((topic, index))
+    if partition is None or not partition.log.by_position:
+        why = "it is offline" if partition is None else "it is not of format 0.7"
+        if broker.complaints.is_due(f"{topic} over the simple protocol", broker.now_ms()):
+            log.warn("{topic}-{index} is asked for over the simple protocol: {why}", topic=topic, index=index, why=why)
+        return SimpleError.UNKNOWN, None
+    return SimpleError.NONE, partition
+
+
+def _send(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer | Coroutine[Any, Any, Answer]:
+    parts: list[tuple[SimpleError, Chunk]] = []
+    for error, region in found:
+        chunk = b"" if region is None else _at_hand(region)
+        if chunk is None:
+            return _send_cold(broker, found, is_multi)
+        parts.append((error, chunk))
+    return encode_sets(parts) if is_multi else encode_set(*parts[0])
+
+
+def _at_hand(region: FileRegion) -> Chunk | None:
+    """A region as it is sent, if the disk need not be waited for."""
+    if region.length <= SMALL:
+        return read_if_cached(region)
+    return region if is_cached(region) else None
+
+
+async def _send_cold(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer:
+    parts: list[tuple[SimpleError, Chunk]] = []
+    for error, region in found:
+        if region is not None:
+            await broker.in_reading_thread(read_ahead, region)
+        parts.append((error, b"" if region is None else region))
+    return encode_sets(parts) if is_multi else encode_set(*parts[0])
+
+
+# Offsets
+
+
+def _offsets(broker: Broker, request: Offsets) -> Answer:
+    error, partition = _find(broker, request.topic, request.partition)
+    if partition is None:
+        is_empty = error is SimpleError.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
+        return encode_offsets(error, [0] if is_empty else [])
+    found, now_ms = partition.log, broker.now_ms()
+    return encode_offsets(error, offsets_below(found, request.time, request.max_count, now_ms, found.high_watermark))

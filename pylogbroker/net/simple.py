@@ -1,0 +1,65 @@
+"""One connection of a client of 0.7: frames without numbers, answered one after the other.
+
+It differs from a connection of Kafka's protocol in what a frame holds, and in that the next request is not looked at
+before the one before is done: a client of that time may produce to a new topic and fetch from it right behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import attrs
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.broker import simple
+from pylogbroker.errors import KafkaError, ProtocolViolation
+from pylogbroker.net.protocol import Answering, KafkaProtocol
+from pylogbroker.wire import Chunk
+from pylogbroker.wire.simple import decode_simple_request
+
+log = Logger()
+
+
+@attrs.frozen
+class _AsItIs:
+    """Answers that are encoded already."""
+
+    name: str = "the simple protocol"
+    response_type: Any = list
+
+    def encode(self, correlation_id: int, answer: list[Chunk]) -> list[Chunk]:
+        return answer
+
+
+_AS_IT_IS = _AsItIs()
+
+
+class SimpleProtocol(KafkaProtocol):
+    """The broker's side of one connection; made by `SimpleFactory`."""
+
+    most_waiting = 1
+
+    def _request(self, frame: memoryview) -> None:
+        try:
+            answer = simple.handle(self.factory.broker, decode_simple_request(frame))
+        except ProtocolViolation as violation:
+            self._violated(f"bad request: {violation}")
+            return
+        except Exception:
+            self._failed(_AS_IT_IS, Failure())
+            return
+        if isinstance(answer, Coroutine):
+            self._await(_AS_IT_IS, 0, answer, len(frame))
+        elif answer is not None:
+            self._send(answer)
+
+    def _failed(self, route: Answering, failure: Failure | None = None) -> None:
+        """A request could not be dealt with; there is no way to say so but to close."""
+        failure = failure or Failure()
+        if failure.check(ProtocolViolation, KafkaError):
+            self._violated(f"bad request: {failure.value}")
+        else:
+            log.failure("a request of {host} failed", failure, host=self._host)
+            self.close_because(f"a request failed: {failure.value}")

@@ -1,0 +1,206 @@
+"""What the leader of a 0.7 partition does to records before it appends them, and Kafka's clients' view of them.
+
+    from            to the log                                  to the reader
+    0.7's clients   sets as they came, checked                  the log's own bytes
+    Kafka's         payloads alone, as messages of magic 1      message sets or batches, with positions as offsets
+
+Of what comes from Kafka's clients, all that 0.7 cannot express is refused: keys, headers, null values, producers and
+transactions.  Timestamps are dropped, as format v0 drops them.  What goes to them has no timestamps.
+
+Only one thing of a 0.7 client's set is changed: a compressed message with more messages inside than it has bytes could
+not give each a position of its own.  These are stored without compression.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records.batch import stretch
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.building import build
+from pylogbroker.records.conversion import Room
+from pylogbroker.records.damage import Overflow
+from pylogbroker.records.entry import Entry
+from pylogbroker.records.message_set import LENGTH_START, SMALLEST
+from pylogbroker.records.model import Codec, Record
+from pylogbroker.records.rules import AppendRules
+from pylogbroker.records.simple import CODECS, SIZE_PREFIX, SimpleMessage, build_simple, messages
+from pylogbroker.records.validation import EntryMeta, Prepared, TooCostly, checked_entries, checked_records
+
+_SIZE = struct.Struct(">i")
+_MANY = 500  # messages, which take a millisecond to look at
+_RUN = 500  # uncompressed messages that a batch is made of at most
+_RECORD_V2 = 12  # what a record of a batch takes beside its value, or little more
+
+
+# To the log
+
+
+def prepare_simple(buffer: Buffer, rules: AppendRules, position: int) -> Prepared:
+    """A set, made ready for a log that ends at `position`.
+
+    Raises CorruptRecords, InvalidRecords or a KafkaError; TooCostly if `check_simple` has to look into it first, in a
+    worker thread.
+    """
+    if not rules.are_checked:
+        buffer = _checked(buffer, rules)
+    metas = _metas(buffer, position)
+    if not metas:
+        raise InvalidRecords("there is no message in the set")
+    last = metas[-1].last_offset
+    return Prepared([buffer], len(buffer), metas, position, last, last - position + 1, -1)
+
+
+def _metas(buffer: Buffer, position: int) -> list[EntryMeta]:
+    """What the log wants to know of each message of a set that is sound."""
+    metas, unpack = [], _SIZE.unpack_from
+    start, end = 0, len(buffer)
+    while start < end:
+        size = SIZE_PREFIX + unpack(buffer, start)[0]
+        metas.append(EntryMeta(position + start, position + start + size - 1, 1, size, -1))
+        start += size
+    return metas
+
+
+def check_simple(buffer: Buffer, rules: AppendRules) -> Buffer:
+    """The costly part of `prepare_simple`, which takes it with `rules.after_conversion`."""
+    return _checked(buffer, attrs.evolve(rules, max_at_once=rules.max_decompressed))
+
+
+def is_costly_set(buffer: Buffer) -> bool:
+    """Whether there is something compressed in a set, or very much; damaged ones are not costly."""
+    try:
+        return any(message.attributes or number == _MANY for number, message in enumerate(messages(buffer, 0)))
+    except CorruptRecords:
+        return False
+
+
+def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
+    """The set, all of which is sound, with what cannot be numbered taken out of its wrapper."""
+    parts: list[Buffer] = []
+    limit = min(rules.max_at_once, rules.max_decompressed)
+    changed = False
+    for message in messages(buffer, 0):
+        _check_size(message, rules)
+        message.check()
+        part: Buffer = message.buffer
+        if message.attributes:
+            part, used = _looked_into(message, rules, limit)
+            changed |= part is not message.buffer
+            limit -= used
+        parts.append(part)
+    return b"".join(parts) if changed else buffer
+
+
+def _looked_into(message: SimpleMessage, rules: AppendRules, limit: int) -> tuple[Buffer, int]:
+    """A compressed message as it is to be stored, and how many bytes are inside."""
+    try:
+        values = list(message.values(limit))
+    except Overflow as error:
+        if rules.max_at_once < rules.max_decompressed:
+            raise TooCostly(error.detail) from None
+        raise InvalidRecords(error.detail) from None
+    if not values:
+        raise InvalidRecords(f"nothing is inside of the compressed message at position {message.base_offset}")
+    part = message.buffer if len(values) <= message.size else build_simple(values)
+    return part, sum(map(len, values))
+
+
+def _check_size(message: SimpleMessage, rules: AppendRules) -> None:
+    if message.size > rules.max_bytes:
+        detail = f"a message of {message.size} bytes exceeds the topic's {rules.max_bytes}"
+        raise KafkaError(detail, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def to_simple(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
+    """Records from a client of Kafka's protocol as a set; decompressed they may take `limit` bytes.
+
+    Raises what `prepare` raises, and UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger
+    limit would help.
+    """
+    as_sent = attrs.evolve(rules, magic=2, max_at_once=limit)
+    found, codec = checked_entries(buffer, as_sent)
+    for entry in found:
+        _refuse_producers(entry)
+    values = [_value(record) for entry in found for record in checked_records(entry, as_sent, now_ms)]
+    target = codec if rules.codec is None else rules.codec
+    built = build_simple(values, target if target in CODECS else Codec.GZIP, rules.level)
+    for message in messages(built, 0):
+        _check_size(message, rules)
+    return built
+
+
+def _refuse_producers(entry: Entry) -> None:
+    if entry.producer_id >= 0 or entry.is_transactional:
+        raise _unsupported("neither producers nor transactions: set enable.idempotence=false")
+
+
+def _value(record: Record) -> bytes:
+    if record.key is not None:
+        raise _unsupported("no keys")
+    if record.headers:
+        raise _unsupported("no headers")
+    if record.value is None:
+        raise _unsupported("no null values")
+    return record.value
+
+
+def _unsupported(what: str) -> InvalidRecords:
+    return InvalidRecords(f"message format 0.7 has {what}", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+
+
+# From the log
+
+
+def from_simple(buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int) -> bytes:
+    """The messages of a log's `buffer`, which begins at `position`, in a format of Kafka's protocol.
+
+    Records below `first_offset` are left out.  The result ends before what would make it more than `limit` bytes, but
+    for one record, which is always there.  A batch of v2 reaches up to where the next message begins, so that a
+    reader's place is one that the log knows.
+    """
+    room = Room(limit)
+    parts: list[bytes] = []
+    for codec, run in _runs(messages(buffer, position, partial=True)):
+        records, end = _wanted(run, magic, first_offset, room)
+        if records:
+            built = build(records, magic=magic, codec=codec, base_offset=None)
+            parts.append(stretch(built, end) if magic == 2 else built)
+        if room.is_full:
+            break
+    return b"".join(parts)
+
+
+def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMessage]]]:
+    """Uncompressed messages together, each compressed one alone."""
+    run: list[SimpleMessage] = []
+    for message in found:
+        if run and (message.attributes or len(run) == _RUN):
+            yield Codec.NONE, run
+            run = []
+        if message.attributes:
+            yield message.codec, [message]
+        else:
+            run.append(message)
+    if run:
+        yield Codec.NONE, run
+
+
+def _wanted(run: list[SimpleMessage], magic: int, first_offset: int, room: Room) -> tuple[list[Record], int]:
+    """The records that there is room for, and the last offset that they stand for."""
+    overhead = _RECORD_V2 if magic == 2 else LENGTH_START + SMALLEST[magic]
+    records: list[Record] = []
+    end = -1
+    for message in run:
+        for record in message.records():
+            if record.offset >= first_offset:
+                if not room.take(overhead + len(record.value or b"")):
+                    return records, end
+                records.append(record)
+                end = record.offset
+        end = message.last_offset
+    return records, end

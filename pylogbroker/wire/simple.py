@@ -1,0 +1,268 @@
+"""The protocol of 0.7: requests of five types, answers without a number, both directions.
+
+A request is `length:4 type:2 body`, an answer `length:4 error:2 ...`; lengths count what follows them, numbers are
+big-endian, and `str` is a 2-byte length and that many bytes.
+
+    type  request        body                                                  answer, behind the error
+    0     produce        topic:str partition:4 size:4 set                      none at all
+    1     fetch          topic:str partition:4 offset:8 max_size:4             set
+    2     multifetch     count:2, then for each what a fetch has               for each `length:4 error:2 set`
+    3     multiproduce   count:2, then for each what a produce has             none at all
+    4     offsets        topic:str partition:4 time:8 max_count:4              count:4 offsets:8 each, descending
+
+A set is messages one after the other (see `pylogbroker.records.simple`), the last of which may be cut off in an answer.
+Requests are answered in their order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import attrs
+
+from pylogbroker.wire.errors import EncodingError, WireError
+from pylogbroker.wire.schema import Buffer, Chunk
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+ANY_PARTITION: Final = -1
+"""A produce to it lets the broker choose."""
+
+MOST_BYTES: Final = 0x7FFFFFFF
+"""What a length can say."""
+
+ERROR_SIZE: Final = 2
+HEAD_SIZE: Final = 4 + ERROR_SIZE
+
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_HEAD = struct.Struct(">ih")
+_COUNTED = struct.Struct(">ihi")
+
+
+class SimpleError(IntEnum):
+    """The error codes of 0.7."""
+
+    UNKNOWN = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    INVALID_MESSAGE = 2
+    WRONG_PARTITION = 3
+    INVALID_FETCH_SIZE = 4
+
+
+@attrs.frozen
+class Production:
+    """A set for one partition."""
+
+    topic: str
+    partition: int
+    messages: Buffer
+
+
+@attrs.frozen
+class FetchRange:
+    """At most so many bytes of one partition from a position on."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_size: int
+
+
+@attrs.frozen
+class Produce:
+    """Type 0."""
+
+    part: Production
+
+
+@attrs.frozen
+class Fetch:
+    """Type 1."""
+
+    part: FetchRange
+
+
+@attrs.frozen
+class MultiFetch:
+    """Type 2."""
+
+    parts: Sequence[FetchRange]
+
+
+@attrs.frozen
+class MultiProduce:
+    """Type 3."""
+
+    parts: Sequence[Production]
+
+
+@attrs.frozen
+class Offsets:
+    """Type 4: positions where segments begin, of those that were written before `time` in milliseconds, newest first.
+
+    LATEST and EARLIEST stand for the end and the beginning.
+    """
+
+    topic: str
+    partition: int
+    time: int
+    max_count: int
+
+
+SimpleRequest: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offsets
+
+
+# Requests
+
+
+def decode_simple_request(frame: memoryview) -> SimpleRequest:
+    """The request in a frame, without its length; WireError for what is none."""
+    reader = _Reader(frame)
+    number = reader.int16()
+    read = _READERS.get(number)
+    if read is None:
+        raise WireError(f"request type {number} is none of 0 to 4")
+    request = read(reader)
+    if reader.left:
+        raise WireError(f"{reader.left} bytes are left behind a request of type {number}")
+    return request
+
+
+def encode_simple_request(request: SimpleRequest) -> bytes:
+    """A request, with its length; EncodingError for what it cannot hold."""
+    try:
+        body = _body(request)
+    except struct.error as error:
+        raise EncodingError(f"{type(request).__name__}: {error}") from None
+    return _INT32.pack(len(body)) + body
+
+
+def _body(request: SimpleRequest) -> bytes:
+    match request:
+        case Produce(part):
+            return _INT16.pack(0) + _production(part)
+        case Fetch(part):
+            return _INT16.pack(1) + _range(part)
+        case MultiFetch(ranges):
+            return b"".join((_INT16.pack(2), _INT16.pack(len(ranges)), *map(_range, ranges)))
+        case MultiProduce(productions):
+            return b"".join((_INT16.pack(3), _INT16.pack(len(productions)), *map(_production, productions)))
+        case Offsets(topic, partition, time, max_count):
+            place = _place(topic, partition)
+            return b"".join((_INT16.pack(4), place, _INT64.pack(time), _INT32.pack(max_count)))
+
+
+def _place(topic: str, partition: int) -> bytes:
+    name = topic.encode()
+    return _INT16.pack(len(name)) + name + _INT32.pack(partition)
+
+
+def _production(part: Production) -> bytes:
+    return b"".join((_place(part.topic, part.partition), _INT32.pack(len(part.messages)), part.messages))
+
+
+def _range(part: FetchRange) -> bytes:
+    return _place(part.topic, part.partition) + _INT64.pack(part.offset) + _INT32.pack(part.max_size)
+
+
+@attrs.define
+class _Reader:
+    """Takes fields off the front of a frame; WireError where it ends too early."""
+
+    _frame: memoryview
+    _position: int = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._frame) - self._position
+
+    def take(self, size: int) -> memoryview:
+        if not 0 <= size <= self.left:
+            raise WireError(f"a field of {size} bytes where {self.left} are left")
+        start = self._position
+        self._position += size
+        return self._frame[start : self._position]
+
+    def int16(self) -> int:
+        return int.from_bytes(self.take(2), "big", signed=True)
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def text(self) -> str:
+        try:
+            return str(self.take(self.int16()), "utf-8")
+        except UnicodeDecodeError:
+            raise WireError("a topic's name is not UTF-8") from None
+
+    def production(self) -> Production:
+        return Production(self.text(), self.int32(), self.take(self.int32()))
+
+    def range(self) -> FetchRange:
+        return FetchRange(self.text(), self.int32(), self.int64(), self.int32())
+
+    def count(self) -> int:
+        number = self.int16()
+        if number < 0:
+            raise WireError(f"{number} parts of a request")
+        return number
+
+
+_READERS: Final[dict[int, Callable[[_Reader], SimpleRequest]]] = {
+    0: lambda reader: Produce(reader.production()),
+    1: lambda reader: Fetch(reader.range()),
+    2: lambda reader: MultiFetch([reader.range() for _ in range(reader.count())]),
+    3: lambda reader: MultiProduce([reader.production() for _ in range(reader.count())]),
+    4: lambda reader: Offsets(reader.text(), reader.int32(), reader.int64(), reader.int32()),
+}
+
+
+# Answers
+
+
+def encode_set(error: SimpleError, messages: Chunk = b"") -> list[Chunk]:
+    """The answer to a fetch, and one part of that to a multifetch."""
+    return [_HEAD.pack(ERROR_SIZE + len(messages), error), messages]
+
+
+def encode_sets(parts: Sequence[tuple[SimpleError, Chunk]]) -> list[Chunk]:
+    """The answer to a multifetch."""
+    chunks = [chunk for error, messages in parts for chunk in encode_set(error, messages)]
+    return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), SimpleError.NONE), *chunks]
+
+
+def encode_offsets(error: SimpleError, offsets: Sequence[int] = ()) -> list[Chunk]:
+    """The answer to a request for offsets."""
+    size = ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
+    return [_COUNTED.pack(size, error, len(offsets)), struct.pack(f">{len(offsets)}q", *offsets)]
+
+
+def decode_set(frame: Buffer) -> tuple[int, memoryview]:
+    """The error and the set of an answer to a fetch, a frame without its length."""
+    reader = _Reader(memoryview(frame))
+    return reader.int16(), reader.take(reader.left)
+
+
+def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
+    """The error of an answer to a multifetch, and error and set for each of its parts."""
+    reader = _Reader(memoryview(frame))
+    error, parts = reader.int16(), []
+    while reader.left:
+        parts.append(decode_set(reader.take(reader.int32())))
+    return error, parts
+
+
+def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
+    """The error and the offsets of an answer."""
+    reader = _Reader(memoryview(frame))
+    error, count = reader.int16(), reader.int32()
+    if count * _INT64.size != reader.left:
+        raise WireError(f"{count} offsets in {reader.left} bytes")
+    return error, [reader.int64() for _ in range(count)]

@@ -1,0 +1,182 @@
+"""Messages of 0.7 read, checked, stored and converted, against `struct` and `zlib`, and kafka-python's reading."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record import MemoryRecords
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records import (
+    AppendRules,
+    Codec,
+    Record,
+    TooCostly,
+    build,
+    build_simple,
+    check_simple,
+    from_simple,
+    messages,
+    prepare_simple,
+    to_simple,
+)
+from tests.simple.sets import GZIP, ONE, SNAPPY, TWO, ZIPPED, message, read_set, wrapped
+
+RULES = AppendRules(magic=0)
+PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
+PIECES = st.lists(st.tuples(PAYLOADS, st.sampled_from([None, GZIP, SNAPPY]), st.sampled_from([0, 1])), max_size=6)
+
+
+def piece(payloads: list[bytes], codec: int | None, magic: int) -> bytes:
+    return b"".join(message(each, magic) for each in payloads) if codec is None else wrapped(payloads, codec, magic)
+
+
+def test_the_recorded_messages() -> None:
+    found = list(messages(ONE + ZIPPED + TWO, 100))
+    assert [each.base_offset for each in found] == [100, 113, 164]
+    assert [each.last_offset for each in found] == [112, 163, 176]
+    assert [[bytes(value) for value in each.values()] for each in found] == [[b"one"], [b"g1", b"g2"], [b"two"]]
+    assert build_simple([b"one", b"two"]) == ONE + TWO
+
+
+@given(PIECES, st.integers(0, 1 << 40))
+def test_what_is_appended_is_what_came(pieces: list[tuple[list[bytes], int | None, int]], position: int) -> None:
+    parts = [piece(*each) for each in pieces]
+    data = b"".join(parts)
+    if not data:
+        return
+    prepared = prepare_simple(data, RULES, position)
+    assert b"".join(bytes(chunk) for chunk in prepared.chunks) == data
+    assert (prepared.base_offset, prepared.last_offset) == (position, position + len(data) - 1)
+    assert [meta.base_offset - position for meta in prepared.entries] == [at for at, _ in read_set(data)]
+
+
+@given(PIECES, st.integers(0, 1 << 40), st.sampled_from([0, 1, 2]))
+def test_kafkas_view(pieces: list[tuple[list[bytes], int | None, int]], position: int, magic: int) -> None:
+    """kafka-python reads every payload, in order, with the positions that the sizes tell."""
+    data, expected = b"", []
+    for payloads, codec, inner in pieces:
+        part = piece(payloads, codec, inner)
+        if codec is None:
+            starts = [at for at, _ in read_set(part)]
+            expected += [(position + len(data) + at, each) for at, each in zip(starts, payloads, strict=True)]
+        else:
+            expected += [(position + len(data) + n, each) for n, each in enumerate(payloads)]
+        data += part
+    converted = from_simple(data, position, magic, first_offset=0, limit=1 << 20)
+    read = kafka_reads(converted)
+    assert read == expected
+    for first, _ in expected:
+        later = from_simple(data, position, magic, first_offset=first, limit=1 << 20)
+        assert kafka_reads(later) == [each for each in expected if each[0] >= first]
+
+
+def kafka_reads(data: bytes) -> list[tuple[int, bytes]]:
+    found, reader = [], MemoryRecords(data)
+    while (batch := reader.next_batch()) is not None:
+        assert batch.validate_crc()
+        for record in batch:
+            assert record.key is None
+            found.append((record.offset, bytes(record.value)))
+    return found
+
+
+def test_a_batch_reaches_up_to_the_next_message() -> None:
+    data = from_simple(ONE + ZIPPED, 100, 2, first_offset=0, limit=1 << 20)
+    reader = MemoryRecords(data)
+    assert [reader.next_batch().next_offset for _ in range(2)] == [113, 164]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_bound_cuts_between_records(magic: int) -> None:
+    data = b"".join(message(b"%099d" % number) for number in range(50)) + wrapped([b"x" * 500] * 4)
+    first, seen = 0, 0
+    while converted := from_simple(data, 0, magic, first_offset=first, limit=400):
+        found = kafka_reads(converted)
+        assert len(found) in (1, 2, 3)
+        seen += len(found)
+        first = found[-1][0] + 1
+    assert seen == 54
+
+
+BAD = [
+    (ONE[:-1], CorruptRecords),  # cut off
+    (ONE[:3], CorruptRecords),
+    (ONE[:-1] + b"f", CorruptRecords),  # its CRC
+    (b"\0\0\0\4\1\0\0\0\0\0", CorruptRecords),  # too small
+    (ONE[:4] + b"\2" + ONE[5:], CorruptRecords),  # magic
+    (message(b"x", 1, 3), InvalidRecords),  # no such codec
+    (message(b"not gzip", 1, GZIP), CorruptRecords),
+    (message(wrapped([b"x"])[10:], 1, SNAPPY), CorruptRecords),
+    (wrapped([]), InvalidRecords),  # nothing inside
+    (b"", InvalidRecords),
+]
+
+
+@pytest.mark.parametrize(("data", "error"), BAD, ids=range(len(BAD)))
+def test_what_is_refused(data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        prepare_simple(data, RULES, 0)
+
+
+def test_what_is_damaged_inside_is_refused() -> None:
+    import gzip
+
+    nested = gzip.compress(wrapped([b"x"]))
+    for payload in (nested, gzip.compress(ONE[:-1] + b"f"), gzip.compress(ONE[:-1])):
+        with pytest.raises(KafkaError):
+            prepare_simple(message(payload, 1, GZIP), RULES, 0)
+
+
+def test_a_message_that_is_too_large() -> None:
+    with pytest.raises(KafkaError) as caught:
+        prepare_simple(message(bytes(100)), AppendRules(magic=0, max_bytes=100), 0)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_holds_much_is_left_to_a_worker_and_bounded_there() -> None:
+    bomb = wrapped([bytes(1 << 20)])
+    rules = AppendRules(magic=0, max_at_once=1 << 16)
+    with pytest.raises(TooCostly):
+        prepare_simple(bomb, rules, 0)
+    assert bytes(check_simple(bomb, rules)) == bomb
+    with pytest.raises(InvalidRecords):
+        check_simple(bomb, AppendRules(magic=0, max_at_once=1 << 16, max_decompressed=1 << 19))
+
+
+def test_more_messages_inside_than_bytes_are_stored_apart() -> None:
+    """Each must have a position of its own."""
+    payloads = [b"same"] * 5000
+    data = wrapped(payloads)
+    assert len(data) < 5000
+    stored = b"".join(bytes(chunk) for chunk in prepare_simple(data, RULES, 0).chunks)
+    assert stored == b"".join(map(message, payloads))
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY])
+def test_from_kafkas_clients(magic: int, codec: Codec) -> None:
+    values = [b"value %d" % number for number in range(20)]
+    sent = build([Record(0, 1500, None, value) for value in values], magic=magic, codec=codec)
+    stored = to_simple(sent, RULES, 2000, 1 << 20)
+    assert [bytes(value) for each in messages(stored, 0) for value in each.values()] == values
+    assert [each.codec for each in messages(stored, 0)] == [codec] * (1 if codec else 20)
+    assert {stored[at + 4] for at, _ in read_set(stored)} == {1}
+
+
+REFUSED = [
+    build([Record(0, 1, b"key", b"value")]),
+    build([Record(0, 1, None, None)]),
+    build([Record(0, 1, None, b"value", (("name", b"header"),))]),
+    build([Record(0, 1, None, b"value")], producer_id=5, producer_epoch=0, base_sequence=0),
+    build([Record(0, 1, None, b"value")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
+    build([Record(0, 1, b"key", b"value")], magic=1),
+]
+
+
+@pytest.mark.parametrize("sent", REFUSED, ids=range(len(REFUSED)))
+def test_what_0_7_cannot_express_is_refused(sent: bytes) -> None:
+    with pytest.raises(KafkaError) as caught:
+        to_simple(sent, RULES, 2000, 1 << 20)
+    assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT

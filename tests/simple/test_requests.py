@@ -1,0 +1,313 @@
+"""A broker's handling of 0.7's requests, and the same topics through Kafka's protocol; without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.broker import simple
+from pylogbroker.broker.apis import (
+    create_topics,
+    delete_records,
+    fetch,
+    incremental_alter_configs,
+    list_offsets,
+    produce,
+)
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError, ErrorCode, ProtocolViolation
+from pylogbroker.records import Codec, Record, build
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.simple import decode_simple_request
+from tests.broker.lines import said
+from tests.broker.nodes import NodeTests
+from tests.broker.trees import now
+from tests.simple import sets
+from tests.simple.test_records import kafka_reads
+
+
+class SimpleTests(NodeTests):
+    """Requests and answers as bytes."""
+
+    def send(self, request: bytes) -> bytes | None:
+        """The answer to a request, None if there is none."""
+        answer = simple.handle(self.node.broker, decode_simple_request(memoryview(request)[4:]))
+        found = now(answer) if isinstance(answer, Awaitable) else answer
+        if found is None:
+            return None
+        return b"".join(
+            bytes(each) if isinstance(each, (bytes, bytearray, memoryview)) else each.read() for each in found
+        )
+
+    def send_late(self, request: bytes) -> Deferred[Any]:
+        """The same for one that has to wait."""
+        answer = simple.handle(self.node.broker, decode_simple_request(memoryview(request)[4:]))
+        assert isinstance(answer, Coroutine)
+        return ensureDeferred(answer)
+
+    def fetched(
+        self, offset: int = 0, *, wait_ms: int = 0, version: int = 12, max_bytes: int = 1 << 20
+    ) -> Deferred[Any]:
+        """What Kafka's protocol answers for partition 0 of `t`."""
+        wanted = FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)])
+        request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[wanted])
+        return self.node.send(fetch.handle, request, version)
+
+    def records(self, offset: int = 0, **how: int) -> list[tuple[int, bytes]]:
+        answer = self.partition_of(self.successResultOf(self.fetched(offset, **how)))
+        assert answer.error_code == 0
+        return kafka_reads(bytes(answer.records or b""))
+
+    def partition_of(self, answer: Any) -> PartitionData:
+        [topic] = answer.responses
+        [partition] = topic.partitions
+        return partition  # type: ignore[no-any-return]
+
+    def produced(self, records: bytes, version: int = 9) -> tuple[int, int]:
+        request = ProduceRequest(acks=1, topic_data=[TopicProduceData("t", [PartitionProduceData(0, records)])])
+        [topic] = self.node.ask(produce.handle, request, version).responses
+        [answer] = topic.partition_responses
+        return answer.error_code, answer.base_offset
+
+
+class RequestTests(SimpleTests):
+    settings = {"num.partitions": "2", "message.max.bytes": "1000"}
+
+    def test_the_recorded_exchanges(self) -> None:
+        self.assertIsNone(self.send(sets.PRODUCE_ONE))
+        self.assertIsNone(self.send(sets.MULTIPRODUCE_TWO))
+        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
+        self.assertEqual(self.send(sets.LATEST), sets.LATEST_ANSWER)
+        self.assertEqual(self.send(sets.EARLIEST), sets.EARLIEST_ANSWER)
+
+    def test_a_topic_is_made_by_a_produce_alone(self) -> None:
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0))
+        self.assertEqual(self.send(sets.fetch(b"t", 2, 0)), sets.answer(3))
+        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
+        self.assertEqual(self.send(sets.offsets(b"t", 0, 1000, 9)), sets.offsets_answer(0))
+        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.send(sets.PRODUCE_ONE)
+        self.assertEqual(self.node.broker.catalog.require("t").overrides, {"message.format.version": "0.7"})
+
+    def test_errors(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        self.assertEqual(self.send(sets.fetch(b"t", 0, 13)), sets.answer(0))
+        self.assertEqual(self.send(sets.fetch(b"t", 0, 14)), sets.answer(1))
+        self.assertEqual(self.send(sets.fetch(b"t", 0, -1)), sets.answer(1))
+        for partition in (2, 7, -1):
+            self.assertEqual(self.send(sets.fetch(b"t", partition, 0)), sets.answer(3))
+            self.assertEqual(self.send(sets.offsets(b"t", partition, -1, 1)), sets.offsets_answer(3))
+        for size in (0, -1):
+            self.assertEqual(self.send(sets.fetch(b"t", 0, 0, size)), sets.answer(4))
+        for size in range(1, 13):
+            self.assertEqual(self.send(sets.fetch(b"t", 0, 0, size)), sets.answer(0, sets.ONE[:size]))
+
+    def test_multifetch(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        self.send(sets.produce(b"u", 1, sets.TWO + sets.THREE))
+        request = sets.multifetch((b"t", 0, 0, 99), (b"u", 1, 13, 5), (b"u", 5, 0, 9), (b"u", 0, 1, 9), (b"v", 0, 0, 9))
+        parts = (0, sets.ONE), (0, sets.THREE[:5]), (3, b""), (1, b""), (0, b"")
+        self.assertEqual(self.send(request), sets.answer(0, b"".join(sets.answer(*part) for part in parts)))
+        self.assertEqual(self.send(sets.multifetch()), sets.answer(0))
+
+    def test_any_partition(self) -> None:
+        for _ in range(50):
+            self.send(sets.produce(b"t", -1, sets.ONE))
+        sizes = [len(self.send(sets.fetch(b"t", partition, 0)) or b"") - 6 for partition in (0, 1)]
+        self.assertEqual(sum(sizes), 50 * 13)
+        self.assertTrue(all(sizes))
+
+    def test_what_cannot_be_appended(self) -> None:
+        self.node.create("numbered")
+        damaged = sets.ONE[:-1] + b"f"
+        for topic, partition, data in (
+            (b"t", 0, damaged),
+            (b"t", 0, sets.ONE + sets.TWO[:-1]),
+            (b"t", 2, sets.ONE),
+            (b"t", -2, sets.ONE),
+            (b"t", 0, sets.message(bytes(1000))),
+            (b"numbered", 0, sets.ONE),
+            (b"not a name", 0, sets.ONE),
+            (b"__consumer_offsets", 0, sets.ONE),
+        ):
+            with self.assertRaises(ProtocolViolation):
+                self.send(sets.produce(topic, partition, data))
+        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
+
+    def test_of_a_multiproduce_what_comes_before_the_fault_is_in(self) -> None:
+        parts = [(b"t", 0, sets.ONE), (b"t", 1, sets.TWO), (b"t", 0, sets.ONE[:-1]), (b"t", 1, sets.ONE)]
+        body = b"".join(sets.produce(*part)[6:] for part in parts)
+        with self.assertRaises(ProtocolViolation):
+            self.send(sets.request(3, len(parts).to_bytes(2, "big") + body))
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
+        self.assertEqual(self.send(sets.fetch(b"t", 1, 0)), sets.answer(0, sets.TWO))
+
+    def test_a_topic_of_another_format_is_not_served(self) -> None:
+        self.node.create("t")
+        with said() as lines:
+            self.assertEqual(self.send(sets.FETCH), sets.answer(-1))
+            self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(-1))
+        self.assertIn("it is not of format 0.7", "\n".join(lines))
+
+    def test_large_compressed_sets_go_through_a_worker_in_line(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        self.node.create("u", message_format_version="0.7", max_message_bytes="100000")
+        large = b"".join(sets.wrapped([(b"%d" % n) * 999]) for n in range(900))
+        assert len(large) > 16 * 1024
+        self.node.threads.holding = True
+        first = self.send_late(sets.produce(b"u", 0, large))
+        second = self.send_late(sets.produce(b"u", 0, sets.ONE))
+        self.assertNoResult(first)
+        self.assertNoResult(second)
+        self.node.threads.holding = False
+        self.node.threads.run_one()
+        self.successResultOf(first)
+        self.successResultOf(second)
+        self.assertEqual(self.send(sets.fetch(b"u", 0, 0)), sets.answer(0, large + sets.ONE))
+
+    def test_after_a_restart(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        self.restart()
+        self.send(sets.MULTIPRODUCE_TWO)
+        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
+
+
+class NoTopicTests(SimpleTests):
+    settings = {"auto.create.topics.enable": "false"}
+
+    def test_no_topic_is_made_where_none_is_to_be(self) -> None:
+        with self.assertRaises(ProtocolViolation) as caught:
+            self.send(sets.PRODUCE_ONE)
+        self.assertIn("there is no topic 't'", str(caught.exception))
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0))
+
+
+class FlushTests(SimpleTests):
+    settings = {"log.flush.interval.messages": "1"}
+
+    def test_consumers_see_what_is_on_the_disk(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        self.node.threads.holding = True
+        self.send(sets.MULTIPRODUCE_TWO)
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
+        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 13, 0))
+        self.node.threads.holding = False
+        self.node.threads.run_one()
+        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
+
+
+class KafkaViewTests(SimpleTests):
+    def test_positions_are_offsets_in_every_version(self) -> None:
+        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED + sets.TWO))
+        expected = [(0, b"one"), (13, b"g1"), (14, b"g2"), (64, b"two")]
+        for version in range(13):
+            for first in (0, 1, 12, 13, 14, 15, 63, 64):
+                found = self.records(first, version=version)
+                self.assertEqual(found, [each for each in expected if each[0] >= first], (version, first))
+
+    def test_who_reads_on_behind_the_last_record_waits(self) -> None:
+        """The offset behind a record lies within its message: what is there has been read."""
+        self.send(sets.PRODUCE_ONE)
+        for version in (0, 3, 12):
+            self.assertEqual(self.records(1, version=version), [])
+            waiting = self.fetched(1, wait_ms=500, version=version)
+            self.assertNoResult(waiting)
+            self.node.clock.advance(0.6)
+            self.successResultOf(waiting)
+        waiting = self.fetched(1, wait_ms=500)
+        self.send(sets.MULTIPRODUCE_TWO)
+        self.node.clock.advance(0)
+        answer = self.partition_of(self.successResultOf(waiting))
+        self.assertEqual(kafka_reads(bytes(answer.records or b"")), [(13, b"two")])
+
+    def test_a_message_as_long_as_an_empty_batch(self) -> None:
+        long = sets.message(bytes(51))
+        self.send(sets.produce(b"t", 0, long))
+        self.send(sets.produce(b"t", 0, sets.ONE))
+        self.assertEqual(len(long), 61)
+        self.assertEqual(self.records(0, max_bytes=61), [(0, bytes(51))])
+
+    def test_offsets_of_times(self) -> None:
+        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED))
+        for timestamp, offset in ((-1, 64), (-2, 0), (-3, -1), (1, -1)):
+            request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])])
+            [topic] = self.node.ask(list_offsets.handle, request, 7).topics
+            [found] = topic.partitions
+            self.assertEqual((found.error_code, found.offset, found.timestamp), (0, offset, -1))
+
+    def test_what_kafkas_clients_write(self) -> None:
+        self.node.create("t", message_format_version="0.7")
+        self.assertEqual(self.produced(build([Record(0, 5, None, b"one"), Record(1, 5, None, b"two")])), (0, 0))
+        self.assertEqual(self.produced(build([Record(0, 5, None, b"three")], magic=1), version=2), (0, 26))
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.TWO + sets.THREE))
+        many = [Record(0, 5, None, b"%d" % number * 9) for number in range(5000)]
+        code, base = self.produced(build(many, codec=Codec.ZSTD))
+        self.assertEqual((code, base), (0, 41))
+        self.assertEqual([value for _, value in self.records(41)], [record.value for record in many])
+
+    def test_what_0_7_cannot_express(self) -> None:
+        self.node.create("t", message_format_version="0.7")
+        refused = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
+        self.assertEqual(self.produced(build([Record(0, 5, b"key", b"one")])), refused)
+        self.assertEqual(
+            self.produced(build([Record(0, 5, None, b"x")], producer_id=1, producer_epoch=0, base_sequence=0)), refused
+        )
+        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
+
+    def test_settings_that_contradict_the_format(self) -> None:
+        for name, text in (
+            ("cleanup.policy", "compact"),
+            ("cleanup.policy", "compact,delete"),
+            ("compression.type", "zstd"),
+        ):
+            settings = [CreatableTopicConfig("message.format.version", "0.7"), CreatableTopicConfig(name, text)]
+            request = CreateTopicsRequest(topics=[CreatableTopic("t", 1, 1, configs=settings)])
+            [result] = self.node.ask(create_topics.handle, request).topics
+            self.assertEqual(result.error_code, ErrorCode.INVALID_CONFIG)
+
+    def test_the_format_is_for_life(self) -> None:
+        self.node.create("t", message_format_version="0.7")
+        self.node.create("numbered")
+        for topic, name, text in (
+            ("t", "message.format.version", "3.0"),
+            ("numbered", "message.format.version", "0.7.2"),
+            ("t", "cleanup.policy", "compact"),
+        ):
+            change = AlterConfigsResource(2, topic, [AlterableConfig(name, 0, text)])
+            request = IncrementalAlterConfigsRequest(resources=[change])
+            [result] = self.node.ask(incremental_alter_configs.handle, request).responses
+            self.assertEqual(result.error_code, ErrorCode.INVALID_CONFIG, (topic, name))
+        change = AlterConfigsResource(2, "t", [AlterableConfig("retention.ms", 0, "5")])
+        [result] = self.node.ask(incremental_alter_configs.handle, IncrementalAlterConfigsRequest([change])).responses
+        self.assertEqual(result.error_code, 0)
+
+    def test_deleted_records(self) -> None:
+        self.send(sets.produce(b"t", 0, sets.ONE + sets.TWO + sets.THREE))
+        wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 14)])
+        [topic] = self.node.ask(delete_records.handle, DeleteRecordsRequest(topics=[wanted])).topics
+        self.assertEqual(topic.partitions[0].low_watermark, 13)
+        self.assertEqual(self.send(sets.EARLIEST), sets.offsets_answer(0, 13))
+        self.assertEqual(self.send(sets.fetch(b"t", 0, 12)), sets.answer(1))
+        self.assertEqual(self.records(13), [(13, b"two"), (26, b"three")])
+
+
+class BrokerWideTests(SynchronousTestCase):
+    def test_the_format_is_not_for_all_topics(self) -> None:
+        with self.assertRaises(ConfigError):
+            BrokerConfig({"log.message.format.version": "0.7"})

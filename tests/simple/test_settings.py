@@ -1,0 +1,32 @@
+"""How a listener of 0.7's protocol is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError
+
+
+def protocols(**settings: str) -> dict[str, str]:
+    config = BrokerConfig({name.replace("_", "."): text for name, text in settings.items()})
+    return {listener.name: listener.protocol for listener in config.listeners}
+
+
+def test_by_its_name() -> None:
+    assert protocols(listeners="SIMPLE://:9090,PLAINTEXT://:9092") == {"SIMPLE": "SIMPLE", "PLAINTEXT": "PLAINTEXT"}
+
+
+def test_by_its_name_where_the_map_is_silent() -> None:
+    found = protocols(listeners="SIMPLE://:1,IN://:2", listener_security_protocol_map="IN:PLAINTEXT")
+    assert found == {"SIMPLE": "SIMPLE", "IN": "PLAINTEXT"}
+
+
+def test_by_the_map() -> None:
+    found = protocols(listeners="OLD://:1,SIMPLE://:2", listener_security_protocol_map="OLD:SIMPLE,SIMPLE:PLAINTEXT")
+    assert found == {"OLD": "SIMPLE", "SIMPLE": "PLAINTEXT"}
+
+
+def test_no_other_name_stands_for_it() -> None:
+    with pytest.raises(ConfigError):
+        protocols(listeners="OLD://:1")

@@ -1,0 +1,97 @@
+"""The layouts of 0.7's requests and answers, both ways, against recorded bytes and `struct`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylogbroker.errors import ProtocolViolation
+from pylogbroker.wire import EncodingError
+from pylogbroker.wire.simple import (
+    Fetch,
+    FetchRange,
+    MultiFetch,
+    MultiProduce,
+    Offsets,
+    Produce,
+    Production,
+    SimpleError,
+    SimpleRequest,
+    decode_offsets,
+    decode_set,
+    decode_sets,
+    decode_simple_request,
+    encode_offsets,
+    encode_set,
+    encode_sets,
+    encode_simple_request,
+)
+from tests.simple import sets
+
+RECORDED: list[tuple[bytes, SimpleRequest]] = [
+    (sets.PRODUCE_ONE, Produce(Production("t", 0, sets.ONE))),
+    (sets.MULTIPRODUCE_TWO, MultiProduce([Production("t", 0, sets.TWO)])),
+    (sets.FETCH, Fetch(FetchRange("t", 0, 0, 100_000))),
+    (sets.LATEST, Offsets("t", 0, -1, 10)),
+    (sets.EARLIEST, Offsets("t", 0, -2, 10)),
+    (
+        sets.multifetch((b"a", 1, 2, 3), (b"b", 4, 5, 6)),
+        MultiFetch([FetchRange("a", 1, 2, 3), FetchRange("b", 4, 5, 6)]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "request_"), RECORDED, ids=range(len(RECORDED)))
+def test_requests_both_ways(data: bytes, request_: SimpleRequest) -> None:
+    assert decode_simple_request(memoryview(data)[4:]) == request_
+    assert encode_simple_request(request_) == data
+
+
+@pytest.mark.parametrize(("data", "_"), RECORDED, ids=range(len(RECORDED)))
+def test_a_request_that_is_cut_off_or_too_long(data: bytes, _: SimpleRequest) -> None:
+    frame = data[4:]
+    for length in range(len(frame)):
+        with pytest.raises(ProtocolViolation):
+            decode_simple_request(memoryview(frame[:length]))
+    with pytest.raises(ProtocolViolation):
+        decode_simple_request(memoryview(frame + b"\0"))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    try:
+        decoded = decode_simple_request(memoryview(data))
+    except ProtocolViolation:
+        return
+    assert encode_simple_request(decoded)[4:] == data
+
+
+def test_what_a_request_cannot_hold() -> None:
+    with pytest.raises(EncodingError):
+        encode_simple_request(Fetch(FetchRange("t", 0, 1 << 63, 1)))
+    with pytest.raises(EncodingError):
+        encode_simple_request(Fetch(FetchRange("t" * 40_000, 0, 0, 1)))
+
+
+def test_answers_both_ways() -> None:
+    data = b"".join(bytes(chunk) for chunk in encode_set(SimpleError.NONE, sets.ONE + sets.TWO))
+    assert data == sets.FETCHED
+    assert decode_set(data[4:]) == (0, sets.ONE + sets.TWO)
+    latest = b"".join(bytes(chunk) for chunk in encode_offsets(SimpleError.NONE, [26, 0]))
+    assert latest == sets.LATEST_ANSWER
+    assert decode_offsets(latest[4:]) == (0, [26, 0])
+    failed = b"".join(bytes(chunk) for chunk in encode_set(SimpleError.UNKNOWN))
+    assert failed == bytes.fromhex("00000002 ffff")
+    parts = [(SimpleError.NONE, sets.ONE), (SimpleError.WRONG_PARTITION, b"")]
+    both = b"".join(bytes(chunk) for chunk in encode_sets(parts))
+    assert both == sets.answer(0, sets.answer(0, sets.ONE) + sets.answer(3))
+    assert decode_sets(both[4:]) == (0, parts)
+
+
+def test_answers_that_are_none() -> None:
+    for broken in (b"", b"\0", b"\0\0\0\0\0\2" + bytes(8)):
+        with pytest.raises(ProtocolViolation):
+            decode_offsets(broken)
+    with pytest.raises(ProtocolViolation):
+        decode_sets(b"\0\0\0\0\0\x09\0\0")
