@@ -9,6 +9,7 @@
 | directories, version 1 | directories {"/data/a": "<22 characters>"}                                        |
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
 | producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
+| consumer, version 1    | subscription {"orders": 2}, pattern, timestamp                                    |
 
 Older topic nodes (versions 1 and 2) lack the id, or the reassignment's fields. What cannot be read raises BadNode.
 """
@@ -66,6 +67,17 @@ class ProducerIdBlock:
     broker: int
     first: int
     last: int
+
+
+@attrs.frozen
+class ConsumerNode:
+    """A living consumer: how many streams it has for each topic, or for the regex that `pattern` says how to take.
+
+    `pattern` is `static` for topics, `white_list` for those that match, `black_list` for those that do not.
+    """
+
+    subscription: Mapping[str, int]
+    pattern: str = "static"
 
 
 def id_text(value: uuid.UUID) -> str:
@@ -206,6 +218,26 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
         first=_number(value.get("block_start")),
         last=_number(value.get("block_end")),
     )
+
+
+def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
+    """The value of a living consumer's node."""
+    return _dump(
+        {
+            "version": 1,
+            "subscription": dict(consumer.subscription),
+            "pattern": consumer.pattern,
+            "timestamp": str(now_ms),
+        }
+    )
+
+
+def decode_consumer(data: bytes) -> ConsumerNode:
+    """A living consumer; the oldest ones wrote the subscription alone."""
+    value = _load(data)
+    subscription = _field(value, "subscription", dict) if "version" in value else value
+    streams = {str(name): _number(count) for name, count in subscription.items()}
+    return ConsumerNode(streams, str(value.get("pattern", "static")) if "version" in value else "static")
 
 
 def _dump(value: object) -> bytes:

@@ -10,6 +10,11 @@
 /config/brokers/<id> , /config/brokers/<default>    settings changed while brokers run
 /admin/delete_topics/<topic>                    topics that are being deleted
 /latest_producer_id_block                       the producer ids given out last
+/consumers/<group>/ids/<consumer>               a living consumer and what it reads (ephemeral)
+/consumers/<group>/owners/<topic>/<n>           whose stream reads a partition (ephemeral)
+/consumers/<group>/offsets/<topic>/<n>          how far a group has read
+
+What is below /consumers is the consumers' own; brokers have nothing to do with it.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CONSUMERS = "/consumers"
 
 DEFAULT_BROKER = "<default>"  # the settings of all brokers, in the place of a broker's number
 
@@ -85,3 +91,23 @@ def broker_config(broker_id: int | None) -> str:
 def deleted_topic(name: str) -> str:
     """The mark of a topic that is being deleted."""
     return f"{DELETE_TOPICS}/{name}"
+
+
+def consumers(group: str) -> str:
+    """The parent of a group's living consumers."""
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def consumer(group: str, consumer_id: str) -> str:
+    """A living consumer of a group."""
+    return f"{CONSUMERS}/{group}/ids/{consumer_id}"
+
+
+def owner(group: str, topic_name: str, number: int) -> str:
+    """Which stream of a group reads a partition."""
+    return f"{CONSUMERS}/{group}/owners/{topic_name}/{number}"
+
+
+def committed_offset(group: str, topic_name: str, number: int) -> str:
+    """How far a group has read a partition."""
+    return f"{CONSUMERS}/{group}/offsets/{topic_name}/{number}"

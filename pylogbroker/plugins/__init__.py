@@ -7,7 +7,12 @@ has no `__init__.py`. `twisted.plugin` finds what they have at their top level a
 
 from __future__ import annotations
 
+from typing import Final
+
 from twisted.plugin import pluginPackagePaths
 
 __path__.extend(pluginPackagePaths(__name__))
 __all__: list[str] = []
+
+# The modules whose plugins keep their names, whoever else claims them.
+BUILT_IN: Final = frozenset({"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization"})

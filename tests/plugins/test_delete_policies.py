@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from twisted.logger import LogEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
-from pylogbroker import plugins as package
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ConfigError
@@ -21,6 +17,7 @@ from pylogbroker.plugins import delete_policies as built_in
 from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
 from pylogbroker.tap import plugins
 from tests.broker.lines import said
+from tests.support.plugin_modules import Put
 
 
 def view(number: int, timestamp: int = 0, size: int = 100, modified: int = 0) -> SegmentView:
@@ -134,27 +131,6 @@ def test_a_policy_is_named_once() -> None:
     kept = BrokerConfig({"log.delete.policies": "size,size"}).topic({})
     with pytest.raises(ConfigError, match=r"^log\.delete\.policies: 'size,size' is not accepted"):
         policies.check(kept)
-
-
-Put = Callable[[str, str], Path]
-
-
-@pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """Puts modules of these names and contents where plugins are looked for."""
-    directory = tmp_path / "pylogbroker" / "plugins"
-    directory.mkdir(parents=True)
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(directory)])
-
-    def write(name: str, content: str) -> Path:
-        path = directory / f"{name}.py"
-        path.write_text(content)
-        sys.modules.pop(f"pylogbroker.plugins.{name}", None)
-        return path
-
-    yield write
-    for path in directory.glob("*.py"):
-        sys.modules.pop(f"pylogbroker.plugins.{path.stem}", None)
 
 
 def named(*names: object) -> str:

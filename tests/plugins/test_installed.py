@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +13,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.example_environment import install_example, run_tests_of
 from tests.support.line_process import LineProcess
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "newest_segments"
 TWISTD = "from twisted.scripts.twistd import run; run()"
 UNKNOWN = (
     "log.delete.policies: 'newest:3' is not accepted; "
@@ -29,21 +25,7 @@ UNKNOWN = (
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment that has, like that of `make run`, the checkout on its path by a .pth file.
-
-    The example is installed in it by pip, from a copy, without the network.
-    """
-    directory = tmp_path_factory.mktemp("environment")
-    source = shutil.copytree(EXAMPLE, directory / "source")
-    environment = directory / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=60)
-    packages = environment / "lib" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix).relative_to("lib")
-    (packages / "checkout.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
-    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
-    install = [sys.executable, "-m", "pip", "install", *offline, f"--target={packages}", str(source)]
-    done = subprocess.run(install, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return environment / "bin" / "python"
+    return install_example("newest_segments", tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture
@@ -55,10 +37,7 @@ def broker(python: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def test_its_own_tests(python: Path) -> None:
-    command = [python, "-m", "pytest", "-p", "no:cacheprovider", EXAMPLE / "tests"]
-    done = subprocess.run(command, cwd=EXAMPLE / "tests", capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    run_tests_of("newest_segments", python)
 
 
 def fill(bootstrap: str, topic: str, batches: int) -> None:

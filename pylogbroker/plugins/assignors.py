@@ -1,0 +1,90 @@
+"""The built-in assignors, under the names that Kafka's clients know them by.
+
+name                  protocol       gives
+range                 eager          each subscriber of a topic a run of its partitions
+roundrobin            eager          partitions in turn, like cards
+sticky                eager          as evenly as can be, and everybody nearly what he had
+cooperative-sticky    cooperative    the same, without anybody's stopping for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from pylogbroker.assigning import (
+    Claim,
+    assign_in_ranges,
+    assign_round_robin,
+    assign_sticky,
+    decode_generation,
+    decode_user_data,
+    encode_generation,
+    encode_user_data,
+    hold_back,
+)
+from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
+
+Assignment = Mapping[str, Sequence[TopicPartition]]
+Members = Mapping[str, Subscription]
+
+
+@implementer(IPlugin, IAssignor)
+@attrs.frozen
+class Even:
+    """An assignor that needs to know nothing but the subscriptions."""
+
+    name: str
+    _assign: Callable[[Mapping[str, int], Members], Assignment]
+    protocol: str = "eager"
+
+    def subscription_user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
+        return b""
+
+    def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
+        return self._assign(partitions, members)
+
+
+@implementer(IPlugin, IAssignor)
+@attrs.frozen
+class Sticky:
+    """An assignor whose members tell in their user data what they had, since by then they have given it back."""
+
+    name: str = "sticky"
+    protocol: str = "eager"
+
+    def subscription_user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
+        return encode_user_data(owned, generation)
+
+    def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
+        said = {member: decode_user_data(each.user_data) for member, each in members.items()}
+        return assign_sticky(partitions, members, {member: claim for member, claim in said.items() if claim})
+
+
+@implementer(IPlugin, IAssignor)
+@attrs.frozen
+class CooperativeSticky:
+    """An assignor whose members still have what they had: what is to change hands is first given back."""
+
+    name: str = "cooperative-sticky"
+    protocol: str = "cooperative"
+
+    def subscription_user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
+        return encode_generation(generation)
+
+    def assign(self, partitions: Mapping[str, int], members: Members) -> Assignment:
+        claims = {member: Claim(each.owned, _generation(each)) for member, each in members.items()}
+        return hold_back(assign_sticky(partitions, members, claims), claims)
+
+
+def _generation(member: Subscription) -> int:
+    return decode_generation(member.user_data) if member.generation == -1 else member.generation
+
+
+range_ = Even("range", assign_in_ranges)
+round_robin = Even("roundrobin", assign_round_robin)
+sticky = Sticky()
+cooperative_sticky = CooperativeSticky()

@@ -1,0 +1,109 @@
+"""Plugins of all kinds are found by what they provide, and by their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pylogbroker import plugins as package
+from pylogbroker.discovery import built_in, installed
+from pylogbroker.interfaces import (
+    IAssignor,
+    IAssignorFactory,
+    ICallbackHandler,
+    ICallbackHandlerFactory,
+    IDecoder,
+    IDecoderFactory,
+    IDeletePolicyFactory,
+    IEncoder,
+    IEncoderFactory,
+    IEventHandler,
+    IEventHandlerFactory,
+    IPartitioner,
+    IPartitionerFactory,
+)
+from tests.broker.lines import said
+from tests.support.plugin_modules import Put
+
+OTHERS = """
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+from pylogbroker.interfaces import *
+
+@implementer(IPlugin, INamed, IEncoder)
+class Upper:
+    def __init__(self, name):
+        self.name = name
+    def to_message(self, data):
+        return data.upper()
+
+@implementer(IPlugin, IEncoderFactory)
+class UpperFactory:
+    def __init__(self, name):
+        self.name = name
+    def make(self, argument, settings):
+        return Upper(self.name)
+"""
+
+
+def in_order(line: str) -> str:
+    """Modules are found in any order."""
+    return re.sub(r"(pylog\S+), (pylog\S+)$", lambda places: ", ".join(sorted(places.groups())), line)
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "names"),
+    [
+        ((IEncoder, IEncoderFactory), {"bytes", "utf-8", "json"}),
+        ((IDecoder, IDecoderFactory), {"bytes", "utf-8", "json"}),
+        ((IPartitioner, IPartitionerFactory), {"hash", "random", "round-robin"}),
+        ((ICallbackHandler, ICallbackHandlerFactory), {"logging", "metrics"}),
+        ((IAssignor, IAssignorFactory), {"range", "roundrobin", "sticky", "cooperative-sticky"}),
+        ((IEventHandler, IEventHandlerFactory), set()),
+        ((IDeletePolicyFactory,), {"modification-time", "record-time", "size"}),
+    ],
+)
+def test_what_is_built_in(interfaces: tuple[type, ...], names: set[str]) -> None:
+    found = installed("plugin", *interfaces)
+    assert found.keys() == names
+    assert all(plugin.name == name for name, plugin in found.items())
+    assert built_in(*interfaces) == found
+
+
+def test_all_modules_of_the_project_are_built_in() -> None:
+    directory = Path(package.__file__).parent
+    assert {path.stem for path in directory.glob("*.py")} - {"__init__"} == package.BUILT_IN
+
+
+def test_objects_and_factories_share_names(put: Put) -> None:
+    put("one", OTHERS + "a = Upper('upper')\nb = UpperFactory('made')\nc = Upper('json')\nd = Upper('both')\n")
+    put("other", OTHERS + "e = UpperFactory('both')\nf = UpperFactory('utf-8')\ng = Upper('No')\n")
+    with said() as lines:
+        found = installed("encoder", IEncoder, IEncoderFactory)
+    assert found.keys() == {"bytes", "utf-8", "json", "upper", "made"}
+    assert found["json"] is installed("encoder", IEncoder)["json"]
+    here = "pylogbroker.plugins"
+    assert sorted(map(in_order, lines)) == [
+        f"json is a built-in encoder; left out are {here}.one.c",
+        f"the encoder {here}.other.g is left out: its name, 'No', must be made of a-z, 0-9 and -",
+        f"two plugins claim to be the encoder both: {here}.one.d, {here}.other.e",
+        f"utf-8 is a built-in encoder; left out are {here}.other.f",
+    ]
+    assert "upper" not in installed("decoder", IDecoder, IDecoderFactory)
+
+
+def test_only_what_provides_the_interface_is_loaded(put: Put) -> None:
+    path = put("encoders", OTHERS + "a = Upper('upper')\n")
+    assert "upper" in installed("encoder", IEncoder)
+    put("encoders", "raise RuntimeError('loaded')")
+    cache = path.with_name("dropin.cache").stat().st_mtime
+    os.utime(path, (cache - 100, cache - 100))  # what is remembered of it counts still
+    with said() as lines:
+        assert installed("delete policy", IDeletePolicyFactory)
+    assert lines == []
+    with said() as lines:
+        assert "upper" not in installed("encoder", IEncoder)
+    assert lines == ["the plugins in pylogbroker.plugins.encoders are left out: RuntimeError('loaded')"]

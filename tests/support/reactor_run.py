@@ -1,0 +1,139 @@
+"""Real sockets and real time under pytest: a coroutine, or a Deferred, is run on Twisted's reactor until it is done.
+
+    metadata = run(lambda: producer.send("topic", b"value"), timeout=10)
+
+The reactor is the global one, run in the main thread as trial does it: it is started for the work, and crashed, not
+stopped, when the work is done, so that the next may start it again. What the work leaves behind on the reactor, a timer
+or a socket, has a moment to go away by itself, is cleared then, and fails the run: a closed client leaves nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from twisted.internet import defer, error
+from twisted.internet.base import ReactorBase
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+#: Seconds for a piece of work, unless told otherwise.
+LIMIT = 30.0
+#: Seconds for what was closed to be gone; it needs a turn or two.
+LINGER = 2.0
+
+
+class LeftBehind(AssertionError):
+    """Timers or sockets were still there when the work was done."""
+
+
+def run(work: Callable[[], Awaitable[T]], timeout: float = LIMIT) -> T:
+    """What the coroutine or Deferred of `work()` gives, called on the running reactor; TimeoutError after `timeout`."""
+    reactor = _reactor()
+    before = set(_things(reactor))
+    try:
+        result = _until_done(reactor, work, timeout)
+    except BaseException:
+        _clear(reactor, before)
+        raise
+    left = _clear(reactor, before)
+    if left:
+        raise LeftBehind(f"left on the reactor: {left}")
+    return result
+
+
+async def wait_for(condition: Callable[[], object], timeout: float = LIMIT, interval: float = 0.01) -> None:
+    """Until the condition is true, looked at every few milliseconds; TimeoutError after `timeout`."""
+    reactor = _reactor()
+    deadline = reactor.seconds() + timeout
+    while not condition():
+        if reactor.seconds() > deadline:
+            raise TimeoutError(f"not true within {timeout:g} s: {condition}")
+        await sleep(interval)
+
+
+def sleep(seconds: float) -> Deferred[None]:
+    """Lets the reactor go on for so long: for what must not happen. To wait for what shall, there is `wait_for`."""
+    waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
+    timer = _reactor().callLater(seconds, waiting.callback, None)
+    return waiting
+
+
+def _reactor() -> ReactorBase:
+    from twisted.internet import reactor
+
+    assert isinstance(reactor, ReactorBase)
+    return reactor
+
+
+def _until_done(reactor: ReactorBase, work: Callable[[], Awaitable[T]], timeout: float) -> T:
+    outcome: list[T | Failure] = []
+
+    def begin() -> None:
+        started.addTimeout(timeout, reactor)
+        started.addBoth(outcome.append).addBoth(lambda _: reactor.crash())
+
+    async def call() -> T:
+        return await work()
+
+    starting: Deferred[None] = Deferred()
+    started = defer.ensureDeferred(_after(starting, call))
+    reactor.callWhenRunning(lambda: (begin(), starting.callback(None)))
+    with _interruptible(reactor):
+        reactor.run(installSignalHandlers=False)
+    if not outcome:
+        raise KeyboardInterrupt
+    if not isinstance(outcome[0], Failure):
+        return outcome[0]
+    if outcome[0].check(defer.TimeoutError):
+        raise TimeoutError(f"not done within {timeout:g} s") from outcome[0].value
+    raise outcome[0].value
+
+
+async def _after(starting: Deferred[None], call: Callable[[], Awaitable[T]]) -> T:
+    await starting
+    return await call()
+
+
+@contextmanager
+def _interruptible(reactor: ReactorBase) -> Iterator[None]:
+    """The reactor swallows a KeyboardInterrupt: Ctrl-C crashes it, without an outcome."""
+    before = signal.signal(signal.SIGINT, lambda *_: reactor.callFromThread(reactor.crash))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _things(reactor: ReactorBase) -> list[object]:
+    return [*reactor.getDelayedCalls(), *reactor.getReaders(), *reactor.getWriters()]
+
+
+def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
+    """Turns until there is nothing that was not there before; what stays is cancelled, closed and returned."""
+
+    def new() -> list[object]:
+        return [thing for thing in _things(reactor) if thing not in before and thing not in reactor._internalReaders]
+
+    deadline = reactor.seconds() + LINGER
+    while new() and reactor.seconds() < deadline:
+        reactor.iterate(0.01)
+    left = new()
+    told = [str(thing) for thing in left]
+    for thing in left:
+        _remove(reactor, thing)
+    reactor.iterate(0)
+    return told
+
+
+def _remove(reactor: ReactorBase, thing: object) -> None:
+    if hasattr(thing, "cancel"):
+        thing.cancel()
+        return
+    reactor.removeReader(thing)
+    reactor.removeWriter(thing)
+    thing.connectionLost(Failure(error.ConnectionAborted()))
