@@ -1,0 +1,15 @@
+"""Records as columns: many at once, with no object for each.
+
+>>> from pylogbroker.records.columns import decode, encode
+>>> batch = encode([b"k1", None], [b"v1", b"v2"], [1500, 1501], base_offset=7)
+>>> [columns] = decode(batch)
+>>> columns.offsets.tolist(), columns.timestamps.tolist(), columns.keys(), columns.values()
+([7, 8], [1500, 1501], [b'k1', None], [b'v1', b'v2'])
+"""
+
+from pylogbroker.records.columns.aborted import AbortedTransactions
+from pylogbroker.records.columns.decode import Columns, columns_from, columns_of, decode
+from pylogbroker.records.columns.encode import encode
+from pylogbroker.records.columns.pieces import Piece, pieces
+
+__all__ = ["AbortedTransactions", "Columns", "Piece", "columns_from", "columns_of", "decode", "encode", "pieces"]
