@@ -30,7 +30,7 @@ def _run(kind: str, block: str, directory: Path) -> str:
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="the tour uses kcat")
 def test_the_tour(tmp_path: Path) -> None:
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
-    assert [kind for kind, _ in blocks] == ["console", "console", *["python"] * 4]
+    assert [kind for kind, _ in blocks] == ["console", "console", *["python"] * 5]
     (tmp_path / "lines.log").write_bytes(LINES)  # what the first step would copy
     broker = BrokerProcess(tmp_path / "broker")
     broker.start()
@@ -43,3 +43,4 @@ def test_the_tour(tmp_path: Path) -> None:
     assert shown[2] == "500 b'one more line' [('from', b'python')]\n"
     assert shown[3] == "['__consumer_offsets', 'lines', 'short']\n"
     assert shown[4] == "True False\n"
+    assert shown[5] == "0\nb'hello'\n"

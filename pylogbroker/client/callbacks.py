@@ -1,0 +1,109 @@
+"""A producer's callback handlers, as one function for each step of a record's way.
+
+A step where no handler does anything is None: it costs nothing. Elsewhere each handler is called with what the one
+before has left. What it raises, or an answer that cannot be, becomes PluginFailed, with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pylogbroker.client.guarding import log_failure
+from pylogbroker.client.plugging import Plugged
+from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler
+
+ChangeOne = Callable[[Event], Event | None]
+ChangeMany = Callable[[Sequence[Event]], Sequence[Event]]
+Tell = Callable[[Event, bool], None]
+Steps = Sequence[tuple[Plugged[ICallbackHandler], Callable[..., Any]]]
+M = TypeVar("M")
+
+
+class Callbacks:
+    """Several callback handlers as one: a function for each step, None where no handler does anything."""
+
+    def __init__(self, plugged: Sequence[Plugged[ICallbackHandler]]) -> None:
+        self.handlers = tuple(each.plugin for each in plugged)
+        self._closers = _steps(plugged, "close")
+        self.before_enqueue: ChangeOne | None = _chain(plugged, "before_enqueue", _changing_one)
+        self.after_enqueue: Tell | None = _chain(plugged, "after_enqueue", _telling)
+        self.after_dequeue: ChangeMany | None = _chain(plugged, "after_dequeue", _changing_many)
+        self.before_send: ChangeMany | None = _chain(plugged, "before_send", _changing_many)
+
+    def close(self) -> None:
+        """Close all of them; what they raise is logged."""
+        for plugged, close in self._closers:
+            try:
+                close()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                log_failure(plugged, error)
+
+
+def _steps(plugged: Sequence[Plugged[ICallbackHandler]], name: str) -> Steps:
+    """The handlers that do something at a step."""
+    idle = getattr(CallbackHandler, name)
+    methods = [(each, getattr(each.plugin, name)) for each in plugged]
+    return [(each, method) for each, method in methods if getattr(method, "__func__", None) is not idle]
+
+
+def _chain(plugged: Sequence[Plugged[ICallbackHandler]], name: str, make: Callable[[Steps], M]) -> M | None:
+    steps = _steps(plugged, name)
+    return make(steps) if steps else None
+
+
+def _changing_one(steps: Steps) -> ChangeOne:
+    def change(event: Event) -> Event | None:
+        for plugged, method in steps:
+            try:
+                changed = method(event)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise plugged.failed(error) from error
+            if changed is None:
+                return None
+            if not isinstance(changed, Event):
+                raise plugged.failed(TypeError(f"it answered with {changed!r}, which is no event"))
+            event = changed
+        return event
+
+    return change
+
+
+def _changing_many(steps: Steps) -> ChangeMany:
+    def change(events: Sequence[Event]) -> Sequence[Event]:
+        for plugged, method in steps:
+            if events:
+                try:
+                    events = _events(method(events))
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    raise plugged.failed(error) from error
+        return events
+
+    return change
+
+
+def _events(answer: Any) -> list[Event]:
+    events = list(answer)
+    for event in events:
+        if not isinstance(event, Event):
+            raise TypeError(f"{event!r} is no event")
+    return events
+
+
+def _telling(steps: Steps) -> Tell:
+    def tell(event: Event, is_queued: bool) -> None:
+        for plugged, method in steps:
+            try:
+                method(event, is_queued)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise plugged.failed(error) from error
+
+    return tell

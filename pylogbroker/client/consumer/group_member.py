@@ -1,0 +1,356 @@
+"""A member of a consumer group on the wire: does what `membership` says, and tells it what came of it.
+
+Who reads (`Reader`) is told which partitions to begin with and which to give up; the group waits for the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.consumer.codes import code_of
+from pylogbroker.client.consumer.membership import (
+    NO_GENERATION,
+    Action,
+    Actions,
+    Beat,
+    Divide,
+    Fail,
+    Find,
+    GiveUp,
+    Join,
+    Leave,
+    Membership,
+    Partitions,
+    State,
+    Sync,
+    Take,
+)
+from pylogbroker.client.consumer.subscription import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from pylogbroker.client.errors import Closed, is_retriable
+from pylogbroker.client.guarding import assigning
+from pylogbroker.client.plugging import Plugged
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import IAssignor, Subscription
+from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
+from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pylogbroker.wire.schema import Request
+
+log = Logger()
+
+#: seconds that an answer may take longer than the rebalance that it is about
+GRACE: Final = 5.0
+#: seconds that saying goodbye may take
+GOODBYE: Final = 2.0
+
+
+class Reader(Protocol):
+    """Who reads the partitions that the group assigns."""
+
+    def topics(self) -> frozenset[str]:
+        """What is subscribed to now."""
+
+    async def give_up(self, partitions: Partitions, lost: bool) -> None:
+        """Stop reading these, and commit how far that went, unless they are lost."""
+
+    def take(self, partitions: Partitions) -> None:
+        """Begin to read these."""
+
+    def failed(self, error: Exception) -> None:
+        """The group does not want us, for good."""
+
+
+@attrs.frozen
+class GroupSettings:
+    """Who we are in the group, and how patient everybody is."""
+
+    group: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3000
+    rebalance_timeout_ms: int = 300_000
+    backoff_ms: int = 100
+    backoff_max_ms: int = 1000
+    request_timeout: float = 30.0
+
+
+def is_cooperative(assignors: Iterable[Plugged[IAssignor]]) -> bool:
+    """Whether members may keep what they have: if every assignor that the group may settle on can do that."""
+    return all(each.plugin.protocol == "cooperative" for each in assignors)
+
+
+@attrs.define(eq=False)
+class GroupMember:
+    """One member of one group."""
+
+    _cluster: Cluster
+    _clock: IReactorTime
+    _settings: GroupSettings
+    _assignors: Sequence[Plugged[IAssignor]]
+    _reader: Reader
+    _machine: Membership = attrs.field(init=False)
+    _node: int = -1
+    _timer: Any = None
+    _divided: Mapping[str, int] = attrs.field(factory=dict)  # topics and their partitions, as the leader knew them
+    _subscribed: frozenset[str] = frozenset()  # as last told to the group
+    _tasks: set[Deferred[None]] = attrs.field(factory=set)
+    _gone: list[Deferred[None]] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        settings = self._settings
+        self._machine = Membership(
+            settings.session_timeout_ms,
+            settings.heartbeat_interval_ms,
+            settings.backoff_ms,
+            settings.backoff_max_ms,
+            cooperative=is_cooperative(self._assignors),
+            static=settings.instance_id is not None,
+        )
+
+    # -- for whoever reads -----------------------------------------------------------------------------------------
+
+    @property
+    def member_id(self) -> str:
+        return self._machine.member_id
+
+    @property
+    def generation(self) -> int:
+        return self._machine.generation
+
+    @property
+    def instance_id(self) -> str | None:
+        return self._settings.instance_id
+
+    @property
+    def stable(self) -> bool:
+        """Whether there is nothing to wait for: what is assigned is assigned."""
+        return self._machine.state is State.STABLE
+
+    def start(self) -> None:
+        """Join the group."""
+        self._do(self._machine.start(self._now()))
+
+    def topics_changed(self) -> None:
+        """Topics may have come, gone or grown: let the group know if that is of importance to it."""
+        topics = self._reader.topics()
+        if self._machine.state in (State.IDLE, State.LEAVING, State.GONE):
+            return
+        if topics != self._subscribed:
+            unsubscribed = frozenset(key for key in self._machine.owned if key[0] not in topics)
+            self._do(self._machine.rejoin("the subscription has changed", self._now(), unsubscribed))
+        elif self._machine.leads and self._machine.state is State.STABLE and self._have_grown():
+            self._do(self._machine.rejoin("topics have changed", self._now()))
+
+    def refused(self, code: ErrorCode) -> None:
+        """A commit was refused: that may mean that we are no member any more."""
+        if self._machine.state in (State.STABLE, State.PREPARING):
+            self._do(self._machine.refused(code, self._now()))
+
+    async def leave(self) -> None:
+        """Give everything up and leave."""
+        self._do(self._machine.leave(self._now()))
+        if self._machine.state is not State.GONE:
+            gone: Deferred[None] = Deferred()
+            self._gone.append(gone)
+            await gone
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Do nothing more, and tell nobody."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        for task in list(self._tasks):
+            task.cancel()
+
+    # -- what the machine says -------------------------------------------------------------------------------------
+
+    def _do(self, actions: Actions) -> None:
+        for action in actions:
+            self._perform(action)
+        self._schedule()
+        if self._machine.state is State.GONE:
+            gone, self._gone = self._gone, []
+            for each in gone:
+                each.callback(None)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Take():
+                self._reader.take(action.partitions)
+            case Fail():
+                self._reader.failed(action.error)
+            case GiveUp():
+                self._spawn(self._give_up(action))
+            case Leave():
+                self._spawn(self._leave(action))
+            case Find():
+                self._spawn(self._guarded(self._find()))
+            case Join():
+                self._spawn(self._guarded(self._join(action)))
+            case Divide():
+                self._spawn(self._guarded(self._divide(action)))
+            case Sync():
+                self._spawn(self._guarded(self._sync(action)))
+            case Beat():
+                self._spawn(self._guarded(self._beat(action)))
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task: Deferred[None] = ensureDeferred(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.addErrback(lambda failure: log.failure("in the group {group}", failure, group=self._settings.group))
+        task.addBoth(lambda _: self._tasks.discard(task))
+
+    async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
+        """Do it, and tell the machine what came of it, unless it has gone on since."""
+        ticket = self._machine.ticket
+        try:
+            outcome = await work
+        except (CancelledError, Closed):
+            return
+        except Exception as error:
+            outcome = partial(self._after, error)
+        if self._machine.ticket == ticket:
+            self._do(outcome())
+
+    def _after(self, error: Exception) -> Actions:
+        if isinstance(error, KafkaError):
+            return self._machine.refused(error.code, self._now(), error)
+        if is_retriable(error):
+            log.debug("the coordinator of {group}: {error}", group=self._settings.group, error=error)
+            return self._machine.disconnected(self._now())
+        return self._machine.failed(error)
+
+    def _schedule(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        due = self._machine.next_due()
+        if due is not None:
+            self._timer = self._clock.callLater(max(0, due - self._now()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._do(self._machine.tick(self._now()))
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    async def _send(self, request: Request, timeout: float) -> Any:
+        return await self._cluster.send(self._node, request, timeout=timeout)
+
+    async def _find(self) -> Callable[[], Actions]:
+        self._cluster.forget_coordinator(self._settings.group, Coordinator.GROUP)
+        self._node = await self._cluster.coordinator(self._settings.group, Coordinator.GROUP)
+        return lambda: self._machine.found(self._now())
+
+    async def _join(self, join: Join) -> Callable[[], Actions]:
+        settings = self._settings
+        self._subscribed = self._reader.topics()
+        request = JoinGroupRequest(
+            group_id=settings.group,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            member_id=join.member_id,
+            group_instance_id=settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(each.plugin.name, self._subscription(each, join)) for each in self._assignors
+            ],
+            reason=join.reason,
+        )
+        answer = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE)
+        return lambda: self._machine.joined(answer, self._now())
+
+    def _subscription(self, plugged: Plugged[IAssignor], join: Join) -> bytes:
+        topics = sorted(self._subscribed)
+        cooperative = plugged.plugin.protocol == "cooperative"
+        try:
+            user_data = plugged.plugin.subscription_user_data(topics, sorted(join.given), join.generation)
+        except Exception as error:
+            raise plugged.failed(error) from error
+        subscription = Subscription(
+            topics=topics,
+            owned=sorted(join.owned) if cooperative else (),
+            user_data=user_data,
+            generation=join.generation if cooperative else NO_GENERATION,
+            rack=self._settings.rack,
+        )
+        return encode_subscription(subscription)
+
+    async def _divide(self, divide: Divide) -> Callable[[], Actions]:
+        members = {
+            each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in divide.members
+        }
+        assign = assigning(next(each for each in self._assignors if each.plugin.name == divide.protocol))
+        topics = {topic for each in members.values() for topic in each.topics}
+        if any(self._cluster.partitions_of(topic) is None for topic in topics):
+            await self._cluster.all_topics()  # which, unlike asking for them by name, creates none
+        self._divided = self._counts(topics)
+        parts = assign({topic: count for topic, count in self._divided.items() if count}, members)
+        encoded = {member: encode_assignment(parts.get(member, ())) for member in members}
+        return lambda: self._machine.divided(encoded)
+
+    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
+        return {topic: self._cluster.partitions_of(topic) or 0 for topic in topics}
+
+    def _have_grown(self) -> bool:
+        return self._counts(self._divided) != self._divided
+
+    async def _sync(self, sync: Sync) -> Callable[[], Actions]:
+        request = SyncGroupRequest(
+            group_id=self._settings.group,
+            generation_id=sync.generation,
+            member_id=sync.member_id,
+            group_instance_id=self._settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=sync.protocol,
+            assignments=[SyncGroupRequestAssignment(member, part) for member, part in sync.parts.items()],
+        )
+        answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + GRACE)
+        code = code_of(answer.error_code)
+        part = frozenset() if code else frozenset(decode_assignment(answer.assignment))
+        return lambda: self._machine.synced(code, part, self._now())
+
+    async def _beat(self, beat: Beat) -> Callable[[], Actions]:
+        settings = self._settings
+        request = HeartbeatRequest(settings.group, beat.generation, beat.member_id, settings.instance_id)
+        answer = await self._send(request, settings.request_timeout)
+        return lambda: self._machine.beaten(code_of(answer.error_code), self._now())
+
+    async def _leave(self, leave: Leave) -> None:
+        request = LeaveGroupRequest(
+            self._settings.group,
+            members=[MemberIdentity(leave.member_id, reason="the consumer is shut down")],
+        )
+        if (self._cluster.version_at(self._node, LeaveGroupRequest) or 0) < 3:
+            request.member_id, request.members = leave.member_id, []
+        try:
+            await self._send(request, GOODBYE)
+        except (PylogbrokerError, CancelledError) as error:
+            log.debug("leaving {group}: {error}", group=self._settings.group, error=error)
+        self._machine.left()
+        self._do([])
+
+    async def _give_up(self, action: GiveUp) -> None:
+        try:
+            await self._reader.give_up(action.partitions, action.lost)
+        except Exception:
+            log.failure("giving up partitions of {group}", group=self._settings.group)
+        self._do(self._machine.given_up(self._now(), action.partitions))

@@ -1,0 +1,407 @@
+"""Being a member of a consumer group: what to send when, without sending it.
+
+A state machine: it is fed with answers and with the time in ms, and says what is to be done next.
+
+==========  ================================  =====================================================  ===============
+state       event                             what is done                                           next
+==========  ================================  =====================================================  ===============
+FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
+            it is not                         look again, after a pause that grows                   FINDING
+PREPARING   partitions are given up           join; look for the coordinator first if it was lost    JOINING
+            heartbeats are due                they go on: the group waits for this member            PREPARING
+JOINING     a member id is given first        join again with it                                     JOINING
+            joined, as the leader             divide the partitions among the members                DIVIDING
+            joined, as anybody else           sync                                                   SYNCING
+DIVIDING    they are divided                  sync with everybody's part                             SYNCING
+SYNCING     a part is given                   take what is new in it                                 STABLE
+            ... that lacks something owned    give that up, and join again (cooperative members)     PREPARING
+            the group rebalances again        join                                                   JOINING
+STABLE      a heartbeat is due                send it                                                STABLE
+            the group rebalances, or the      give up all that is owned; if cooperative, only what   PREPARING
+            subscription has changed          is of topics that are not subscribed to any more
+LEAVING     partitions are given up           say so to the coordinator, unless static               GONE
+any         not connected, NOT_COORDINATOR,   look for the coordinator; who was stable is so again   FINDING
+            silence for session.timeout.ms
+any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
+            ILLEGAL_GENERATION                old one is not known any more
+any         fenced, refused for good          the partitions are lost; the error is told             GONE
+==========  ================================  =====================================================  ===============
+
+Eager members give up all they have before they join. Cooperative ones keep it, and give up what the new assignment
+takes away; since nobody can be given that before, they join once more after it. A static member has an instance id: it
+keeps its part over a restart, so it does not say when it goes.
+
+An answer counts only if `ticket` is still what it was when the request was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import attrs
+
+from pylogbroker.client.consumer.codes import code_of
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+Partitions = frozenset[TopicPartition]
+
+NO_GENERATION = -1
+_NOTHING: Partitions = frozenset()
+_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_NO_MEMBER_ANY_MORE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+class State(Enum):
+    """Where a member is on its way into the group, or out of it."""
+
+    IDLE = "idle"
+    FINDING = "finding"
+    PREPARING = "preparing"
+    JOINING = "joining"
+    DIVIDING = "dividing"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+@attrs.frozen
+class Find:
+    """Look for the coordinator; then `found` or `refused`."""
+
+
+@attrs.frozen
+class Join:
+    """Send JoinGroup; then `joined`. `given` is what the last assignment said, `owned` what is not given up."""
+
+    member_id: str
+    owned: Partitions
+    given: Partitions
+    generation: int
+    reason: str
+
+
+@attrs.frozen
+class Divide:
+    """Ask the assignor of that name; then `divided`."""
+
+    protocol: str
+    members: Sequence[JoinGroupResponseMember]
+
+
+@attrs.frozen
+class Sync:
+    """Send SyncGroup; then `synced`."""
+
+    member_id: str
+    generation: int
+    protocol: str
+    parts: Mapping[str, bytes]
+
+
+@attrs.frozen
+class Beat:
+    """Send a heartbeat; then `beaten`."""
+
+    member_id: str
+    generation: int
+
+
+@attrs.frozen
+class GiveUp:
+    """Stop reading these; then `given_up`. If they are `lost`, others have them already: commit nothing."""
+
+    partitions: Partitions
+    lost: bool
+
+
+@attrs.frozen
+class Take:
+    """Begin to read these."""
+
+    partitions: Partitions
+
+
+@attrs.frozen
+class Leave:
+    """Send LeaveGroup; then `left`."""
+
+    member_id: str
+
+
+@attrs.frozen
+class Fail:
+    """It is over; the user is to be told."""
+
+    error: Exception
+
+
+Action = Find | Join | Divide | Sync | Beat | GiveUp | Take | Leave | Fail
+Actions = list[Action]
+
+
+@attrs.define(eq=False)
+class Membership:
+    """One member of one group."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    backoff_ms: int
+    backoff_max_ms: int
+    cooperative: bool = False
+    static: bool = False
+    state: State = State.IDLE
+    ticket: int = 0
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    leads: bool = False
+    owned: Partitions = _NOTHING
+    given: Partitions = _NOTHING
+    unsubscribed: Partitions = _NOTHING  # owned, but of topics that are not wanted any more
+    reason: str = ""
+    _protocol: str = ""
+    _coordinator_known: bool = False
+    _must_join: bool = True
+    _again: bool = False
+    _failures: int = 0
+    _due: int | None = None
+    _beat_due: int = 0
+    _beat_sent: int | None = None
+    _heard: int = 0
+
+    # -- what the user wants ---------------------------------------------------------------------------------------
+
+    def start(self, now: int) -> Actions:
+        """Become a member."""
+        self._heard = now
+        return self._find(now)
+
+    def rejoin(self, reason: str, now: int, unsubscribed: Partitions = _NOTHING) -> Actions:
+        """The subscription has changed, or the topics have."""
+        self.unsubscribed, self.reason, self._must_join = unsubscribed, reason, True
+        if self.state is State.STABLE:
+            return self._prepare(now)
+        self._again = self.state in (State.JOINING, State.DIVIDING, State.SYNCING)  # what was said there is outdated
+        return []
+
+    def leave(self, now: int) -> Actions:
+        """Give everything up and go."""
+        if self.state in (State.IDLE, State.GONE):
+            self._enter(State.GONE)
+            return []
+        if self.state is State.PREPARING:  # partitions are being given up already
+            self._enter(State.LEAVING)
+            return []
+        self._enter(State.LEAVING)
+        return [GiveUp(self.owned, lost=False)] if self.owned else self.given_up(now)
+
+    # -- what the time brings --------------------------------------------------------------------------------------
+
+    def next_due(self) -> int | None:
+        """When `tick` is next wanted."""
+        if self._beats:
+            expiry = self._heard + self.session_timeout_ms
+            return expiry if self._beat_sent is not None else min(self._beat_due, expiry)
+        return self._due
+
+    def tick(self, now: int) -> Actions:
+        """Do what is due."""
+        if self._beats:
+            return self._beat(now)
+        if self._due is None or now < self._due:
+            return []
+        self._due = None
+        if self.state is State.FINDING:
+            return [Find()]
+        self._again = False
+        return [Join(self.member_id, self.owned, self.given, self.generation, self.reason)]
+
+    @property
+    def _beats(self) -> bool:
+        known = self._coordinator_known and self.generation != NO_GENERATION
+        return known and self.state in (State.STABLE, State.PREPARING)
+
+    def _beat(self, now: int) -> Actions:
+        if now >= self._heard + self.session_timeout_ms:
+            return self._lose_coordinator(now)
+        if self._beat_sent is not None or now < self._beat_due:
+            return []
+        self._beat_sent = now
+        return [Beat(self.member_id, self.generation)]
+
+    # -- what the coordinator answers ------------------------------------------------------------------------------
+
+    def found(self, now: int) -> Actions:
+        """The coordinator is known."""
+        self._coordinator_known = True
+        self._heard = self._beat_due = now
+        self._beat_sent = None
+        if self._must_join or self.generation == NO_GENERATION:
+            return self._prepare(now)
+        self._enter(State.STABLE)
+        return self.tick(now)
+
+    def joined(self, answer: JoinGroupResponse, now: int) -> Actions:
+        """JoinGroup was answered."""
+        code = code_of(answer.error_code)
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return self._join(now)
+        if code:
+            return self.refused(code, now)
+        self._failures, self._must_join, self.unsubscribed = 0, False, _NOTHING
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        self._protocol = answer.protocol_name or ""
+        self._heard, self._beat_due = now, now + self.heartbeat_interval_ms
+        self.leads = answer.leader == answer.member_id
+        if self.leads and not answer.skip_assignment:
+            self._enter(State.DIVIDING)
+            return [Divide(self._protocol, answer.members)]
+        return self._sync({})
+
+    def divided(self, parts: Mapping[str, bytes]) -> Actions:
+        """The leader's assignor has said who reads what."""
+        return self._sync(parts)
+
+    def _sync(self, parts: Mapping[str, bytes]) -> Actions:
+        self._enter(State.SYNCING)
+        return [Sync(self.member_id, self.generation, self._protocol, parts)]
+
+    def synced(self, code: ErrorCode, part: Partitions, now: int) -> Actions:
+        """SyncGroup was answered with this member's part."""
+        if code:
+            return self.refused(code, now)
+        self._failures, self._heard, self._beat_due = 0, now, now + self.heartbeat_interval_ms
+        self._beat_sent = None
+        added, gone = part - self.owned, self.owned - part
+        self.given, self.owned = part, self.owned | part
+        if not gone:
+            self._enter(State.STABLE)
+            return [Take(added), *(self._prepare(now) if self._again else [])]
+        self.reason, self._must_join = "partitions were given up", True
+        self._enter(State.PREPARING)
+        return [GiveUp(gone, lost=False), Take(added)]
+
+    def beaten(self, code: ErrorCode, now: int) -> Actions:
+        """A heartbeat was answered."""
+        sent, self._beat_sent = self._beat_sent, None
+        self._beat_due = now + self.heartbeat_interval_ms
+        if not code or code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._failures, self._heard = 0, now if sent is None else sent
+        if not code or (code is ErrorCode.REBALANCE_IN_PROGRESS and self.state is State.PREPARING):
+            return []
+        return self.refused(code, now)
+
+    def left(self) -> None:
+        """LeaveGroup was answered, or never will be."""
+        self._enter(State.GONE)
+
+    def given_up(self, now: int, partitions: Partitions | None = None) -> Actions:
+        """What was to be given up is not read any more."""
+        self.owned = _NOTHING if partitions is None else self.owned - partitions
+        if self.state is State.PREPARING:
+            return self._join(now)
+        if self.state is not State.LEAVING:
+            return []
+        if self.owned:
+            return [GiveUp(self.owned, lost=False)]
+        if self._coordinator_known and self.member_id and not self.static:
+            return [Leave(self.member_id)]
+        self._enter(State.GONE)
+        return []
+
+    # -- what goes wrong -------------------------------------------------------------------------------------------
+
+    def refused(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
+        """The coordinator, or the way to it, refused; also where a commit did."""
+        if self.state in (State.LEAVING, State.GONE):
+            return []
+        if code in _NO_MEMBER_ANY_MORE:
+            return self._lose_membership(code, now)
+        if code in _COORDINATOR_LOST:
+            return self._lose_coordinator(now)
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            return self._rebalance(now)
+        if code.retriable:
+            return self._try_again(now)
+        return self.failed(error or KafkaError(code=code))
+
+    def disconnected(self, now: int) -> Actions:
+        """The connection to the coordinator ended before an answer came, or none came in time."""
+        return self.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
+
+    def failed(self, error: Exception) -> Actions:
+        """There is no way on."""
+        lost, self.owned = self.owned, _NOTHING
+        self._enter(State.GONE)
+        return [*([GiveUp(lost, lost=True)] if lost else []), Fail(error)]
+
+    def _rebalance(self, now: int) -> Actions:
+        if self.state is State.STABLE:
+            self.reason = "the group rebalances"
+            return self._prepare(now)
+        if self.state in (State.DIVIDING, State.SYNCING):
+            return self._join(now)
+        return self._try_again(now)
+
+    def _try_again(self, now: int) -> Actions:
+        if self.state in (State.DIVIDING, State.SYNCING):
+            self._enter(State.JOINING)
+        if self.state in (State.FINDING, State.JOINING):
+            self._due = now + self._pause()
+        return []
+
+    def _lose_coordinator(self, now: int) -> Actions:
+        self._coordinator_known = False
+        if self.state is State.PREPARING:  # `given_up` looks for it
+            return []
+        if self.state in (State.JOINING, State.DIVIDING, State.SYNCING):
+            self._must_join = True
+        pause = self._pause()
+        self._enter(State.FINDING)
+        self._due = now + pause
+        return []
+
+    def _lose_membership(self, code: ErrorCode, now: int) -> Actions:
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        self.generation, self.reason, self.given = NO_GENERATION, f"{code.name}", _NOTHING
+        if self.state is State.PREPARING:  # what is being given up is lost too, but that is under way
+            return []
+        return self._prepare(now)
+
+    def _pause(self) -> int:
+        self._failures += 1
+        return min(self.backoff_ms << min(self._failures - 1, 20), self.backoff_max_ms)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _find(self, now: int) -> Actions:
+        self._enter(State.FINDING)
+        self._due = now
+        return self.tick(now)
+
+    def _prepare(self, now: int) -> Actions:
+        lost = self.generation == NO_GENERATION
+        going = self.owned if lost or not self.cooperative else self.owned & self.unsubscribed
+        self._must_join = True
+        if not going:
+            return self._join(now)
+        self._enter(State.PREPARING)
+        return [GiveUp(going, lost)]
+
+    def _join(self, now: int) -> Actions:
+        self._must_join = True
+        if not self._coordinator_known:
+            return self._find(now)
+        self._enter(State.JOINING)
+        self._due = now
+        return self.tick(now)
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.ticket += 1
+        self._due = self._beat_sent = None

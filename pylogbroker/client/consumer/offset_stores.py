@@ -1,0 +1,213 @@
+"""Where a group's offsets are kept: with its coordinator among the brokers, in the coordination tree, or in both.
+
+offsets.storage    dual.commit.enabled    committed to     read from
+kafka              false                  the brokers      the brokers
+zookeeper          false                  the tree         the tree
+kafka              true                   both             both: the larger offset counts
+zookeeper          true                   both             both: the larger offset counts
+
+So a group moves from one to the other while it goes on: `dual.commit.enabled` for all of its members first, one after
+another; then, when each has committed, `dual.commit.enabled` off again, with the new `offsets.storage`. As long as some
+members commit to one of the two only, the larger offset is the one that was committed last. And back the same way.
+
+In the tree an offset is a decimal number:
+
+    /consumers/<group>/offsets/<topic>/<n>
+
+Nothing is tried again here: who asks for an offset, or commits one, knows how patient to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.consumer.nodes import ensure, parent
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, raise_for
+from pylogbroker.coordination import paths
+from pylogbroker.coordination.layout import BadNode
+from pylogbroker.errors import ConfigError, ErrorCode
+from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
+from pylogbroker.wire import UnsupportedVersion
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from pylogbroker.wire.schema import Request
+
+_ONE_GROUP: Final = (
+    7  # the last version of OffsetFetch that asks for one group, and the first that can ask for stable offsets
+)
+_ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class OffsetStore(Protocol):
+    """Remembers a group's offsets: for each partition that of the next record to read."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Remember these."""
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What is remembered for these; those that nothing was committed for are left out."""
+
+
+class Standing(Protocol):
+    """In which capacity offsets are committed: the coordinator refuses those of former members."""
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+
+@attrs.frozen
+class NoMember:
+    """Somebody who commits for a group that has no members, as far as its coordinator knows."""
+
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+@attrs.define(eq=False)
+class BrokerOffsets:
+    """The offsets that the group's coordinator keeps."""
+
+    _cluster: Cluster
+    _group: str
+    _standing: Standing = NoMember()
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (topic, number), offset in offsets.items():
+            of_topic = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
+            of_topic.partitions.append(OffsetCommitRequestPartition(number, offset))
+        request = OffsetCommitRequest(
+            self._group,
+            self._standing.generation,
+            self._standing.member_id,
+            self._standing.instance_id,
+            topics=list(topics.values()),
+        )
+        response: OffsetCommitResponse = await self._ask(request)
+        for answer in response.topics:
+            for partition in answer.partitions:
+                self._check(partition.error_code, f"{answer.name}/{partition.partition_index}")
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        topics: dict[str, OffsetFetchRequestTopic] = {}
+        for topic, number in partitions:
+            topics.setdefault(topic, OffsetFetchRequestTopic(topic)).partition_indexes.append(number)
+        request = OffsetFetchRequest(self._group, list(topics.values()), require_stable=True)
+        response: OffsetFetchResponse = await self._ask(request)
+        self._check(response.error_code, self._group)
+        found: dict[TopicPartition, int] = {}
+        for answer in response.topics:
+            for partition in answer.partitions:
+                self._check(partition.error_code, f"{answer.name}/{partition.partition_index}")
+                if partition.committed_offset >= 0:
+                    found[answer.name, partition.partition_index] = partition.committed_offset
+        return found
+
+    async def _ask(self, request: Request) -> Any:
+        """The coordinator's answer. One that does not answer may not be it any more."""
+        node = await self._cluster.coordinator(self._group, Coordinator.GROUP)
+        try:
+            if isinstance(request, OffsetFetchRequest):
+                return await self._ask_for_offsets(node, request)
+            return await self._cluster.send(node, request)
+        except (ConnectionLost, RequestTimedOut):
+            self._cluster.forget_coordinator(self._group, Coordinator.GROUP)
+            raise
+
+    async def _ask_for_offsets(self, node: int, request: OffsetFetchRequest) -> Any:
+        try:
+            return await self._cluster.send(node, request, version=_ONE_GROUP)
+        except UnsupportedVersion:  # a broker older than that: it knows no stable offsets
+            request.require_stable = False
+            return await self._cluster.send(node, request)
+
+    def _check(self, code: int, what: str) -> None:
+        if code in _ELSEWHERE:
+            self._cluster.forget_coordinator(self._group, Coordinator.GROUP)
+        raise_for(code, what)
+
+
+@attrs.define(eq=False)
+class TreeOffsets:
+    """The offsets that are kept in the coordination tree."""
+
+    _tree: ITree
+    _group: str
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        values = {paths.committed_offset(self._group, *each): b"%d" % offset for each, offset in offsets.items()}
+        while values:
+            await ensure(self._tree, {parent(path) for path in values})
+            nodes = zip(values, await self._tree.get_many(list(values)), strict=True)
+            try:
+                await self._tree.commit(
+                    [
+                        Create(path, values[path]) if node is None else SetData(path, values[path])
+                        for path, node in nodes
+                    ]
+                )
+            except (NodeExists, NoNode):
+                continue  # somebody else has created one, or deleted it
+            return
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        nodes = await self._tree.get_many([paths.committed_offset(self._group, *each) for each in wanted])
+        return {each: _number(node.data) for each, node in zip(wanted, nodes, strict=True) if node is not None}
+
+
+@attrs.define(eq=False)
+class DualOffsets:
+    """Both, while a group moves from one to the other."""
+
+    _stores: tuple[OffsetStore, OffsetStore]
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit to both, to the second one also if the first one fails; then that error is raised."""
+        first, second = self._stores
+        try:
+            await first.commit(offsets)
+        finally:
+            await second.commit(offsets)
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        first, second = [await store.fetch(wanted) for store in self._stores]
+        return {
+            each: max(first.get(each, -1), second.get(each, -1)) for each in wanted if each in first or each in second
+        }
+
+
+def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetStore | None) -> OffsetStore:
+    """The store that `offsets.storage` and `dual.commit.enabled` ask for."""
+    if storage == "kafka" and not dual:
+        return brokers
+    if tree is None:
+        asked = "dual.commit.enabled" if dual else f"offsets.storage={storage}"
+        raise ConfigError(f"{asked} needs a coordination tree, and none is given")
+    if not dual:
+        return tree
+    return DualOffsets((brokers, tree) if storage == "kafka" else (tree, brokers))
+
+
+def _number(data: bytes) -> int:
+    try:
+        return int(data)
+    except ValueError:
+        raise BadNode(f"not an offset: {data[:80]!r}") from None

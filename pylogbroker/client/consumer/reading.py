@@ -1,0 +1,206 @@
+"""The partitions that a consumer reads now: fetched, dealt out to streams, committed, as long as its group says so.
+
+take     a feed for each partition, to the stream with the fewest --> where to begin --> fetching
+give up  no more messages --> the reader comes back for more, or `patience` ends --> commit --> forgotten
+lose     no more messages --> forgotten: somebody else reads them already
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, maybeDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.client.consumer.committing import Committer, done_with
+from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.consumer.fetcher import Fetcher
+from pylogbroker.client.consumer.positions import Positions
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.interfaces import TopicPartition
+
+log = Logger()
+
+#: seconds that a commit is tried for when a partition is given up
+COMMIT_PATIENCE: Final = 5.0
+
+
+class RebalanceListener(Protocol):
+    """Whoever wants to know which partitions come and go. The group waits for what these return."""
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        """These are going to be read; `seek` says from where on, if not from what is committed."""
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        """These are not read any more, but can still be committed."""
+
+    def lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        """These are read by others already."""
+
+
+class Nobody:
+    """A listener that does nothing."""
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+
+@attrs.define(eq=False)
+class Reading:
+    """What is read, and by which stream."""
+
+    _clock: IReactorTime
+    _streams_of: Callable[[str], Sequence[Stream]]
+    _limit: int  # bytes that are kept for each partition
+    _patience: float  # seconds that the reader may take to come back
+    _auto_commit: bool
+    committer: Committer
+    listener: RebalanceListener
+    fetcher: Fetcher = attrs.field(init=False)
+    positions: Positions = attrs.field(init=False)
+    feeds: dict[TopicPartition, Feed] = attrs.field(factory=dict)
+    _stream_of: dict[Feed, Stream] = attrs.field(factory=dict)
+    _busy: set[Feed] = attrs.field(factory=set)  # given up, and waited for
+    _tasks: set[Deferred[None]] = attrs.field(factory=set)
+
+    # -- what the group says ---------------------------------------------------------------------------------------
+
+    def take(self, partitions: Mapping[TopicPartition, int | None]) -> Deferred[None]:
+        """Begin to read these, each with the stream of that number, or the one that has least to do."""
+        feeds = [self._open(key, number) for key, number in partitions.items() if key not in self.feeds]
+        return self._spawn(self._begin(feeds))
+
+    async def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop reading these; commit how far that went."""
+        feeds = self._close(partitions)
+        await self._until_returned(feeds.values())
+        if self._auto_commit:
+            await self.committer.commit_quietly(done_with(feeds.values()), feeds, COMMIT_PATIENCE)
+        await self._tell(self.listener.revoked, partitions)
+
+    async def lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop reading these at once."""
+        self._close(partitions)
+        await self._tell(self.listener.lost, partitions)
+
+    def finish(self) -> None:
+        """Whatever the readers were given counts as dealt with: it is the end."""
+        self._patience = 0
+        for feed in (*self.feeds.values(), *self._busy):
+            feed.returned()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.committer.stop()
+        self.fetcher.close()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # -- what the program says -------------------------------------------------------------------------------------
+
+    def seek(self, key: TopicPartition, offset: int) -> None:
+        """Let the next message be the one at this offset."""
+        feed = self.feeds[key]
+        feed.begin(offset)
+        self._stream_of[feed].forget(feed)
+        self.fetcher.wake()
+
+    # -- what fetching says ----------------------------------------------------------------------------------------
+
+    def fed(self, feed: Feed) -> None:
+        """The feed has something to read."""
+        self._stream_of[feed].fed(feed)
+
+    def out_of_range(self, feed: Feed) -> None:
+        """What was to be fetched is not there."""
+        self._spawn(self._reposition(feed))
+
+    def fail_one(self, feed: Feed, error: Exception) -> None:
+        """A partition cannot be read: whoever reads it is told."""
+        if not feed.closed:
+            self._stream_of[feed].fail(error)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _open(self, key: TopicPartition, number: int | None) -> Feed:
+        feed = Feed(*key, limit=self._limit)
+        streams = self._streams_of(feed.topic)
+        stream = min(streams, key=lambda each: len(each.feeds)) if number is None else streams[number]
+        self.feeds[key] = feed
+        self._stream_of[feed] = stream
+        stream.attach(feed)
+        self.fetcher.add(feed)
+        return feed
+
+    async def _begin(self, feeds: list[Feed]) -> None:
+        await self._tell(self.listener.assigned, [feed.key for feed in feeds])
+        await self.positions.begin(feeds)
+        self.fetcher.wake()
+
+    async def _reposition(self, feed: Feed) -> None:
+        await self.positions.out_of_range(feed)
+        self.fetcher.wake()
+
+    def _close(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Feed]:
+        feeds = {key: feed for key in partitions if (feed := self.feeds.pop(key, None)) is not None}
+        for feed in feeds.values():
+            self.fetcher.remove(feed)
+            self._stream_of.pop(feed).detach(feed)
+        return feeds
+
+    async def _until_returned(self, feeds: Iterable[Feed]) -> None:
+        """Wait for readers that may be busy with what they were given, but not for ever."""
+        busy = [feed for feed in feeds if feed.lent]
+        if not busy:
+            return
+        returned: Deferred[None] = Deferred()
+
+        def look() -> None:
+            if not returned.called and not any(feed.lent for feed in busy):
+                returned.callback(None)
+
+        self._busy.update(busy)
+        for feed in busy:
+            feed.on_done = look
+
+        def give_up() -> None:
+            if not returned.called:
+                returned.callback(None)
+
+        timer = self._clock.callLater(self._patience, give_up)
+        await returned
+        self._busy.difference_update(busy)
+        if timer.active():
+            timer.cancel()
+
+    async def _tell(
+        self, tell: Callable[[Collection[TopicPartition]], Any], partitions: Collection[TopicPartition]
+    ) -> None:
+        try:
+            await maybeDeferred(tell, partitions)
+        except Exception:
+            log.failure("the rebalance listener failed")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
+        task = ensureDeferred(work)
+        self._tasks.add(task)
+        done: Deferred[None] = Deferred()
+
+        def finish(result: Failure | None) -> None:
+            self._tasks.discard(task)
+            if isinstance(result, Failure) and not result.check(CancelledError):
+                log.failure("reading", result)
+            done.callback(None)
+
+        task.addBoth(finish)
+        return done

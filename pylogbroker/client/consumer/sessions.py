@@ -1,0 +1,97 @@
+"""Fetch sessions, the consumer's side: only what has changed is sent (KIP-227).
+
+=======================  =========================================  ==============================================
+what we have             what is asked                              what the answer means
+=======================  =========================================  ==============================================
+no session               id 0, epoch 0, every partition             an id: the session begins, its epoch is 1;
+                                                                    id 0: the broker has no room, ask so again
+a session                its id and epoch, partitions that are      it goes on, with the next epoch
+                         new or moved on, those to forget
+one that went wrong      its id, epoch 0, every partition: the      as without a session
+                         broker closes it and may begin another
+=======================  =========================================  ==============================================
+
+A partition that is not sent is fetched all the same, from where it was last said to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import NO_ID
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_NEW: Final = 0
+_LAST_EPOCH: Final = 0x7FFFFFFF
+
+
+@attrs.frozen
+class Wanted:
+    """From where on a partition is to be read, and how much."""
+
+    offset: int
+    max_bytes: int
+    topic_id: UUID = NO_ID
+    leader_epoch: int = -1
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """What the broker knows of what we want."""
+
+    id: int = 0
+    epoch: int = _NEW
+    _held: dict[TopicPartition, Wanted] = attrs.field(factory=dict)
+
+    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted]) -> None:
+        """Put what is to be sent into the request. It counts as sent: `answered` or `broken` has to follow."""
+        before = {} if self.epoch == _NEW else self._held
+        forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
+        request.session_id, request.session_epoch = self.id, self.epoch
+        request.topics = _asked({key: each for key, each in wanted.items() if before.get(key) != each})
+        request.forgotten_topics_data = _forgotten((key, before[key].topic_id) for key in forgotten)
+        self._held = dict(wanted)
+
+    def answered(self, session_id: int) -> None:
+        """The fetch was answered without an error of the session."""
+        self.id = session_id
+        if not session_id:
+            self.epoch = _NEW
+        else:
+            self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+
+    def broken(self, *, lost: bool = False) -> None:
+        """What the broker knows is not known any more. If the session is `lost`, there is nothing to close."""
+        self.epoch = _NEW
+        if lost:
+            self.id = 0
+
+
+def _asked(partitions: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
+    topics: dict[str, FetchTopic] = {}
+    for (topic, partition), wanted in partitions.items():
+        found = topics.get(topic)
+        if found is None:
+            found = topics[topic] = FetchTopic(topic, wanted.topic_id)
+        found.partitions.append(
+            FetchPartition(
+                partition,
+                current_leader_epoch=wanted.leader_epoch,
+                fetch_offset=wanted.offset,
+                partition_max_bytes=wanted.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, UUID], ForgottenTopic] = {}
+    for (topic, partition), topic_id in partitions:
+        found = topics.setdefault((topic, topic_id), ForgottenTopic(topic, topic_id))
+        found.partitions.append(partition)
+    return list(topics.values())

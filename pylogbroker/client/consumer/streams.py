@@ -1,0 +1,218 @@
+"""Streams: what a program reads messages from.
+
+    async for message in stream:                    one by one
+        ...
+    while messages := await stream.get_many(500):   many at once, at a fraction of the cost
+        ...
+
+Each partition feeds one stream, and its messages come in their order; those of several partitions take turns, chunk by
+chunk. Who does not read stops the partitions of this stream, and no others.
+
+Coming for more says that everything given before is dealt with: from then on it may be committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import attrs
+from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
+
+from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from pylogbroker.client.messages import Message
+
+#: how many messages the iterator takes from a chunk at a time
+AT_ONCE = 256
+
+
+class ConsumerTimeout(ClientError):
+    """No message came within `consumer.timeout.ms`; the stream can be read on."""
+
+
+@attrs.define(eq=False)
+class Stream:
+    """Messages of some partitions, without end: until `shutdown`, or an error that reading cannot get over."""
+
+    _clock: IReactorTime
+    batch: int = 500  # how many messages `get_many` gives at most, unless told
+    timeout: float | None = None  # seconds that the iterator waits for a message
+    feeds: set[Feed] = attrs.field(factory=set)
+    _ready: deque[Feed] = attrs.field(factory=deque)  # those that have something, each once
+    _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from ...
+    _source: Feed | None = None
+    _source_end: int = -1
+    _lent: list[Feed] = attrs.field(factory=list)
+    _waiting: list[Deferred[None]] = attrs.field(factory=list)
+    _ended: bool = False
+    _error: Exception | None = None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def take(self, count: int | None = None) -> list[Message]:
+        """At most so many of the messages that are there now; maybe none."""
+        self._return()
+        limit = self.batch if count is None else count
+        messages: list[Message] = []
+        if self._source is not None:
+            self._take_pending(messages, limit)
+        while len(messages) < limit and self._ready:
+            try:
+                feed, drawn, end = self._draw(limit - len(messages))
+            except Exception as problem:
+                if not messages:
+                    raise
+                self._ready[0].chunks[0].error = problem  # for the next time
+                break
+            messages += drawn
+            feed.handed = end
+            self._lent.append(feed)
+        return messages
+
+    def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[list[Message]]:
+        """At most so many messages, as soon as there are any.
+
+        None of them means that the stream has ended, or that `timeout` seconds have passed.
+        """
+        try:
+            messages = self.take(count)
+        except Exception:
+            return fail()
+        return succeed(messages) if messages else ensureDeferred(self._take_later(count, timeout))
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> Message:
+        source = self._source
+        if source is not None and self._pending:
+            source.returned()
+        else:
+            source = await self._next_source()
+        message = self._pending.popleft()
+        source.handed = message.next_offset if self._pending else self._source_end
+        return message
+
+    async def _take_later(self, count: int | None, timeout: float | None) -> list[Message]:
+        while not self._over() and await self._something(timeout):
+            if messages := self.take(count):
+                return messages
+        return []
+
+    async def _next_source(self) -> Feed:
+        self._return()
+        while True:
+            while self._ready:
+                source, messages, end = self._draw(AT_ONCE)
+                self._lent.append(source)
+                if messages:
+                    self._pending.extend(messages)
+                    self._source, self._source_end = source, end
+                    return source
+                source.handed = source.done = end
+            if self._over():
+                raise StopAsyncIteration
+            if not await self._something(self.timeout):
+                raise ConsumerTimeout(f"no message came for {self.timeout} s")
+
+    def _draw(self, count: int) -> tuple[Feed, list[Message], int]:
+        feed = self._ready[0]
+        chunks = len(feed.chunks)
+        messages, end = feed.draw(count)
+        if len(feed.chunks) < chunks:
+            self._ready.popleft()
+            if feed.chunks:
+                self._ready.append(feed)
+        return feed, messages, end
+
+    def _take_pending(self, messages: list[Message], limit: int) -> None:
+        source = self._source
+        while self._pending and len(messages) < limit and source is not None:
+            messages.append(self._pending.popleft())
+            source.handed = messages[-1].next_offset if self._pending else self._source_end
+            self._lent.append(source)
+
+    def _return(self) -> None:
+        for feed in self._lent:
+            feed.returned()
+        self._lent.clear()
+        if self._source is not None:
+            self._source.returned()
+            if not self._pending:
+                self._source = None
+            else:
+                self._lent.append(self._source)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return self._ended
+
+    async def _something(self, timeout: float | None) -> bool:
+        """Wait until something happens; False if nothing did in time."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        timer = None if timeout is None else self._clock.callLater(timeout, self._give_up, waiting)
+        try:
+            await waiting
+        except TimeoutError:
+            return False
+        finally:
+            if timer is not None and timer.active():
+                timer.cancel()
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+        return True
+
+    @staticmethod
+    def _give_up(waiting: Deferred[None]) -> None:
+        waiting.errback(TimeoutError())
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    # -- what feeds it ---------------------------------------------------------------------------------------------
+
+    def attach(self, feed: Feed) -> None:
+        """From now on the feed's messages come here."""
+        self.feeds.add(feed)
+        if feed.chunks:
+            self.fed(feed)
+
+    def fed(self, feed: Feed) -> None:
+        """The feed, which had nothing, has something."""
+        self._ready.append(feed)
+        if self._waiting:
+            self._wake()
+
+    def detach(self, feed: Feed) -> None:
+        """No message of the feed is given any more."""
+        self.feeds.discard(feed)
+        self.forget(feed)
+
+    def forget(self, feed: Feed) -> None:
+        """What was fetched of the feed so far is not wanted."""
+        if feed in self._ready:
+            self._ready.remove(feed)
+        if self._source is feed:
+            self._pending.clear()
+            self._source_end = feed.handed
+
+    def end(self) -> None:
+        """Nothing more comes; what is there can still be read."""
+        self._ended = True
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """Tell the reader, once it has read what is there."""
+        self._error = error
+        self._wake()

@@ -1,0 +1,60 @@
+"""What a program has subscribed to, and the streams that it reads from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from pylogbroker.client.consumer.filters import Blacklist, TopicFilter
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.coordination.layout import ConsumerNode
+from pylogbroker.errors import ConfigError
+
+
+@attrs.frozen
+class Subscribed:
+    """Topics by name, each with streams of its own, or a filter, with streams that all its topics share."""
+
+    topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
+    filter: TopicFilter | None = None
+    shared: Sequence[Stream] = ()
+
+    @classmethod
+    def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> Subscribed:
+        """So many streams for each topic."""
+        if not topics:
+            raise ConfigError("no topics are given")
+        return cls({topic: _streams(count, new) for topic, count in topics.items()})
+
+    @classmethod
+    def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> Subscribed:
+        """So many streams for all topics that pass."""
+        return cls(filter=topics, shared=_streams(count, new))
+
+    def streams(self) -> list[Stream]:
+        """All streams."""
+        return [*self.shared, *(stream for streams in self.topics.values() for stream in streams)]
+
+    def streams_of(self, topic: str) -> Sequence[Stream]:
+        """Those that the topic's partitions are dealt out to."""
+        return self.shared if self.filter is not None else self.topics[topic]
+
+    def among(self, there: Iterable[str]) -> frozenset[str]:
+        """The topics that are wanted. Those that were named are so even if they are not there."""
+        if self.filter is None:
+            return frozenset(self.topics)
+        return frozenset(topic for topic in there if self.filter.matches(topic))
+
+    def node(self) -> ConsumerNode:
+        """What the coordination tree is told."""
+        if self.filter is None:
+            return ConsumerNode({topic: len(streams) for topic, streams in self.topics.items()})
+        pattern = "black_list" if isinstance(self.filter, Blacklist) else "white_list"
+        return ConsumerNode({self.filter.pattern: len(self.shared)}, pattern)
+
+
+def _streams(count: int, new: Callable[[], Stream]) -> list[Stream]:
+    if count < 1:
+        raise ConfigError(f"{count} streams are too few to read from")
+    return [new() for _ in range(count)]

@@ -1,0 +1,126 @@
+"""What the members of a group tell each other by way of the broker: subscriptions and assignments, in Kafka's layouts.
+
+Each is an int16 version and the struct below. A member's subscription goes to the leader with JoinGroup; the leader's
+assignment goes to the member with SyncGroup. For instance topic `t`, of which partition 2 is owned since generation 5:
+
+    0003  00000001 0001 74  ffffffff   00000001 0001 74 00000001 00000002  00000005    ffff
+    |     topics            no user    owned                               generation  no rack
+    version                 data
+
+version    a subscription has
+0          topics, user data
+1          and what is owned
+2          and since which generation
+3          and the rack
+
+Versions that are not known yet begin like the newest that is, so they are read as that one. Assignments have had the
+same fields in all versions.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Annotated, Final, TypeVar
+
+from pylogbroker.interfaces import Subscription, TopicPartition
+from pylogbroker.wire import Buffer, Codec, Message, Versions, WireError
+from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Since, String, fresh, struct
+from pylogbroker.wire.versioned import encode
+
+PROTOCOL_TYPE: Final = "consumer"
+NEWEST: Final = 3
+
+_VERSION: Final = Struct(">h")
+M = TypeVar("M", bound=Message)
+
+
+@struct
+class PartitionsOfTopic:
+    """Some partitions of one topic."""
+
+    topic: String = ""
+    partitions: list[Int32] = fresh(list)
+
+
+@struct
+class ConsumerProtocolSubscription(Message):
+    """What a member wants to read, and what it reads now."""
+
+    versions = Versions(0, 3)
+
+    topics: list[String] = fresh(list)
+    user_data: Bytes | None = None
+    owned_partitions: Annotated[list[PartitionsOfTopic], Since(1), IGNORABLE] = fresh(list)
+    generation_id: Annotated[Int32, Since(2), IGNORABLE] = -1
+    rack_id: Annotated[String | None, Since(3), IGNORABLE] = None
+
+
+@struct
+class ConsumerProtocolAssignment(Message):
+    """What a member is to read."""
+
+    versions = Versions(0, 3)
+
+    assigned_partitions: list[PartitionsOfTopic] = fresh(list)
+    user_data: Bytes | None = None
+
+
+_SUBSCRIPTIONS: Final = tuple(Codec(ConsumerProtocolSubscription, version) for version in range(NEWEST + 1))
+_ASSIGNMENTS: Final = tuple(Codec(ConsumerProtocolAssignment, version) for version in range(NEWEST + 1))
+
+
+def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
+    """The bytes of a member's subscription. The instance id is not among them: JoinGroup has it."""
+    message = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics),
+        user_data=subscription.user_data or None,
+        owned_partitions=_by_topic(subscription.owned),
+        generation_id=subscription.generation,
+        rack_id=subscription.rack,
+    )
+    return encode(message, version)
+
+
+def decode_subscription(metadata: Buffer, instance_id: str | None = None) -> Subscription:
+    """The subscription in a member's metadata; WireError if it is none."""
+    message = _decode(_SUBSCRIPTIONS, metadata)
+    return Subscription(
+        topics=tuple(message.topics),
+        owned=_flat(message.owned_partitions),
+        user_data=bytes(message.user_data or b""),
+        generation=message.generation_id,
+        instance_id=instance_id,
+        rack=message.rack_id,
+    )
+
+
+def encode_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST) -> bytes:
+    """The bytes of a member's assignment."""
+    return encode(ConsumerProtocolAssignment(_by_topic(partitions)), version)
+
+
+def decode_assignment(assignment: Buffer) -> tuple[TopicPartition, ...]:
+    """What a member is to read; nothing if there are no bytes. WireError if it is no assignment."""
+    if not assignment:
+        return ()
+    return _flat(_decode(_ASSIGNMENTS, assignment).assigned_partitions)
+
+
+def _decode(codecs: Sequence[Codec[M]], buffer: Buffer) -> M:
+    if len(buffer) < _VERSION.size:
+        raise WireError(f"{len(buffer)} bytes are too few for {codecs[0].message.__name__}")
+    (version,) = _VERSION.unpack_from(buffer)
+    if version < 0:
+        raise WireError(f"{codecs[0].message.__name__} has no version {version}")
+    message: M = codecs[min(version, NEWEST)].decode_first(buffer, _VERSION.size)
+    return message
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsOfTopic]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return [PartitionsOfTopic(topic, numbers) for topic, numbers in topics.items()]
+
+
+def _flat(topics: Iterable[PartitionsOfTopic]) -> tuple[TopicPartition, ...]:
+    return tuple((each.topic, number) for each in topics for number in each.partitions)

@@ -1,0 +1,61 @@
+"""From an answer to a fetch to a chunk of messages. Bytes stay bytes until somebody reads them."""
+
+from __future__ import annotations
+
+import attrs
+
+from pylogbroker.client.consumer.feeds import Chunk, Feed
+from pylogbroker.client.errors import RecordTooLarge
+from pylogbroker.client.messages import Decode, MessageSet
+from pylogbroker.records import Buffer
+from pylogbroker.wire.messages.fetch import PartitionData
+
+
+@attrs.frozen
+class Unpacker:
+    """Makes chunks. Decoders that are None leave bytes as they are."""
+
+    _decode_key: Decode | None
+    _decode_value: Decode | None
+    _read_committed: bool
+    _check_crcs: bool
+
+    def __call__(self, feed: Feed, data: PartitionData) -> Chunk | None:
+        """What the answer has for the feed; None if that is nothing."""
+        if not data.records:
+            return None
+        found = MessageSet(
+            feed.topic,
+            feed.partition,
+            _detached(data.records),  # type: ignore[arg-type]
+            feed.position,
+            aborted=self._aborted(data),
+            decode_key=self._decode_key,
+            decode_value=self._decode_value,
+            check_crcs=self._check_crcs,
+        )
+        if found.next_offset == feed.position and not found.valid_bytes:
+            return self._nothing_whole(feed, found)
+        return Chunk(iter(found), len(found.data), found.next_offset)
+
+    def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
+        if not self._read_committed:
+            return []
+        return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+
+    @staticmethod
+    def _nothing_whole(feed: Feed, found: MessageSet) -> None:
+        """An old broker cuts off what does not fit; else the bytes are damaged, and looking at them says so."""
+        for _ in found:
+            pass
+        raise RecordTooLarge(
+            f"{feed.topic}/{feed.partition} has a message at offset {feed.position} that is larger than the"
+            f" {feed.limit} bytes that are fetched: set max.partition.fetch.bytes higher"
+        )
+
+
+def _detached(records: Buffer) -> Buffer:
+    """The bytes, but not those of many other partitions with them, for as long as one of these is unread."""
+    if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
+        return bytes(records)
+    return records

@@ -1,0 +1,215 @@
+"""Plugins as functions that a client can call, whatever they do.
+
+Each function does what the plugin's method does, and checks what that answers. Whatever the plugin raises, PluginFailed
+is raised, with the plugin's name: so it fails the record or the batch that it was asked about, and nothing else. Where
+all is well this costs one call more. Only KeyboardInterrupt passes: it is not the plugin's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from operator import index
+from typing import Any, NoReturn
+
+import attrs
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.client.plugging import PARTITIONER, Plugged, Settings, plug
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import (
+    Event,
+    IAssignor,
+    IDecoder,
+    IEncoder,
+    IEventHandler,
+    IForwardingEventHandler,
+    IPartitioner,
+    IStickyPartitioner,
+    Subscription,
+    TopicPartition,
+)
+
+Encode = Callable[[Any], bytes | None]
+Decode = Callable[[bytes | None], Any]
+Choose = Callable[[bytes | None, int], int]
+Handle = Callable[[Sequence[Event]], Deferred[None]]
+log = Logger()
+
+
+def encoding(plugged: Plugged[IEncoder]) -> Encode:
+    """The encoder as a function."""
+    to_message = plugged.plugin.to_message
+
+    def encode(data: Any) -> bytes | None:
+        try:
+            message = to_message(data)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise plugged.failed(error) from error
+        if message is None or type(message) is bytes:
+            return message
+        raise plugged.failed(TypeError(f"it made {type(message).__name__}, not bytes"))
+
+    return encode
+
+
+def decoding(plugged: Plugged[IDecoder]) -> Decode:
+    """The decoder as a function."""
+    from_message = plugged.plugin.from_message
+
+    def decode(data: bytes | None) -> Any:
+        try:
+            return from_message(data)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise plugged.failed(error) from error
+
+    return decode
+
+
+@attrs.frozen
+class TopicPartitioner:
+    """The partitioner of one topic. `batch_full` is None if it doesn't want to know."""
+
+    partition: Choose
+    batch_full: Callable[[], None] | None
+
+
+class Partitioners:
+    """Makes the partitioner of each topic.
+
+    One that settings name, or a factory makes, is made for each topic anew; an object is used for all of them.
+    """
+
+    def __init__(self, setting: str, choice: object, settings: Settings) -> None:
+        self._plug = partial(plug, PARTITIONER, setting, choice, settings)
+        self._example = self._plug()
+        self._is_used = False
+
+    def of(self, topic: str) -> TopicPartitioner:
+        """A partitioner for the topic. If no more can be made, it fails each record."""
+        try:
+            plugged = self._plug() if self._is_used else self._example
+        except ConfigError as error:
+            return TopicPartitioner(_refusing(self._example, error), None)
+        self._is_used = True
+        is_sticky = IStickyPartitioner.providedBy(plugged.plugin)
+        return TopicPartitioner(partitioning(plugged), _batch_full(plugged, topic) if is_sticky else None)
+
+
+def _refusing(plugged: Plugged[Any], error: ConfigError) -> Choose:
+    def choose(key: bytes | None, num_partitions: int) -> int:
+        raise plugged.failed(error)
+
+    return choose
+
+
+def partitioning(plugged: Plugged[IPartitioner]) -> Choose:
+    """The partitioner as a function."""
+    partition = plugged.plugin.partition
+
+    def choose(key: bytes | None, num_partitions: int) -> int:
+        try:
+            chosen = index(partition(key, num_partitions))
+            if 0 <= chosen < num_partitions:
+                return chosen
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise plugged.failed(error) from error
+        raise plugged.failed(ValueError(f"it chose partition {chosen} of {num_partitions}"))
+
+    return choose
+
+
+def _batch_full(plugged: Plugged[Any], topic: str) -> Callable[[], None]:
+    def batch_full() -> None:
+        try:
+            plugged.plugin.batch_full(topic)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            log_failure(plugged, error)
+
+    return batch_full
+
+
+def handling(plugged: Plugged[IEventHandler], built_in: IEventHandler) -> Handle:
+    """The event handler as a function that answers with a Deferred; it is told of the built-in one if it wants to."""
+    plugin = plugged.plugin
+    _introduce(plugged, built_in)
+
+    def handle(events: Sequence[Event]) -> Deferred[None]:
+        try:
+            return _as_deferred(plugin.handle(events)).addCallbacks(lambda _: None, failed)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return fail(plugged.failed(error))
+
+    def failed(failure: Failure) -> NoReturn:
+        raise plugged.failed(failure.value)
+
+    return handle
+
+
+def _introduce(plugged: Plugged[Any], built_in: IEventHandler) -> None:
+    if IForwardingEventHandler.providedBy(plugged.plugin):
+        try:
+            plugged.plugin.forward_to(built_in)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise plugged.failed(error) from error
+
+
+def _as_deferred(result: Awaitable[Any] | None) -> Deferred[Any]:
+    if result is None or isinstance(result, Deferred):
+        return succeed(None) if result is None else result
+
+    async def wait() -> Any:
+        return await result
+
+    return Deferred.fromCoroutine(wait())
+
+
+def assigning(
+    plugged: Plugged[IAssignor],
+) -> Callable[[Mapping[str, int], Mapping[str, Subscription]], dict[str, list[TopicPartition]]]:
+    """What the assignor's `assign` answers, for each member; only what can be true."""
+
+    def assign(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> dict[str, list[TopicPartition]]:
+        try:
+            answer = plugged.plugin.assign(partitions, members)
+            return _checked_assignment(answer, partitions, members)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise plugged.failed(error) from error
+
+    return assign
+
+
+def _checked_assignment(
+    answer: Mapping[str, Sequence[TopicPartition]], partitions: Mapping[str, int], members: Mapping[str, Subscription]
+) -> dict[str, list[TopicPartition]]:
+    given: set[TopicPartition] = set()
+    for member, shares in answer.items():
+        topics = frozenset(members[member].topics) if member in members else frozenset()
+        for topic, partition in shares:
+            if topic not in topics or not 0 <= partition < partitions.get(topic, 0):
+                raise ValueError(f"{topic}-{partition} cannot be given to {member}")
+            if (topic, partition) in given:
+                raise ValueError(f"{topic}-{partition} is given twice")
+            given.add((topic, partition))
+    return {member: list(answer.get(member, ())) for member in members}
+
+
+def log_failure(plugged: Plugged[Any], error: BaseException) -> None:
+    """Say what nobody waits for."""
+    log.failure("the {kind} {name} failed", Failure(error), kind=plugged.kind.title, name=plugged.name)

@@ -1,0 +1,138 @@
+"""What a client knows of a cluster's brokers and topics: values made of Metadata answers, merged one into the other.
+
+response                              topics: leaders and numbers of partitions, for the hot path
+brokers  -- replaced by each -->      brokers
+topics   -- merged, each by name -->  leader epochs that go back are those of a broker that has not heard yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.client.connection import Address
+from pylogbroker.client.errors import error_of
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+
+#: Errors of a topic's answer after which what was known of it before still counts.
+_PASSING = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
+
+
+@attrs.frozen
+class PartitionInfo:
+    """A partition: who leads it (-1: nobody now) since how many changes, and who keeps and has all of it."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@attrs.frozen
+class TopicInfo:
+    """A topic and its partitions, by number."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionInfo, ...]
+    is_internal: bool = False
+
+
+@attrs.define
+class Metadata:
+    """The brokers and topics known now."""
+
+    brokers: dict[int, Address] = attrs.field(factory=dict)
+    racks: dict[int, str | None] = attrs.field(factory=dict)
+    topics: dict[str, TopicInfo] = attrs.field(factory=dict)
+    errors: dict[str, KafkaError] = attrs.field(factory=dict)  # of the topics that the last answer refused
+    leaders: dict[tuple[str, int], int] = attrs.field(factory=dict)
+    cluster_id: str | None = None
+    controller_id: int = -1
+
+    def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
+        """Merge an answer about the topics asked for, or about all (None): others are gone then."""
+        if response.brokers:
+            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+            self.racks = {broker.node_id: broker.rack for broker in response.brokers}
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        told = {topic.name: topic for topic in response.topics if topic.name is not None}
+        for name, topic in told.items():
+            self._learn_topic(name, topic)
+        for name in set(self.topics if asked is None else asked) - told.keys():
+            self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
+
+    def leader_unknown(self, topic: str, partition: int) -> None:
+        """The leader is not who it was said to be."""
+        self.leaders.pop((topic, partition), None)
+
+    def topic(self, name: str) -> TopicInfo:
+        """A topic; raises what its last answer said, if that was an error."""
+        found = self.topics.get(name)
+        if found is None:
+            raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name} is known")
+        return found
+
+    def leader(self, topic: str, partition: int) -> int:
+        """A partition's leader; raises if there is no such partition, or no leader of it now."""
+        info = self.topic(topic)
+        if not 0 <= partition < len(info.partitions):
+            raise error_of(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic} has {len(info.partitions)} partitions, and no {partition}",
+            )
+        leader = self.leaders.get((topic, partition))
+        if leader is None:
+            raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} of topic {topic} has no leader now")
+        return leader
+
+    def _learn_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+        if topic.error_code:
+            error = error_of(topic.error_code, f"topic {name}: {_meaning(topic.error_code)}")
+            if error.code in _PASSING and name in self.topics:
+                return
+            self._forget(name, error)
+            return
+        before = self.topics.get(name)
+        known = before.partitions if before is not None and before.topic_id == topic.topic_id else ()
+        partitions = _partitions(topic, known)
+        self.errors.pop(name, None)
+        self._forget_leaders(name)
+        self.topics[name] = TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
+        for number, partition in enumerate(partitions):
+            if partition.leader >= 0:
+                self.leaders[name, number] = partition.leader
+
+    def _forget(self, name: str, error: KafkaError) -> None:
+        self.errors[name] = error
+        self._forget_leaders(name)
+        self.topics.pop(name, None)
+
+    def _forget_leaders(self, name: str) -> None:
+        info = self.topics.get(name)
+        for number in range(len(info.partitions) if info is not None else 0):
+            self.leaders.pop((name, number), None)
+
+
+def _meaning(code: int) -> str:
+    return error_of(code).detail
+
+
+def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
+    """By number; numbers that the answer leaves out have no leader."""
+    told = {partition.partition_index: partition for partition in topic.partitions}
+    nobody = PartitionInfo(-1, -1, (), ())
+    return tuple(
+        _newer(told[number], known[number] if number < len(known) else nobody) if number in told else nobody
+        for number in range(max(told, default=-1) + 1)
+    )
+
+
+def _newer(told: MetadataResponsePartition, known: PartitionInfo) -> PartitionInfo:
+    if 0 <= told.leader_epoch < known.leader_epoch:
+        return known
+    return PartitionInfo(told.leader_id, told.leader_epoch, tuple(told.replica_nodes), tuple(told.isr_nodes))

@@ -1,0 +1,289 @@
+"""An elastic pool of connections: one for each broker that is used, opened when it is, closed when it no longer is.
+
+    idle --send--> dialling --ready--> open ------------------+--> (lost) dialling again, after a pause
+      ^               |                                       |
+      |               +-- cannot: all that waited fails,      |
+      |                   dialling goes on after a pause      |
+      +--------------- nobody used it for a while, or the broker is gone
+
+Each connection is held by one of Twisted's ClientServices, which sees to the pauses between attempts. A request that
+finds no open connection waits for the attempt under way, or the next one, and fails with it.
+
+Brokers have their numbers. Two more kinds of number stand for connections of their own:
+  - `coordinator_node(n)`: to broker n, for what must not wait behind a fetch, as a group's heartbeats must not. Kafka's
+    Java client does the same, and has the same numbers;
+  - negative ones: addresses to begin with, before the brokers' numbers are known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from twisted.application.internet import ClientService
+from twisted.internet.address import HostnameAddress
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, fail
+from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from pylogbroker.client.connection import Address, BrokerConnection, connect
+from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
+from pylogbroker.client.retrying import Backoff
+from pylogbroker.config import Values
+from pylogbroker.errors import PylogbrokerError
+
+Dial = Callable[[Any, Address, Values], Awaitable[BrokerConnection]]
+
+_COORDINATORS = 2**31 - 1
+_SWEEP_SECONDS = 10.0
+
+
+def coordinator_node(node_id: int) -> int:
+    """The number of the connection to a broker as a coordinator."""
+    return _COORDINATORS - node_id
+
+
+def broker_of(node_id: int) -> int:
+    """The broker behind a number: itself, or the one whose coordinator it stands for."""
+    return _COORDINATORS - node_id if node_id > _COORDINATORS // 2 else node_id
+
+
+class _Session(Protocol):
+    """What a ClientService sees of a connection: that it is there, and that it is gone."""
+
+    connection: BrokerConnection
+
+
+@implementer(IStreamClientEndpoint)
+class _BrokerEndpoint:
+    """Connects and shakes hands before the ClientService hears of it.
+
+    Its own hook for that, `prepareConnection`, does not bear connections that are lost meanwhile.
+    """
+
+    def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
+        self._dialling = reactor, address, settings
+        self._dial = dial
+        self._address = HostnameAddress(address.host.encode(), address.port)
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        return ensureDeferred(self._connect(protocolFactory))
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        connection = await self._dial(*self._dialling)
+        session: Any = factory.buildProtocol(cast(IAddress, self._address))
+        session.connection = connection
+        session._protocol.connection = connection
+        session.makeConnection(connection.transport)
+        connection.when_lost = session.connectionLost
+        return cast(IProtocol, session)
+
+
+class Link:
+    """The connection to one broker, while there is use for it."""
+
+    def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
+        self.address = address
+        self.connection: BrokerConnection | None = None  # once nobody waits for it any more
+        self.newest: BrokerConnection | None = None
+        self._reactor = reactor
+        self._waiting: deque[Deferred[BrokerConnection]] = deque()
+        self._sent = -1
+        self._idle_since = reactor.seconds()
+        backoff = Backoff.of(settings, "reconnect.backoff")
+        self._service = ClientService(
+            _BrokerEndpoint(reactor, address, settings, dial),
+            Factory.forProtocol(_Session),
+            retryPolicy=backoff.pause,
+            clock=reactor,
+        )
+        self._attempting = False
+        self._closed = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for the connection, or for an answer over it."""
+        return bool(self._waiting) or (self.connection is not None and self.connection.in_flight > 0)
+
+    def when_connected(self) -> Deferred[BrokerConnection]:
+        """The connection, as soon as it is there; fails if the next attempt does. In the order of the calls."""
+        if self._closed:
+            return fail(Closed(f"the connection to {self.address} was closed"))
+        self.connection = None  # or it would have been used
+        waiting: Deferred[BrokerConnection] = Deferred()
+        self._waiting.append(waiting)
+        if not self._attempting:
+            self._attempt()
+        return waiting
+
+    def idle_seconds(self, now: float) -> float:
+        """For how long there was no use for the connection, as far as was looked."""
+        sent = self.connection.sent if self.connection is not None else -1
+        if sent != self._sent or self.wanted:
+            self._sent, self._idle_since = sent, now
+        return float(now - self._idle_since)
+
+    def close(self, reason: Exception) -> Deferred[None]:
+        """Drop the connection; what waits fails with the reason. Fires when nothing is left of it."""
+        self._closed = True
+        if self.connection is not None:
+            self.connection.close(reason)
+        self._fail(reason)
+        if not self._service.running:
+            return cast("Deferred[None]", ensureDeferred(_nothing()))
+        return self._service.stopService()
+
+    def _attempt(self) -> None:
+        self._attempting = True
+        if not self._service.running:
+            self._service.startService()
+        attempt = self._service.whenConnected(failAfterFailures=1)
+        attempt.addCallbacks(self._made, self._not_made)
+
+    def _made(self, session: IProtocol) -> None:
+        connection = cast(_Session, session).connection
+        if not connection.is_open:  # given up, which the service will hear of in the next turn
+            self._reactor.callLater(0, self._attempt_again)
+            return
+        self.newest = connection
+        while self._waiting:  # those that come meanwhile are not to overtake those that wait
+            self._waiting.popleft().callback(connection)
+        self._attempting = False
+        if connection.is_open and not self._closed:
+            self.connection = connection
+
+    def _attempt_again(self) -> None:
+        self._attempting = False
+        if self._waiting and not self._closed:
+            self._attempt()
+
+    def _not_made(self, failure: Failure) -> None:
+        error = failure.value
+        if not isinstance(error, PylogbrokerError):
+            what = "closed" if isinstance(error, CancelledError) else failure.getErrorMessage()
+            error = NotConnected(f"cannot connect to {self.address}: {what}")
+        self._fail(error)
+        self._reactor.callLater(0, self._attempt_again)  # the service is not to be called from within its callback
+
+    def _fail(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.errback(Failure(error))
+
+
+async def _nothing() -> None:
+    return None
+
+
+class Pool:
+    """The links of one client, by node number."""
+
+    def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._dial = dial
+        self._idle = settings.integer("connections.max.idle.ms") / 1000
+        self._links: dict[int, Link] = {}
+        self._addresses: dict[int, Address] = {}
+        self._sweeping: Any = None
+        self._closing: set[Deferred[None]] = set()
+        self._closed = False
+
+    def open_connection(self, node_id: int) -> BrokerConnection | None:
+        """The connection to a node, if it is open."""
+        link = self._links.get(node_id)
+        if link is None:
+            return None
+        connection = link.connection
+        return connection if connection is not None and connection.is_open else None
+
+    def newest_connection(self, node_id: int) -> BrokerConnection | None:
+        """The connection to a node, also while those that waited for it are still being told."""
+        link = self._links.get(node_id)
+        connection = None if link is None else link.newest
+        return connection if connection is not None and connection.is_open else None
+
+    def connection(self, node_id: int) -> Deferred[BrokerConnection]:
+        """The connection to a node, opened if need be; NotConnected if it cannot be, or the node is not known."""
+        if self._closed:
+            return fail(Closed("the client has been closed"))
+        link = self._links.get(node_id)
+        if link is None:
+            address = self._addresses.get(broker_of(node_id))
+            if address is None:
+                return fail(NotConnected(f"broker {broker_of(node_id)} is not known"))
+            link = self._links[node_id] = Link(self._reactor, address, self._settings, self._dial)
+            self._sweep_later()
+        return link.when_connected()
+
+    def idlest(self) -> BrokerConnection | None:
+        """The open connection with the fewest requests under way, but for those to coordinators."""
+        nodes = [node_id for node_id in self._links if broker_of(node_id) == node_id]
+        found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
+        return min(found, key=lambda connection: connection.in_flight, default=None)
+
+    def know(self, addresses: Mapping[int, Address]) -> None:
+        """These are the nodes now. Connections to others, or to where one was before, are dropped."""
+        for node_id, address in addresses.items():
+            self._rename(address, node_id)
+        self._addresses = dict(addresses)
+        for node_id, link in tuple(self._links.items()):
+            address_now = addresses.get(broker_of(node_id))
+            if address_now != link.address and not (node_id < 0 and link.wanted):
+                self._drop(node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {link.address} any more"))
+
+    def add(self, node_id: int, address: Address) -> None:
+        """One more node."""
+        if self._addresses.get(node_id) != address:
+            self.know({**self._addresses, node_id: address})
+
+    async def close(self) -> None:
+        """Drop all connections; returns when nothing is left of them."""
+        self._closed = True
+        if self._sweeping is not None and self._sweeping.active():
+            self._sweeping.cancel()
+        for node_id in tuple(self._links):
+            self._drop(node_id, Closed("the client has been closed"))
+        for closing in tuple(self._closing):
+            await _also(closing)
+
+    def _rename(self, address: Address, node_id: int) -> None:
+        """A connection that was made before the broker's number was known becomes the broker's."""
+        if node_id < 0 or node_id in self._links:
+            return
+        for number, link in self._links.items():
+            if number < 0 and link.address == address:
+                self._links[node_id] = self._links.pop(number)
+                return
+
+    def _drop(self, node_id: int, reason: Exception) -> None:
+        closing = self._links.pop(node_id).close(reason)
+        self._closing.add(closing)
+        closing.addBoth(lambda _: self._closing.discard(closing))
+
+    # -- what is not used any more ---------------------------------------------------------------------------------
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None or not self._sweeping.active():
+            often = min(_SWEEP_SECONDS, self._idle / 4) if self._idle > 0 else _SWEEP_SECONDS
+            self._sweeping = self._reactor.callLater(often, self._sweep)
+
+    def _sweep(self) -> None:
+        now = self._reactor.seconds()
+        for node_id, link in tuple(self._links.items()):
+            idle = link.idle_seconds(now)
+            unconnected = self.open_connection(node_id) is None
+            if (unconnected and not link.wanted) or 0 < self._idle <= idle:
+                self._drop(node_id, ConnectionLost(f"the connection to {link.address} was not used any more"))
+        if self._links:
+            self._sweep_later()
+
+
+def _also(deferred: Deferred[None]) -> Deferred[None]:
+    """A second Deferred that fires with the first."""
+    second: Deferred[None] = Deferred()
+    deferred.addBoth(lambda _: second.callback(None))
+    return second

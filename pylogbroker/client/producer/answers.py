@@ -1,0 +1,210 @@
+"""What a leader's answer means for a batch, and telling those who wait.
+
+=============================================  =====================================================================
+written, or written before                     acknowledged
+a batch of several records is too large        it is sent again as two
+out of order, or the producer is not known     it comes back as refused; `lane` says what that means
+an error that may pass, or no answer           it comes back, and the lane pauses (`retry.backoff.ms`, growing)
+any other error                                it fails
+=============================================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import ConnectionLost, NotConnected, error_of, is_retriable
+from pylogbroker.client.producer.accumulator import Accumulator
+from pylogbroker.client.producer.batch import Batch
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, metadata_of
+from pylogbroker.client.producer.options import Options
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+log = Logger()
+
+Batches = Mapping[tuple[str, int], tuple[Lane, Batch]]
+
+_REFUSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_MAYBE_WRITTEN: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+_LEADER_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+
+
+@attrs.define(eq=False)
+class Answers:
+    """Deals with answers. `on_failed` is told of each batch that fails, `on_released` when there is room again."""
+
+    reactor: IReactorTime
+    cluster: Cluster
+    accumulator: Accumulator
+    options: Options
+    counts: Counts
+    on_failed: Callable[[BaseException], object] = lambda error: None
+    on_released: Callable[[], object] = lambda: None
+    _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
+
+    def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
+        """Fires when all these batches are done, or have failed."""
+        pending, done = set(batches), Deferred[None]()
+        if pending:
+            self._watches.append((pending, done))
+        else:
+            done.callback(None)
+        return done
+
+    def answered(self, response: ProduceResponse | None, batches: Batches) -> None:
+        """The request with these batches was answered; or sent, if no answer was asked for."""
+        waiting = dict(batches)
+        if response is not None and self.options.acks:
+            for topic in response.responses:
+                for answer in topic.partition_responses:
+                    found = waiting.pop((topic.name, answer.index), None)
+                    if found is not None:
+                        self._deal_with(*found, answer)
+                        self._look_after(found[0])
+        for lane, batch in waiting.values():
+            if self.options.acks:
+                self._try_again(lane, batch, KafkaError("the answer does not mention the batch"), doubtful=True)
+            else:
+                self._written(lane, batch, UNKNOWN_OFFSET, -1)
+            self._look_after(lane)
+
+    def unanswered(self, failure: Failure, batches: Batches) -> None:
+        """The request with these batches could not be sent, or was not answered."""
+        error = failure.value or ConnectionLost("no answer")
+        for lane, batch in batches.values():
+            if is_retriable(error):
+                self.cluster.leader_is_stale(lane.topic, lane.partition)
+                self._try_again(lane, batch, error, doubtful=not isinstance(error, NotConnected))
+            else:
+                self._failed(lane, batch, error)
+            self._look_after(lane)
+
+    def refuse(self, lane: Lane, batch: Batch, error: BaseException) -> None:
+        """The lane's next batch cannot be sent."""
+        self._failed(lane, batch, error)
+        self._look_after(lane)
+
+    def _failed(self, lane: Lane, batch: Batch, error: BaseException) -> None:
+        """The batch is not to be tried any more."""
+        if batch.attempts:
+            lane.failed(batch)
+        else:
+            lane.leave(batch)
+        self.tell(batch, error)
+
+    def give_up(self, lane: Lane, batch: Batch, error: BaseException) -> None:
+        """The batch, which was taken out of its lane already, has failed."""
+        self.tell(batch, error)
+        self._look_after(lane)
+
+    def tell(self, batch: Batch, error: BaseException) -> None:
+        """The batch has failed: tell those who wait for it."""
+        self.counts.failed += batch.count
+        self.on_failed(error)
+        batch.fail(error)
+        self.finish(batch)
+
+    def finish(self, batch: Batch) -> None:
+        """Nothing more happens to the batch."""
+        self.accumulator.release(batch)
+        self._replace(batch, ())
+        self.on_released()
+
+    def _deal_with(self, lane: Lane, batch: Batch, answer: PartitionProduceResponse) -> None:
+        error = error_of(answer.error_code, answer.error_message)
+        code = error.code if answer.error_code else ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            self._written(lane, batch, answer.base_offset, answer.log_append_time_ms)
+        elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._written(lane, batch, UNKNOWN_OFFSET, -1)
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(lane, batch)
+        else:
+            self._refused(lane, batch, code, error)
+
+    def _refused(self, lane: Lane, batch: Batch, code: ErrorCode, error: KafkaError) -> None:
+        if code in _LEADER_MOVED:
+            self.cluster.leader_is_stale(lane.topic, lane.partition)
+        if lane.idempotent and code in _REFUSED:
+            self._try_again(lane, batch, error, refused=True)
+        elif code.retriable:
+            self._try_again(lane, batch, error, doubtful=code in _MAYBE_WRITTEN)
+        else:
+            self._failed(lane, batch, error)
+
+    def _written(self, lane: Lane, batch: Batch, base_offset: int, append_time: int) -> None:
+        for other in lane.succeeded(batch):
+            self._acknowledge(lane, other, UNKNOWN_OFFSET, -1)
+        self._acknowledge(lane, batch, base_offset, append_time)
+
+    def _acknowledge(self, lane: Lane, batch: Batch, base_offset: int, append_time: int) -> None:
+        self.counts.acknowledged += batch.count
+        self.counts.request_time += self.reactor.seconds() - batch.sent_at
+        batch.succeed(metadata_of(lane.topic, lane.partition, base_offset, batch.timestamps, append_time))
+        self.finish(batch)
+
+    def _split(self, lane: Lane, batch: Batch) -> None:
+        """The leader finds the batch too large: send its halves."""
+        halves = lane.split(batch)
+        self.accumulator.release(batch)
+        for half in halves:
+            self.accumulator.count(half)
+        self._replace(batch, halves)
+
+    def _try_again(
+        self, lane: Lane, batch: Batch, error: BaseException, *, refused: bool = False, doubtful: bool = False
+    ) -> None:
+        """The batch goes back to its lane, unless it has been tried often or long enough."""
+        now = self.reactor.seconds()
+        lane.came_back(batch, refused=refused, doubtful=doubtful)
+        if batch.attempts > self.options.retries or batch.deadline <= now:
+            self._failed(lane, batch, error)
+            return
+        lane.resume_at = max(lane.resume_at, now + self.options.backoff.pause(batch.attempts))
+
+    def _look_after(self, lane: Lane) -> None:
+        """Something has happened in the lane: let it go on."""
+        if not lane.flying:
+            refusal = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            for batch in lane.settle():
+                self.tell(batch, KafkaError("whether the records were written is not known", refusal))
+        if not lane.idle:
+            self.accumulator.ready[lane] = None
+
+    def _replace(self, batch: Batch, others: Iterable[Batch]) -> None:
+        """Who waits for the batch to be finished waits for the others instead."""
+        for watch in self._watches[:]:
+            pending, done = watch
+            if batch in pending:
+                pending.discard(batch)
+                pending.update(others)
+                if not pending:
+                    self._watches.remove(watch)
+                    done.callback(None)

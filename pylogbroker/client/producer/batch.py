@@ -1,0 +1,149 @@
+"""A batch on its way: records of one partition as columns, and who is to be told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from pylogbroker.client.producer.model import RecordMetadata
+from pylogbroker.client.producer.sequences import ANONYMOUS, Identity
+from pylogbroker.interfaces import Event
+from pylogbroker.records import Header
+
+
+class Sink(Protocol):
+    """What a record's sender waits with: a Deferred."""
+
+    def callback(self, result: Any) -> object:
+        """It is done."""
+
+    def errback(self, fail: Any) -> object:
+        """It has failed."""
+
+
+@attrs.define(eq=False)
+class Collector:
+    """The results of several records that were sent together, in their order; told when all are there."""
+
+    results: list[RecordMetadata | BaseException]
+    done: Callable[[list[RecordMetadata | BaseException]], object]
+    missing: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.missing = len(self.results)
+
+    def put(self, places: Sequence[int], results: Sequence[RecordMetadata | BaseException]) -> None:
+        """`results` belong at `places`."""
+        if isinstance(places, range):
+            self.results[places.start : places.stop] = results
+        else:
+            for place, result in zip(places, results, strict=True):
+                self.results[place] = result
+        self.missing -= len(results)
+        if not self.missing:
+            self.done(self.results)
+
+
+@attrs.frozen
+class Span:
+    """The records from `start` on of a batch, that belong at these places of a collector."""
+
+    start: int
+    places: Sequence[int]
+    collector: Collector
+
+    def split(self, at: int) -> tuple[Span | None, Span | None]:
+        """What of it lies before `at` and what behind, each counted from its own start."""
+        cut = min(max(at - self.start, 0), len(self.places))
+        before = Span(self.start, self.places[:cut], self.collector) if cut else None
+        start = max(self.start - at, 0)
+        behind = Span(start, self.places[cut:], self.collector) if cut < len(self.places) else None
+        return before, behind
+
+
+@attrs.define(eq=False)
+class Batch:
+    """Records for one partition.
+
+    `sinks` has one for each record, or None where a span speaks for it; `keys` and `headers` are None while no record
+    has any.  `position` is how many records of the partition were taken before it; with `identity` it is what makes a
+    repeated batch recognizable.
+    """
+
+    created: float
+    deadline: float  # after which it is not tried any longer
+    due: float  # when it is to leave, even if it is not full
+    values: list[bytes | None] = attrs.Factory(list)
+    timestamps: list[int] = attrs.Factory(list)
+    sinks: list[Sink | None] = attrs.Factory(list)
+    keys: list[bytes | None] | None = None
+    headers: list[tuple[Header, ...]] | None = None
+    events: list[Event] | None = None
+    spans: list[Span] = attrs.Factory(list)
+    size: int = 0  # in bytes, before compression, rather too large than too small
+    position: int = -1
+    identity: Identity = ANONYMOUS
+    attempts: int = 0
+    doubtful: bool = False  # an attempt got no answer, or one that leaves open whether it was written
+    refused: bool = False  # the last attempt was, because something before it is missing
+    sent_at: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return len(self.values)
+
+    def with_key(self, key: bytes | None) -> None:
+        """The record that comes next has the first key of the batch."""
+        self.keys = [None] * len(self.values)
+        self.keys.append(key)
+
+    def with_headers(self, headers: tuple[Header, ...]) -> None:
+        """The record that comes next has the first headers of the batch."""
+        self.headers = [()] * len(self.values)
+        self.headers.append(headers)
+
+    def succeed(self, results: Sequence[RecordMetadata]) -> None:
+        """Tell everybody where the records went."""
+        for sink, result in zip(self.sinks, results, strict=True):
+            if sink is not None:
+                sink.callback(result)
+        for span in self.spans:
+            span.collector.put(span.places, results[span.start : span.start + len(span.places)])
+
+    def fail(self, error: BaseException) -> None:
+        """Tell everybody that the records did not get there."""
+        self.fail_each([error] * len(self.values))
+
+    def fail_each(self, errors: Sequence[BaseException]) -> None:
+        """Tell everybody that the records did not get there, each with its own reason."""
+        for sink, error in zip(self.sinks, errors, strict=True):
+            if sink is not None:
+                sink.errback(error)
+        for span in self.spans:
+            span.collector.put(span.places, errors[span.start : span.start + len(span.places)])
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Two batches of half the records, with the sequence numbers that these have already."""
+        half = self.count // 2
+        parts = [span.split(half) for span in self.spans]
+        return (
+            self._part(slice(half), self.position, (before for before, _ in parts)),
+            self._part(slice(half, None), self.position + half, (behind for _, behind in parts)),
+        )
+
+    def _part(self, which: slice, position: int, spans: Iterable[Span | None]) -> Batch:
+        return attrs.evolve(
+            self,
+            values=self.values[which],
+            timestamps=self.timestamps[which],
+            sinks=self.sinks[which],
+            keys=None if self.keys is None else self.keys[which],
+            headers=None if self.headers is None else self.headers[which],
+            events=None if self.events is None else self.events[which],
+            spans=[span for span in spans if span is not None],
+            size=self.size * len(self.values[which]) // self.count,
+            position=position,
+        )

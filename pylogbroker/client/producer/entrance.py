@@ -1,0 +1,123 @@
+"""The way into a producer's queue: first there must be room, then the topic must be known.
+
+Who finds no room waits, in order, for `queue.enqueue.timeout.ms`; all that come later wait behind. Records of a topic
+whose partitions are not known yet wait with the topic, and take their room already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from pylogbroker.client.errors import QueueFull
+from pylogbroker.client.producer.accumulator import Accumulator
+from pylogbroker.client.producer.model import Counts
+
+
+@attrs.frozen
+class Waiter:
+    """Somebody who waits for room."""
+
+    size: int
+    deadline: float
+    proceed: Callable[[], object]
+    refuse: Callable[[BaseException], object]
+
+
+@attrs.define(eq=False)
+class Entrance:
+    """Those who wait for room in the queue. `timeout` is in seconds: 0 is not at all, None for ever."""
+
+    reactor: IReactorTime
+    accumulator: Accumulator
+    counts: Counts
+    timeout: float | None
+    kick: Callable[[], None] = lambda: None
+    waiting: deque[Waiter] = attrs.Factory(deque)
+    _timer: IDelayedCall | None = None
+    _moving: bool = False
+
+    def is_open(self, size: int, records: int = 1) -> bool:
+        """Whether there is room, and nobody waits for it."""
+        return not self.waiting and self.accumulator.has_room(size, records)
+
+    def enter(self, size: int, proceed: Callable[[], object], refuse: Callable[[BaseException], object]) -> bool:
+        """Call `proceed` now or when there is room, or `refuse` if there is none; False if that is at once."""
+        if self.is_open(size):
+            proceed()
+        elif self.timeout == 0:
+            self.counts.dropped += 1
+            refuse(self._full())
+            return False
+        else:
+            self._wait(size, proceed, refuse)
+        return True
+
+    def room(self) -> Deferred[None]:
+        """Fires when all who wait now have entered, and there is room for more."""
+        return succeed(None) if self.is_open(1) else self._mark(1)
+
+    def passed(self) -> Deferred[None]:
+        """Fires when all who wait now have entered, or were refused."""
+        return self._mark(0) if self.waiting else succeed(None)
+
+    def move(self) -> None:
+        """There may be room: let in those for whom there is."""
+        if self._moving:
+            return
+        self._moving = True
+        try:
+            while self.waiting and self.accumulator.has_room(self.waiting[0].size):
+                self._leave().proceed()
+        finally:
+            self._moving = False
+
+    def refuse_all(self, error: BaseException) -> None:
+        """Nobody enters any more."""
+        while self.waiting:
+            self._leave().refuse(error)
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _wait(self, size: int, proceed: Callable[[], object], refuse: Callable[[BaseException], object]) -> None:
+        deadline = inf if self.timeout is None else self.reactor.seconds() + self.timeout
+        self.waiting.append(Waiter(size, deadline, proceed, refuse))
+        self._hurry()
+        if self.timeout is not None and (self._timer is None or not self._timer.active()):
+            self._timer = self.reactor.callLater(self.timeout, self._expire)
+
+    def _mark(self, size: int) -> Deferred[None]:
+        """Wait like a record, without becoming one."""
+        done: Deferred[None] = Deferred()
+        self.waiting.append(Waiter(size, inf, lambda: done.callback(None), lambda _: done.callback(None)))
+        self._hurry()
+        return done
+
+    def _hurry(self) -> None:
+        if len(self.waiting) == 1:
+            self.accumulator.hurry_on()
+            self.kick()
+
+    def _leave(self) -> Waiter:
+        waiter = self.waiting.popleft()
+        if not self.waiting:
+            self.accumulator.hurry -= 1
+        return waiter
+
+    def _expire(self) -> None:
+        now = self.reactor.seconds()
+        while self.waiting and self.waiting[0].deadline <= now:
+            self.counts.dropped += 1
+            self._leave().refuse(self._full())
+        deadlines = [waiter.deadline for waiter in self.waiting if waiter.deadline < inf]
+        if deadlines:
+            self._timer = self.reactor.callLater(max(0.0, deadlines[0] - now), self._expire)
+
+    def _full(self) -> QueueFull:
+        bounds = self.accumulator.bounds
+        return QueueFull(f"{self.accumulator.held} records wait; see buffer.memory ({bounds.memory}) and queue.size")

@@ -1,0 +1,105 @@
+"""What a producer is made of: settings under old and new names, plugins, where brokers are found, headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.client.callbacks import Callbacks
+from pylogbroker.client.errors import RecordTooLarge
+from pylogbroker.client.guarding import Encode, Partitioners, encoding
+from pylogbroker.client.plugging import CALLBACK_HANDLER, ENCODER, EVENT_HANDLER, Plugged, plug, plug_all
+from pylogbroker.client.producer.options import Options
+from pylogbroker.client.producer.settings import translated
+from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.interfaces import IEventHandler, ITree
+from pylogbroker.records import Header
+
+_PLAIN: Final = "bytes"  # the encoder that leaves bytes as they are
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@attrs.frozen
+class Plugins:
+    """The plugins of a producer; `plain_...` says that bytes need no encoder."""
+
+    encode: Encode
+    encode_key: Encode
+    plain_values: bool
+    plain_keys: bool
+    partitioners: Partitioners
+    callbacks: Callbacks
+    handler: Plugged[IEventHandler] | None
+
+
+def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
+    """Find what was chosen, by the settings' names; ConfigError if it is not there."""
+    settings = values.by_name()
+    value_encoder = plug(ENCODER, "value.serializer", choices["value.serializer"], settings)
+    key_encoder = plug(ENCODER, "key.serializer", choices["key.serializer"], settings)
+    handlers, handler = choices["callback.handlers"], choices["event.handler"]
+    return Plugins(
+        encode=encoding(value_encoder),
+        encode_key=encoding(key_encoder),
+        plain_values=choices["value.serializer"] == _PLAIN,
+        plain_keys=choices["key.serializer"] == _PLAIN,
+        partitioners=Partitioners("partitioner.class", choices["partitioner.class"], settings),
+        callbacks=Callbacks(plug_all(CALLBACK_HANDLER, "callback.handlers", handlers, settings)),
+        handler=None if handler is None else plug(EVENT_HANDLER, "event.handler", handler, settings),
+    )
+
+
+def given_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings by their names of today."""
+    given = translated(settings or {})
+    for name, value in translated({keyword.replace("_", "."): value for keyword, value in named.items()}).items():
+        if name in given:
+            raise ConfigError(f"{name} is given twice: in the settings and as a keyword")
+        given[name] = value
+    return given
+
+
+def reactor_or(reactor: Any) -> Any:
+    if reactor is None:
+        from twisted.internet import reactor as default
+
+        return default
+    return reactor
+
+
+def source_of(bootstrap: str | Sequence[str] | None, coordination: ITree | None, values: Values) -> BrokerSource:
+    """Where brokers are found."""
+    if coordination is not None:
+        return TreeBrokers(coordination)
+    return StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
+
+
+def check_topic(name: object) -> None:
+    """KafkaError unless it can be the name of a topic."""
+    if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise KafkaError(f"{name!r} cannot be the name of a topic", ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def check_time(timestamp: object) -> None:
+    """InvalidRecords unless it can be a timestamp."""
+    if type(timestamp) is not int or not 0 <= timestamp < 1 << 63:
+        raise InvalidRecords(f"a timestamp is a number of milliseconds since 1970; not {timestamp!r}")
+
+
+def checked_headers(headers: Sequence[Header], size: int) -> tuple[tuple[Header, ...], int]:
+    """The headers, and the size of the record with them."""
+    checked = tuple((name, data) for name, data in headers)
+    for name, data in checked:
+        if type(name) is not str or not (data is None or type(data) is bytes):
+            raise InvalidRecords(f"a header is a text and bytes, or None; not {name!r} and {type(data).__name__}")
+        size += 8 + 3 * len(name) + len(data or b"")
+    return checked, size
+
+
+def too_large(size: int, options: Options) -> RecordTooLarge:
+    return RecordTooLarge(f"the record takes {size} bytes; max.request.size is {options.max_request_size}")

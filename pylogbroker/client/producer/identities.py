@@ -1,0 +1,73 @@
+"""The identity of an idempotent producer that has no transactions: asked for once, by the first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import raise_for
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.sequences import Identity
+from pylogbroker.client.retrying import Backoff, Pauses, retrying
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_NO_TIMEOUT = 2**31 - 1
+
+
+class OpenGate:
+    """For a producer without idempotence: every lane may send."""
+
+    def admits(self, lane: Lane) -> bool:
+        """It may."""
+        return True
+
+
+@attrs.define(eq=False)
+class Identities:
+    """Gives lanes the identity that their batches need."""
+
+    pauses: Pauses
+    cluster: Cluster
+    backoff: Backoff
+    resume: Callable[[list[Lane]], object]  # called with lanes that were waiting
+    refuse: Callable[[BaseException], object]  # called when there is no identity to be had
+    current: Identity | None = None
+    _waiting: list[Lane] = attrs.Factory(list)
+    _asking: bool = False
+
+    def admits(self, lane: Lane) -> bool:
+        """Whether the lane has an identity; if not, it is asked for."""
+        if lane.identity is not None:
+            return True
+        if self.current is not None and self.current.id == lane.spent:
+            self.current = None
+        if self.current is not None:
+            lane.adopt(self.current)
+            return True
+        self._waiting.append(lane)
+        if not self._asking:
+            self._asking = True
+            Deferred.fromCoroutine(self._ask())
+        return False
+
+    async def _ask(self) -> None:
+        try:
+            self.current = await retrying(self._request, self.pauses, self.backoff, inf)
+        except PylogbrokerError as error:
+            self._waiting.clear()
+            self.refuse(error)
+        finally:
+            self._asking = False
+        waiting, self._waiting = self._waiting, []
+        self.resume(waiting)
+
+    async def _request(self) -> Identity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
+        response: InitProducerIdResponse = await self.cluster.send_anywhere(request)
+        raise_for(response.error_code)
+        return Identity(response.producer_id, response.producer_epoch)

@@ -1,0 +1,76 @@
+"""Many records at once: as columns, so that nothing is done record by record that can be done for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
+from pylogbroker.client.producer.batch import Collector
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.topics import Topic
+
+
+@attrs.frozen
+class Columns:
+    """Records of one topic that need no encoder."""
+
+    values: Sequence[bytes]
+    keys: Sequence[bytes] | None  # None: no record has one
+    sizes: Sequence[int]
+
+
+def columns_of(records: Sequence[Any]) -> Columns | None:
+    """Tuples (topic, value), or all with a key, for one topic and with bytes only; None for whatever else."""
+    width = len(records[0])
+    if width not in (2, 3) or set(map(type, records)) != {tuple} or set(map(len, records)) != {width}:
+        return None
+    topics, values, *rest = zip(*records, strict=True)
+    keys = rest[0] if rest else None
+    kinds = {*map(type, values), *map(type, keys or ())}
+    if kinds != {bytes} or set(topics) != {topics[0]}:
+        return None
+    sizes = [OVERHEAD + len(value) for value in values]
+    if keys is not None:
+        sizes = [size + len(key) for size, key in zip(sizes, keys, strict=True)]
+    return Columns(values, keys, sizes)
+
+
+def put(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> None:
+    """Put the records into the batches of their partitions; PluginFailed, and none is put, if the partitioner fails."""
+    if columns.keys is None and topic.partitioner.batch_full is not None:
+        _put_in_runs(accumulator, topic, columns, collector, now)
+        return
+    keys: Sequence[bytes | None] = columns.keys or [None] * len(columns.values)
+    places: dict[Lane, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(topic.choose(key), []).append(place)
+    for lane, chosen in places.items():
+        _put_chosen(accumulator, lane, columns, chosen, collector, now)
+
+
+def _put_in_runs(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> None:
+    """Records without keys, where the partitioner keeps to a partition until its batch is full."""
+    timestamp, start, end = int(now * 1000), 0, len(columns.values)
+    while start < end:
+        lane = topic.choose(None)
+        start += accumulator.extend(
+            lane, None, columns.values[start:], timestamp, columns.sizes[start:], collector, range(start, end), now
+        )
+
+
+def _put_chosen(
+    accumulator: Accumulator, lane: Lane, columns: Columns, places: list[int], collector: Collector, now: float
+) -> None:
+    """Records that the partitioner has chosen for one partition."""
+    timestamp, start = int(now * 1000), 0
+    values = [columns.values[place] for place in places]
+    sizes = [columns.sizes[place] for place in places]
+    keys = None if columns.keys is None else [columns.keys[place] for place in places]
+    while start < len(values):
+        rest = None if keys is None else keys[start:]
+        start += accumulator.extend(
+            lane, rest, values[start:], timestamp, sizes[start:], collector, places[start:], now
+        )

@@ -1,0 +1,301 @@
+"""Records as events: the way through a producer that has callback handlers, or an event handler of its own.
+
+    send -> before_enqueue -> queue -> after_dequeue -> handle -> built-in handler -> before_send -> leader
+                         after_enqueue
+
+A producer without any of them makes no events, and has no queue but its batches. Here events wait as they were given,
+for `queue.time` or until they are enough for a batch; the event handler takes them all together. The built-in one
+serializes them, finds their partitions and puts them into batches, which leave at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from zope.interface import implementer
+
+from pylogbroker.client.callbacks import Callbacks
+from pylogbroker.client.errors import PluginFailed
+from pylogbroker.client.guarding import Handle
+from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
+from pylogbroker.client.producer.batch import Batch, Sink
+from pylogbroker.client.producer.entrance import Entrance
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, RecordMetadata
+from pylogbroker.client.producer.topics import Arrival
+from pylogbroker.interfaces import Event, IEventHandler
+
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class Ticket:
+    """Who is to be told, once, what becomes of an event."""
+
+    sink: Sink
+    room: int  # that the event takes until it is told, or lies in a batch
+    release: Callable[[int], object]
+    told: Deferred[None] = attrs.Factory(Deferred)
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody has been told yet."""
+        return not self.told.called
+
+    def callback(self, result: Any) -> None:
+        """It is done."""
+        self._close()
+        self.sink.callback(result)
+
+    def errback(self, fail: Any) -> None:
+        """It has failed."""
+        self._close()
+        self.sink.errback(fail)
+
+    def leave(self) -> None:
+        """The event's room is taken by a batch now."""
+        room, self.room = self.room, 0
+        if room:
+            self.release(room)
+
+    def _close(self) -> None:
+        self.leave()
+        self.told.callback(None)
+
+
+@attrs.define(eq=False)
+class Pipeline:
+    """The queue of events, and what is done with them. Times in seconds."""
+
+    reactor: IReactorTime
+    accumulator: Accumulator
+    entrance: Entrance
+    callbacks: Callbacks
+    counts: Counts
+    linger: float
+    batch_bytes: int
+    batch_records: int
+    handle: Handle
+    _queue: list[Event] = attrs.Factory(list)
+    _size: int = 0
+    _timer: IDelayedCall | None = None
+    _handling: dict[Deferred[None], None] = attrs.Factory(dict)
+
+    def send(self, event: Event, sink: Sink) -> None:
+        """Take an event in."""
+        event.ticket = Ticket(sink, 0, self._release)
+        change = self.callbacks.before_enqueue
+        try:
+            changed = event if change is None else change(event)
+        except PluginFailed as error:
+            self._fail([event], error)
+            return
+        if changed is None:
+            self._drop([event])
+        else:
+            self._enter(changed, event.ticket)
+
+    def dispatch(self) -> None:
+        """Let the event handler have what waits."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        events, self._queue, self._size = self._queue, [], 0
+        if events:
+            self._dequeue(events)
+
+    async def handled(self) -> None:
+        """Wait until the event handler is done with all that it has now."""
+        self.dispatch()
+        for each in list(self._handling):
+            done: Deferred[None] = Deferred()
+            each.addBoth(_pass_on, done)
+            await done
+
+    def refuse_all(self, error: BaseException) -> None:
+        """What waits fails."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        events, self._queue, self._size = self._queue, [], 0
+        self._fail(events, error)
+
+    def _enter(self, event: Event, ticket: Ticket) -> None:
+        if event.ticket is None:
+            event.ticket = ticket
+        room = OVERHEAD + _size(event.key) + _size(event.value)
+
+        def proceed() -> None:
+            ticket.room = room
+            self.accumulator.used += room
+            self.accumulator.held += 1
+            self._tell(event, True)
+
+        def refuse(error: BaseException) -> None:
+            self._tell(event, False)
+            if ticket.open:
+                self._fail([event], error)
+
+        self.entrance.enter(room, proceed, refuse)
+
+    def _tell(self, event: Event, is_queued: bool) -> None:
+        try:
+            if self.callbacks.after_enqueue is not None:
+                self.callbacks.after_enqueue(event, is_queued)
+        except PluginFailed as error:
+            self._fail([event], error)
+            return
+        if is_queued:
+            self._enqueue(event)
+
+    def _enqueue(self, event: Event) -> None:
+        self._queue.append(event)
+        self._size += event.ticket.room
+        full = self._size >= self.batch_bytes or len(self._queue) == self.batch_records
+        if full or self.accumulator.hurry or self.batch_records == 1:
+            self.dispatch()
+        elif self._timer is None or not self._timer.active():
+            self._timer = self.reactor.callLater(self.linger, self.dispatch)
+
+    def _dequeue(self, events: Sequence[Event]) -> None:
+        kept: Sequence[Event] = events
+        if self.callbacks.after_dequeue is not None:
+            try:
+                kept = self.callbacks.after_dequeue(events)
+            except PluginFailed as error:
+                self._fail(events, error)
+                return
+            self._drop(_left_out(events, kept))
+        if kept:
+            done = self.handle(kept)
+            self._handling[done] = None
+            done.addCallbacks(lambda _: self._drop(kept, 0), lambda failure: self._fail(kept, failure.value))
+            done.addBoth(lambda _: self._handling.pop(done, None))
+
+    def _drop(self, events: Iterable[Event], count: int = 1) -> None:
+        """Events that go no further, which is no failure."""
+        for event in events:
+            if event.ticket is not None and event.ticket.open:
+                self.counts.dropped += count
+                partition = UNKNOWN_OFFSET if event.partition is None else event.partition
+                event.ticket.callback(RecordMetadata(event.topic, partition, UNKNOWN_OFFSET, event.timestamp or -1))
+
+    def _fail(self, events: Iterable[Event], error: BaseException) -> None:
+        for event in events:
+            if event.ticket is not None and event.ticket.open:
+                self.counts.failed += 1
+                event.ticket.errback(error)
+
+    def _release(self, room: int) -> None:
+        self.accumulator.used -= room
+        self.accumulator.held -= 1
+        self.entrance.move()
+
+
+@implementer(IEventHandler)
+@attrs.define(eq=False)
+class BuiltInHandler:
+    """The built-in event handler: serializes and sends. `serialize` makes an arrival of an event, or raises."""
+
+    serialize: Callable[[Event, Sink], Arrival]
+    put: Callable[[Arrival], object]
+    counts: Counts
+    before_send: Callable[[Sequence[Event]], Sequence[Event]] | None
+
+    def handle(self, events: Sequence[Event]) -> Deferred[None]:
+        """Send the events; done when all are acknowledged or have failed."""
+        waiting: list[Deferred[None]] = []
+        for event in events:
+            if not isinstance(event.ticket, Ticket):
+                event.ticket = Ticket(_Nobody(), 0, lambda room: None)
+            if event.ticket.open:
+                waiting.append(event.ticket.told)
+                self._send(event, event.ticket)
+        return _all(waiting)
+
+    def _send(self, event: Event, ticket: Ticket) -> None:
+        try:
+            arrival = self.serialize(event, ticket)
+        except Exception as error:
+            self.counts.failed += 1
+            ticket.errback(error)
+            return
+        ticket.leave()
+        self.put(arrival)
+
+    def prepare(self, lane: Lane, batch: Batch) -> None:
+        """Let callback handlers see the batch before it is sent, and make it what they leave of it."""
+        events, change = batch.events, self.before_send
+        if not events or change is None:
+            return
+        kept = change(events)
+        for event in _left_out(events, kept):
+            self.counts.dropped += 1
+            time = -1 if event.timestamp is None else event.timestamp
+            event.ticket.callback(RecordMetadata(lane.topic, lane.partition, UNKNOWN_OFFSET, time))
+        self._fill(lane, batch, kept)
+
+    def _fill(self, lane: Lane, batch: Batch, events: Sequence[Event]) -> None:
+        arrivals = []
+        for event in events:
+            if not isinstance(event.ticket, Ticket):
+                event.ticket = Ticket(_Nobody(), 0, lambda room: None)
+            try:
+                arrivals.append(self.serialize(event, event.ticket))
+            except Exception as error:
+                self.counts.failed += 1
+                event.ticket.errback(error)
+        batch.values = [arrival.value for arrival in arrivals]
+        batch.keys = [arrival.key for arrival in arrivals]
+        batch.headers = [arrival.headers for arrival in arrivals]
+        batch.timestamps = [arrival.timestamp for arrival in arrivals]
+        batch.sinks = [arrival.sink for arrival in arrivals]
+        batch.size = sum(arrival.size for arrival in arrivals)
+        batch.events = None
+
+
+class _Nobody:
+    """Waits for nothing."""
+
+    def callback(self, result: object) -> None:
+        """It is all the same."""
+
+    def errback(self, fail: object) -> None:
+        """It is all the same."""
+
+
+def _pass_on(result: T, done: Deferred[None]) -> T:
+    """Tell somebody else, too, that it is done."""
+    done.callback(None)
+    return result
+
+
+def _left_out(events: Sequence[Event], kept: Sequence[Event]) -> list[Event]:
+    """The events whose tickets are not among those kept."""
+    tickets = {id(event.ticket) for event in kept if event.ticket is not None}
+    return [event for event in events if id(event.ticket) not in tickets]
+
+
+def _all(waiting: list[Deferred[None]]) -> Deferred[None]:
+    """Fires when all of them have."""
+    done: Deferred[None] = Deferred()
+    missing = len(waiting)
+
+    def one_less(_: object) -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing:
+            done.callback(None)
+
+    for each in waiting:
+        each.addCallback(one_less)
+    if not waiting:
+        done.callback(None)
+    return done
+
+
+def _size(data: object) -> int:
+    """Bytes that something takes, roughly, before it is serialized."""
+    return len(data) if isinstance(data, bytes | str | bytearray | memoryview) else 0 if data is None else 64

@@ -1,0 +1,110 @@
+"""Trying again: how long to wait in between, and when to stop.
+
+    pauses = Pauses(reactor)
+    topic = await retrying(lambda: cluster_asks(), pauses, backoff, seconds=60)
+    pauses.close()                       # whoever waits gets Closed
+
+What is retriable is tried again until the time is up; then the last error is raised, as is any other error at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import attrs
+from twisted.application.internet import backoffPolicy
+from twisted.internet.defer import Deferred, TimeoutError, ensureDeferred
+
+from pylogbroker.client.errors import Closed, RequestTimedOut, is_retriable
+from pylogbroker.config import Values
+
+T = TypeVar("T")
+
+_JITTER = 0.2  # of a pause, either way, as Kafka's clients have it
+
+
+@attrs.frozen
+class Backoff:
+    """Pauses in seconds: from the first to the longest, doubling, none quite like another."""
+
+    first: float
+    longest: float
+    random: Callable[[], float] = random.random
+    _policy: Callable[[int], float] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_policy", backoffPolicy(self.first, self.longest, 2, lambda: 0.0))
+
+    @classmethod
+    def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
+        """That of `retry.backoff.ms` and `retry.backoff.max.ms`, or of another pair like it."""
+        first = settings.integer(f"{name}.ms") / 1000
+        return cls(first, max(first, settings.integer(f"{name}.max.ms") / 1000))
+
+    def pause(self, failures: int) -> float:
+        """Seconds to wait after so many failures, which is 1 or more."""
+        return self._policy(failures - 1) * (1 + _JITTER * (2 * self.random() - 1))
+
+
+class Pauses:
+    """Waits on a clock, all of which can be ended."""
+
+    def __init__(self, clock: Any) -> None:
+        self.clock = clock
+        self._waiting: set[Deferred[None]] = set()
+        self._closed = False
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Fires after so many seconds; fails with Closed when the pauses are ended."""
+        timer: Any = None
+        waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
+        if self._closed:
+            waiting.errback(Closed("closed"))
+            return waiting
+        timer = self.clock.callLater(seconds, self._over, waiting)
+        self._waiting.add(waiting)
+        return waiting.addBoth(self._forget, waiting, timer)
+
+    def close(self) -> None:
+        """End every wait, and each that is still to come."""
+        self._closed = True
+        for waiting in tuple(self._waiting):
+            waiting.errback(Closed("closed"))
+
+    def _over(self, waiting: Deferred[None]) -> None:
+        waiting.callback(None)
+
+    def _forget(self, result: T, waiting: Deferred[None], timer: Any) -> T:
+        self._waiting.discard(waiting)
+        if timer.active():
+            timer.cancel()
+        return result
+
+
+async def retrying(
+    work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]],
+    pauses: Pauses,
+    backoff: Backoff,
+    seconds: float,
+    retriable: Callable[[BaseException], bool] = is_retriable,
+) -> T:
+    """What the work gives, tried until it does or fails for good. After `seconds` it is given up."""
+    clock = pauses.clock
+    deadline = clock.seconds() + seconds
+    failures = 0
+    last: Exception | None = None
+    while True:
+        attempt = ensureDeferred(work())
+        try:
+            return await attempt.addTimeout(max(0.0, deadline - clock.seconds()), clock)
+        except TimeoutError:
+            raise last or RequestTimedOut(f"not done within {seconds:g} s") from None
+        except Exception as error:
+            failures += 1
+            last = error
+            left = deadline - clock.seconds()
+            if left <= 0 or not retriable(error):
+                raise
+        await pauses.pause(min(left, backoff.pause(failures)))

@@ -1,0 +1,221 @@
+"""The simple consumer: one connection to one broker, no state.
+
+    consumer = SimpleConsumer("localhost", 9092)
+    (offset,) = await consumer.get_offsets_before("orders", 0, EARLIEST, 1)
+    messages = await consumer.fetch("orders", 0, offset, 100_000)
+    for message in messages:
+        ...
+    await consumer.commit_offsets("readers", {("orders", 0): messages.next_offset})
+    await consumer.close()
+
+Who uses it says which offsets it wants, and finds the leaders itself; nothing is tried again. The connection is made
+when it is first needed, and made anew by the next call when it was lost. Calls may overlap.
+
+With `protocol="simple"` it speaks the protocol of 0.7, where offsets are positions in bytes, brokers do not wait for
+messages, and there are neither keys nor groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+
+from pylogbroker.client.connection import Address, connect
+from pylogbroker.client.dialects import EARLIEST, LATEST, Dialect, Fetched, Wait, Wanted
+from pylogbroker.client.dialects.kafka import KafkaDialect
+from pylogbroker.client.dialects.simple import SimpleDialect, connect_simply
+from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
+from pylogbroker.client.guarding import decoding
+from pylogbroker.client.messages import Decode, MessageSet
+from pylogbroker.client.plugging import DECODER, plug
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import IDecoder, TopicPartition
+
+__all__ = ["EARLIEST", "LATEST", "SimpleConsumer"]
+
+FetchSpec = tuple[str, int, int] | tuple[str, int, int, int]
+
+
+class SimpleConsumer:
+    """Fetches what it is told to. Settings are those of consumers; all methods are called on the reactor's thread."""
+
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = 9092,
+        *,
+        protocol: str = "kafka",
+        reactor: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        decoder: str | IDecoder | None = None,
+        key_decoder: str | IDecoder | None = None,
+        **named_settings: Any,
+    ) -> None:
+        if protocol not in ("kafka", "simple"):
+            raise ConfigError(f"protocol: {protocol!r} is not accepted; expected kafka or simple")
+        self.address = Address(host, port)
+        self.settings = read(CONSUMER, settings, **named_settings)
+        self._protocol = protocol
+        self._reactor = reactor or _global_reactor()
+        self._decode_key = _decode(self.settings, "key.deserializer", key_decoder)
+        self._decode_value = _decode(self.settings, "value.deserializer", decoder)
+        self._lock = DeferredLock()
+        self._dialect: Dialect | None = None
+        self._closed = False
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        max_bytes: int | None = None,
+        *,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+    ) -> Deferred[MessageSet]:
+        """Messages from an offset on, as many as `max_bytes` take; by default max.partition.fetch.bytes.
+
+        A message that is larger is fetched all the same, if it has at most fetch.max.bytes; else RecordTooLarge. At
+        the end there are none, unless some come within `max_wait_ms`. OutOfRange, with the valid range, for an offset
+        below the beginning or beyond the end; KafkaError for all else that the broker does not answer.
+        """
+        wait = Wait(max_wait_ms, min_bytes or int(max_wait_ms > 0))
+        return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
+
+    def multifetch(
+        self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0
+    ) -> Deferred[list[MessageSet]]:
+        """A set for each `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`, in one go.
+
+        What `fetch` would fail with, is raised by iterating the set that it concerns.
+        """
+        wait = Wait(max_wait_ms, min_bytes or int(max_wait_ms > 0))
+        return ensureDeferred(self._multifetch([self._wanted(*each) for each in wanted], wait))
+
+    def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> Wanted:
+        if max_bytes is None:
+            max_bytes = self.settings.integer("max.partition.fetch.bytes")
+        return Wanted(topic, partition, offset, max_bytes)
+
+    async def _fetch(self, wanted: Wanted, wait: Wait) -> MessageSet:
+        [found] = await self._multifetch([wanted], wait)
+        if found.error is not None:
+            raise found.error
+        return found
+
+    async def _multifetch(self, wanted: Sequence[Wanted], wait: Wait) -> list[MessageSet]:
+        if not wanted:
+            return []
+        dialect = await self._connected()
+        found = await dialect.fetch(wanted, wait)
+        return [await self._completed(dialect, *each) for each in zip(wanted, found, strict=True)]
+
+    async def _completed(self, dialect: Dialect, wanted: Wanted, found: Fetched) -> MessageSet:
+        """Fetched again, alone and with the size doubled, until there is a whole message."""
+        most = self.settings.integer("fetch.max.bytes")
+        while found.is_cut and wanted.max_bytes < most:
+            wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
+            [found] = await dialect.fetch([wanted], Wait())
+        messages = found.messages
+        if found.is_cut:
+            place = f"{wanted.topic}/{wanted.partition} at offset {wanted.offset}"
+            messages.error = RecordTooLarge(f"{place}: a message of more than fetch.max.bytes={most}")
+        elif found.error is not None:
+            messages.error = await self._explained(dialect, wanted, found.error)
+        return messages
+
+    async def _explained(self, dialect: Dialect, wanted: Wanted, error: KafkaError) -> KafkaError:
+        """The error; if it is that of an offset, with what offsets there are."""
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            return error
+        place = wanted.topic, wanted.partition
+        first = await dialect.offsets_before(*place, EARLIEST, 1)
+        end = await dialect.offsets_before(*place, LATEST, 1)
+        return OutOfRange(*place, wanted.offset, first[0], end[0]) if first and end else error
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+
+    def get_offsets_before(self, topic: str, partition: int, time: int, max_offsets: int = 1) -> Deferred[list[int]]:
+        """Offsets where one can begin to read what was written before `time`, in milliseconds; newest first.
+
+        They are the beginnings of segments. LATEST is the end, and EARLIEST the beginning of what there is. Of brokers
+        that do not tell of segments any more, and of committed messages (isolation.level), there is at most one: that
+        of the first message at or after the time.
+        """
+        return ensureDeferred(self._get_offsets_before(topic, partition, time, max_offsets))
+
+    async def _get_offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
+        return await (await self._connected()).offsets_before(topic, partition, time, most)
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> Deferred[None]:
+        """Keep offsets for a group that has no members, `{(topic, partition): offset}`, with the group's coordinator.
+
+        If that is another broker, KafkaError with NOT_COORDINATOR says which.
+        """
+        return ensureDeferred(self._commit_offsets(group, offsets, metadata))
+
+    async def _commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
+        await (await self._connected()).commit(group, offsets, metadata)
+
+    def fetch_offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> Deferred[dict[TopicPartition, int | None]]:
+        """What was committed for each `(topic, partition)`; None if nothing was."""
+        return ensureDeferred(self._fetch_offsets(group, list(partitions)))
+
+    async def _fetch_offsets(self, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+        return await (await self._connected()).committed(group, partitions)
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def close(self) -> Deferred[None]:
+        """Fires when the connection is gone. What waits for answers fails."""
+        self._closed = True
+        return ensureDeferred(self._close())
+
+    async def _close(self) -> None:
+        dialect, self._dialect = self._dialect, None
+        if dialect is not None:
+            await dialect.close()
+
+    async def _connected(self) -> Dialect:
+        dialect = self._dialect
+        if dialect is not None and dialect.is_open():
+            return dialect
+        return await self._lock.run(self._connect)
+
+    async def _connect(self) -> Dialect:
+        if self._closed:
+            raise Closed(f"the consumer of {self.address} was closed")
+        if self._dialect is None or not self._dialect.is_open():
+            self._dialect = await self._dial()
+            if self._closed:
+                await self._close()
+                raise Closed(f"the consumer of {self.address} was closed")
+        return self._dialect
+
+    async def _dial(self) -> Dialect:
+        if self._protocol == "simple":
+            connection = await connect_simply(self._reactor, self.address, self.settings)
+            return SimpleDialect(connection, self.settings, self._decode_value)
+        speaking = await connect(self._reactor, self.address, self.settings)
+        return KafkaDialect(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
+
+
+def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
+    """The decoder as a function; None for the one that does nothing."""
+    plugged = plug(DECODER, name, choice or settings.text(name), settings.by_name())
+    return None if plugged.name == "bytes" else decoding(plugged)
+
+
+def _global_reactor() -> Any:
+    from twisted.internet import reactor
+
+    return reactor

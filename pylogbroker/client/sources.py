@@ -1,0 +1,128 @@
+"""Where a client learns of brokers to begin with: a list, or the coordination tree.
+
+    StaticBrokers("one:9092,two:9092")
+    TreeBrokers(tree)                       # those that live now; told of changes to brokers and topics
+
+Every other address comes from the brokers themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.client.connection import Address
+from pylogbroker.coordination import paths
+from pylogbroker.coordination.layout import BadNode, decode_broker
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import Changed, ITree, Watch
+
+log = Logger()
+
+DEFAULT_PORT = 9092
+
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
+_ENDPOINT = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
+
+
+class BrokerSource(Protocol):
+    """Knows brokers to begin with."""
+
+    async def addresses(self) -> list[Address]:
+        """Where brokers listen, or did when it was last known."""
+
+    def watch(self, callback: Callable[[], object]) -> None:
+        """Call back whenever brokers or topics have come or gone, if that can be known."""
+
+    def close(self) -> None:
+        """Call back no more."""
+
+
+class StaticBrokers:
+    """Brokers by a list: `host:port` separated by commas, or one by one."""
+
+    def __init__(self, bootstrap: str | Iterable[str]) -> None:
+        texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+        self._addresses = [parse_address(text) for text in texts if text.strip()]
+        if not self._addresses:
+            raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+
+    async def addresses(self) -> list[Address]:
+        """The list."""
+        return self._addresses
+
+    def watch(self, callback: Callable[[], object]) -> None:
+        """A list does not change."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class TreeBrokers:
+    """Brokers that live, by the coordination tree. The tree is the caller's to close."""
+
+    def __init__(self, tree: ITree) -> None:
+        self._tree = tree
+        self._callback: Callable[[], object] | None = None
+
+    async def addresses(self) -> list[Address]:
+        """One address of each broker whose node can be read."""
+        found = []
+        for name, node in (await self._tree.children_with_data(paths.BROKER_IDS)).items():
+            try:
+                address = _plaintext(node.data)
+            except BadNode as error:
+                log.warn("broker {name} of the coordination tree is passed over: {error}", name=name, error=error)
+                continue
+            if address is not None:
+                found.append(address)
+        return found
+
+    def watch(self, callback: Callable[[], object]) -> None:
+        """Call back whenever a broker or a topic has come or gone, or a topic's node has changed."""
+        self._callback = callback
+        for path in (paths.BROKER_IDS, paths.TOPICS):
+            self._arm(path)
+
+    def close(self) -> None:
+        """Call back no more."""
+        self._callback = None
+
+    def _changed(self, change: Changed) -> None:
+        if self._callback is not None:
+            self._arm(change.path)
+            self._callback()
+
+    def _arm(self, path: str) -> None:
+        """A watch is told once: ask again."""
+        ensureDeferred(self._watch_children(path, self._changed)).addErrback(self._not_armed, path)
+
+    async def _watch_children(self, path: str, watch: Watch) -> None:
+        await self._tree.children(path, watch)
+
+    def _not_armed(self, failure: object, path: str) -> None:
+        if self._callback is not None:
+            log.warn("{path} of the coordination tree cannot be watched: {failure}", path=path, failure=failure)
+
+
+def parse_address(text: str) -> Address:
+    """The address that `host:port`, `[ipv6]:port` or `NAME://host:port` stands for; without a port it is 9092."""
+    match = _ADDRESS.fullmatch(text.strip())
+    port = int(match["port"] or DEFAULT_PORT) if match else 0
+    if match is None or not 0 < port < 65536:
+        raise ConfigError(f"bootstrap.servers: {text!r} is not accepted; expected host:port, separated by commas")
+    return Address(match["ipv6"] or match["host"], port)
+
+
+def _plaintext(data: bytes) -> Address | None:
+    """The first address of a broker's node that speaks the Kafka protocol in the clear."""
+    broker = decode_broker(data)
+    for text in broker.endpoints:
+        match = _ENDPOINT.fullmatch(text)
+        if match and broker.protocols.get(match["name"], match["name"]) == "PLAINTEXT":
+            return Address(match["ipv6"] or match["host"], int(match["port"]))
+    return Address(broker.host, broker.port) if broker.host and broker.port > 0 else None

@@ -1,0 +1,67 @@
+"""What the clients without Deferreds have in common: they are made, called and closed on the background's reactor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from pylogbroker.client.sync.background import LAST_SECONDS, running
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+#: Seconds that a call may take, unless the object or the call says otherwise.
+TIMEOUT = 60.0
+#: Seconds more until a `close`, which has its timeout too, is not waited for any more.
+GRACE = 5.0
+
+
+class Blocking(Generic[C]):
+    """A client of the background's reactor, and calls that wait for it."""
+
+    def __init__(self, make: Callable[..., C], timeout: float) -> None:
+        self.timeout = timeout
+        self._background = running()
+        self._name = type(self).__name__
+        self._is_closed = False
+        reactor = self._background.reactor
+
+        async def begin() -> C:
+            client = make(reactor=reactor)
+            self._background.at_exit(self, partial(self._finish, LAST_SECONDS))
+            return client
+
+        self._client = self._background.call(begin, self._seconds(None), self._name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Ends it, as its namesake in `pylogbroker.client` does; again is no error."""
+        seconds = self._seconds(timeout)
+        longer = math.inf if seconds is None else seconds + GRACE
+        self._call("close", partial(self._finish, seconds), longer, keep=True)
+
+    async def _finish(self, seconds: float | None) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._background.forget(self)
+            await self._close(seconds)
+
+    async def _close(self, seconds: float | None) -> None:
+        raise NotImplementedError
+
+    def _call(self, what: str, work: Callable[[], Awaitable[T]], timeout: float | None, keep: bool = False) -> T:
+        return self._background.call(work, self._seconds(timeout), f"{self._name}.{what}", keep)
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        seconds = self.timeout if timeout is None else timeout
+        return None if seconds == math.inf else seconds

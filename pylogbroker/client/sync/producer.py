@@ -1,0 +1,161 @@
+"""The producer without Deferreds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, Self, TypeVar
+
+from pylogbroker.client.producer.errors import SomeFailed
+from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
+from pylogbroker.client.producer.producer import Producer as AsyncProducer
+from pylogbroker.client.sync.background import Pending, TimedOut
+from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
+from pylogbroker.client.sync.submitting import Submissions
+from pylogbroker.records import Header
+
+T = TypeVar("T")
+
+#: How many records `send_many` reads at a time.
+LOT = 5000
+#: What a submitted record takes besides its key and value.
+RECORD_BYTES = 64
+
+
+class Producer(Blocking[AsyncProducer]):
+    """Sends records; see `pylogbroker.client.Producer`, whose arguments and settings it takes.
+
+    `send` and `send_many` wait for the acknowledgements; `submit` returns a future, and waits only while more than
+    32 MB were submitted and not acknowledged. `close`, which leaving a `with` block does too, sends what is left first.
+    """
+
+    def __init__(self, bootstrap: str | None = None, *, timeout: float = TIMEOUT, **options: Any) -> None:
+        super().__init__(partial(AsyncProducer, bootstrap, **options), timeout)
+        self._submissions = Submissions(self._background.reactor.callFromThread)
+
+    @property
+    def counts(self) -> Counts:
+        """How many records are queued, sent, acknowledged, ...; for a progress bar, say."""
+        return self._client.counts
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[Header] = (),
+        timeout: float | None = None,
+    ) -> RecordMetadata:
+        """Sends a record and returns where it went. After `TimedOut` it may arrive all the same."""
+        send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
+        return self._call(f"send to {topic!r}", send, timeout, keep=True)
+
+    def submit(
+        self,
+        topic: str,
+        value: Any,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[Header] = (),
+        timeout: float | None = None,
+    ) -> Future[RecordMetadata]:
+        """Sends a record in the background. The timeout is for room among those that are on their way."""
+        self._background.check(f"{self._name}.submit")
+        send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
+        size, seconds = RECORD_BYTES + _size(value) + _size(key), self._seconds(timeout)
+        future = self._submissions.submit(send, size, seconds)
+        if future is None:
+            raise TimedOut(f"{self._name}.submit to {topic!r}: no room within {seconds:g} s; the record was not taken")
+        return future
+
+    def send_many(
+        self, records: Iterable[ProducerRecord | tuple[Any, ...]], *, timeout: float | None = None
+    ) -> list[RecordMetadata]:
+        """Sends records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`, and returns where each one went.
+
+        They may be more than fit into memory: some thousands are read at a time, and none after one has failed. Then
+        it raises SomeFailed, which says what became of each. The timeout is for each of these lots.
+        """
+        what, seconds = f"{self._name}.send_many", self._seconds(timeout)
+        self._background.check(what)
+        waiting: deque[Pending[list[RecordMetadata]]] = deque()
+        results: list[RecordMetadata | BaseException] = []
+        for lot in _lots(records, LOT):
+            waiting.append(self._background.begin(partial(self._client.send_many, lot)))
+            if len(waiting) > 1 and not self._gather(waiting.popleft(), results, seconds, what):
+                break
+        for pending in waiting:
+            self._gather(pending, results, seconds, what)
+        metadata = [result for result in results if isinstance(result, RecordMetadata)]
+        if len(metadata) < len(results):
+            raise SomeFailed(results)
+        return metadata
+
+    def _gather(
+        self,
+        pending: Pending[list[RecordMetadata]],
+        results: list[RecordMetadata | BaseException],
+        seconds: float | None,
+        what: str,
+    ) -> bool:
+        """Wait for a lot; whether all of it went well."""
+        try:
+            metadata = self._background.wait(pending, seconds, what, keep=True)
+        except SomeFailed as error:
+            results += error.results
+            return False
+        results += metadata
+        return True
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when all that was sent or submitted is acknowledged or has failed."""
+        self._call("flush", self._client.flush, timeout)
+
+    def begin(self, timeout: float | None = None) -> None:
+        """Begins a transaction."""
+        self._call("begin", self._client.begin, timeout)
+
+    def send_offsets(self, offsets: Offsets, group: str | GroupMember, timeout: float | None = None) -> None:
+        """Commits a group's offsets with the transaction."""
+        self._call("send_offsets", partial(self._client.send_offsets, offsets, group), timeout)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Ends the transaction: everything in it is there now."""
+        self._call("commit", self._client.commit, timeout, keep=True)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """Ends the transaction: nothing in it ever was there."""
+        self._call("abort", self._client.abort, timeout, keep=True)
+
+    @contextmanager
+    def transaction(self, timeout: float | None = None) -> Iterator[Self]:
+        """`with producer.transaction():` commits at the end of the block, and aborts if it raises, Ctrl-C included."""
+        self.begin(timeout)
+        try:
+            yield self
+        except BaseException:
+            self.abort(timeout)
+            raise
+        self.commit(timeout)
+
+    async def _close(self, seconds: float | None) -> None:
+        await self._client.close(seconds)
+
+
+def _size(part: object) -> int:
+    return len(part) if isinstance(part, bytes | str) else 0
+
+
+def _lots(records: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(records)
+    while lot := list(islice(iterator, size)):
+        yield lot

@@ -1,0 +1,99 @@
+"""What the tests of the client share: running brokers of both kinds, and async tests on the real reactor.
+
+A test that asks for `broker` runs twice: against this project's broker, in a process, and against Apache Kafka 3.9
+(skipped where there is no Java). `--against kafka` or `--against HOST:PORT` leaves one of them. Each is started once in
+the session, when it is first asked for, ours being the one that `tests/clients` uses too; tests keep apart by the names
+of topics and groups (fixtures `topic`, `group`, `fresh_name`). Who stops and restarts brokers takes `new_broker`, which
+is of the same two kinds, and makes brokers of the test's own.
+
+    async def test_round_trip(broker: Broker, topic: str) -> None:
+        producer = Producer(broker.bootstrap)
+        ...
+        await producer.close()
+
+An `async def` is run on Twisted's global reactor (`tests.support.reactor_run`): it may await Deferreds, has LIMIT
+seconds, or `@pytest.mark.limit(seconds)`, and must leave neither timers nor sockets behind. Plain functions call
+`run(...)` of the same module, or have no reactor at all. trial's TestCases have nothing of this, and go on working.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import make_broker
+from tests.peers import available as java_available
+from tests.support.brokers import Broker
+from tests.support.reactor_run import LIMIT, run
+
+#: as `--against` calls them
+KINDS = {"pylogbroker": "", "kafka": "kafka"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "limit(seconds): how long an async test may take")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    against = str(metafunc.config.getoption("--against"))
+    if {"broker", "new_broker"} & set(metafunc.fixturenames):
+        kinds = [against] if against else list(KINDS)
+        metafunc.parametrize("broker_kind", kinds, indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    marker = pyfuncitem.get_closest_marker("limit")
+    run(partial(pyfuncitem.obj, **arguments), timeout=marker.args[0] if marker else LIMIT)
+    return True
+
+
+@pytest.fixture
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    """Which broker the test is run against: "pylogbroker", "kafka", or an address."""
+    kind = str(request.param)
+    if kind == "kafka" and not java_available():
+        pytest.skip("Java and Maven are not installed")
+    return kind
+
+
+@pytest.fixture(scope="session")
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Apache Kafka, beside the session's own broker."""
+    running = make_broker("kafka", tmp_path_factory.mktemp("kafka"), {})
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def broker(broker_kind: str, request: pytest.FixtureRequest) -> Broker:
+    """A running broker, shared by all tests. Ours, or the one of `--against`, is that of tests/conftest.py."""
+    is_second = broker_kind == "kafka" and not request.config.getoption("--against")
+    found: Broker = request.getfixturevalue("second_broker" if is_second else "broker")
+    return found
+
+
+@pytest.fixture
+def new_broker(broker_kind: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+    """Makes brokers of the test's own, `new_broker({setting: value})`, not yet started."""
+    if broker_kind not in KINDS:
+        pytest.skip("a broker that runs already cannot be started and ended by a test")
+    made: list[Broker] = []
+
+    def make(settings: dict[str, str] | None = None) -> Broker:
+        made.append(make_broker(KINDS[broker_kind], tmp_path / f"broker-{len(made)}", settings or {}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
+    assert [each.complaints() for each in made] == [[] for _ in made]

@@ -1,0 +1,119 @@
+"""Consumers of a group that agree in a coordination tree, and move their offsets from there to the brokers and back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+
+from pylogbroker.client.consumer import ConsumerConnector, Whitelist
+from pylogbroker.coordination import identity, layout, paths
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.interfaces import Create, TopicPartition
+from tests.client.consuming import Collector, committed, create, write
+from tests.coordination.conftest import now
+from tests.support.brokers import Broker
+
+PATIENCE = 15.0  # seconds
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[EmbeddedTree]:
+    opened = EmbeddedTree.open(str(tmp_path / "tree"))
+    now(identity.lay_out(opened))
+    yield opened
+    now(opened.close())
+
+
+def announce(tree: EmbeddedTree, topic: str, partitions: int) -> None:
+    """Write the topic into the tree, as brokers do."""
+    node = layout.TopicNode(uuid.uuid4(), dict.fromkeys(range(partitions), (0,)))
+    now(tree.commit([Create(paths.topic(topic), layout.encode_topic(node))]))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(int(PATIENCE / 0.05)):
+        if condition():
+            return
+        await deferLater(reactor, 0.05)
+    raise AssertionError("it does not come to that")
+
+
+def shares(*consumers: ConsumerConnector) -> list[list[TopicPartition]]:
+    return [sorted(each.assignment) for each in consumers]
+
+
+async def test_members_come_and_go(broker: Broker, tree: EmbeddedTree, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic, 4)
+    announce(tree, topic, 4)
+    named = {"group": group, "coordination": tree, "auto_offset_reset": "earliest"}
+    first = ConsumerConnector(broker.bootstrap, **named)
+    reading = [Collector(*(await first.create_message_streams({topic: 2}))[topic])]
+    assert shares(first) == [[(topic, number) for number in range(4)]]
+    write(broker.bootstrap, topic, map(str, range(40)), 4)
+    await until(lambda: len(reading[0].messages) == 40)
+
+    second = ConsumerConnector(broker.bootstrap, **named)
+    reading.append(Collector(*await second.create_message_streams_by_filter(Whitelist(f"{topic}.*"), 1)))
+    # of the three streams, the first one in the order of the ids reads two partitions
+    await until(lambda: sorted(map(len, shares(first, second))) in ([1, 3], [2, 2]))
+    assert not {*first.assignment} & {*second.assignment}
+    await first.shutdown()
+    await until(lambda: len(second.assignment) == 4)
+    write(broker.bootstrap, topic, map(str, range(40, 80)), 4)
+    await until(lambda: len(reading[1].messages) >= 40)
+    await second.shutdown()
+    values = sorted(int(message.value) for each in reading for message in each.messages)
+    assert values == list(range(80))
+    assert now(tree.children(paths.consumers(group))) == []
+
+
+async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
+    broker: Broker, tree: EmbeddedTree, topic: str, group: str
+) -> None:
+    create(broker.bootstrap, topic, 2)
+    announce(tree, topic, 2)
+    readers: list[Collector] = []
+
+    async def started(storage: str, dual: bool) -> ConsumerConnector:
+        consumer = ConsumerConnector(
+            broker.bootstrap,
+            group=group,
+            coordination=tree,
+            auto_offset_reset="earliest",
+            offsets_storage=storage,
+            dual_commit_enabled=dual,
+        )
+        readers.append(Collector(*(await consumer.create_message_streams({topic: 1}))[topic]))
+        return consumer
+
+    written = 0
+
+    async def write_and_read() -> None:
+        """Ten records more, of which every one is read once."""
+        nonlocal written
+        write(broker.bootstrap, topic, map(str, range(written, written + 10)), 2)
+        written += 10
+        await until(lambda: sum(len(each.messages) for each in readers) >= written)
+        values = sorted(int(message.value) for each in readers for message in each.messages)
+        assert values == list(range(written))
+
+    members = [await started("zookeeper", False) for _ in range(2)]
+    await write_and_read()
+    for storage, dual in [("kafka", True), ("kafka", False), ("zookeeper", True), ("zookeeper", False)]:
+        for place, member in enumerate(members):  # a rolling bounce
+            await member.shutdown()
+            members[place] = await started(storage, dual)
+            await write_and_read()
+        await until(lambda: sorted(each for share in shares(*members) for each in share) == [(topic, 0), (topic, 1)])
+        in_brokers = committed(broker.bootstrap, group, topic, 2)
+        in_tree = [int(now(tree.get(paths.committed_offset(group, topic, number))).data) for number in range(2)]
+        stale = {("kafka", False): in_tree, ("zookeeper", False): in_brokers}.get((storage, dual))
+        assert stale is None or sum(stale) < written
+    for member in members:
+        await member.shutdown()
+    assert sum(int(now(tree.get(paths.committed_offset(group, topic, number))).data) for number in range(2)) == written

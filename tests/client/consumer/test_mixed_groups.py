@@ -1,0 +1,82 @@
+"""Groups of our consumer and of members made of other libraries: whoever leads, each partition has one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+
+from pylogbroker.client.consumer import ConsumerConnector
+from tests.client.consuming import Collector, create
+from tests.clients.members.started import Member
+from tests.peers import available
+from tests.support.brokers import Broker
+
+PARTITIONS = 6
+PATIENCE = 25.0  # seconds
+WITHOUT_JAVA = [
+    ("confluent", "range"),
+    ("confluent", "cooperative-sticky"),
+    ("kafka-python", "roundrobin"),
+]
+WITH_JAVA = [("java-4", "range"), ("java-4", "cooperative-sticky")]
+java = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+
+
+@pytest.fixture
+def start(broker: Broker, topic: str, group: str) -> Iterator[Callable[[str, str], Member]]:
+    """Starts members of other libraries."""
+    started: list[Member] = []
+
+    def member(kind: str, assignor: str) -> Member:
+        started.append(Member(kind, broker.bootstrap, group, topic, assignor=assignor))
+        return started[-1]
+
+    yield member
+    for each in started:
+        if each.process.running:
+            each.crash()
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize(
+    ("kind", "assignor"), [*WITHOUT_JAVA, *(pytest.param(*each, marks=java) for each in WITH_JAVA)]
+)
+async def test_whoever_leads(
+    broker: Broker, topic: str, group: str, start: Callable[[str, str], Member], kind: str, assignor: str
+) -> None:
+    create(broker.bootstrap, topic, PARTITIONS)
+    first = start(kind, assignor)  # it leads, until it leaves
+    await until_shared([first])
+    ours = ConsumerConnector(
+        broker.bootstrap, group=group, partition_assignment_strategy=assignor, heartbeat_interval_ms=200
+    )
+    streams = await ours.create_message_streams({topic: 1})
+    reading = Collector(*streams[topic])
+    await until_shared([first], ours)
+    first.leave()
+    await until_shared([], ours)
+    second = start(kind, assignor)  # now ours leads
+    await until_shared([second], ours)
+    await ours.shutdown()
+    await until_shared([second])
+    assert [each.called for each in reading.done] == [True]
+
+
+async def until_shared(members: Sequence[Member], ours: ConsumerConnector | None = None) -> None:
+    """Until every partition has one reader, and everybody as many as the others."""
+    for _ in range(int(PATIENCE / 0.1)):
+        for each in members:
+            each.update()
+        held = [each.partitions for each in members]
+        held += [] if ours is None else [[partition for _, partition in ours.assignment]]
+        sizes = [len(each) for each in held]
+        if (
+            sorted(partition for each in held for partition in each) == list(range(PARTITIONS))
+            and max(sizes) - min(sizes) <= 1
+        ):
+            return
+        await deferLater(reactor, 0.1)
+    raise AssertionError(f"not shared: {held}")

@@ -1,0 +1,466 @@
+"""A cluster as a client sees it, against brokers in memory and a clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.connection import Address
+from pylogbroker.client.errors import Closed, ConnectionLost, NoBrokers, NotConnected, RequestTimedOut
+from pylogbroker.client.pool import broker_of, coordinator_node
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pylogbroker.wire.messages.metadata import MetadataRequest
+from tests.client.cluster_fakes import World
+
+
+class ClusterTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.world = World()
+        self.one = self.world.broker(1)
+        self.two = self.world.broker(2)
+        self.one.leads("t", 0)
+        self.two.leads("t", 1)
+        self.cluster = self.world.cluster()
+
+    def tearDown(self) -> None:
+        closing = ensureDeferred(self.cluster.close())
+        self.world.run()
+        self.successResultOf(closing)
+        self.assertEqual([broker.connections for broker in self.world.brokers.values() if broker.connections], [])
+        self.assertEqual(self.world.clock.getDelayedCalls(), [])
+
+    def use(self, cluster: Cluster) -> None:
+        """Another cluster in the place of the one of setUp."""
+        closing = ensureDeferred(self.cluster.close())
+        self.world.run()
+        self.successResultOf(closing)
+        self.cluster = cluster
+
+    def now(self, work: Any, seconds: float = 0) -> Any:
+        """The result of a coroutine after so long."""
+        return self.successResultOf(self.after(work, seconds))
+
+    def after(self, work: Any, seconds: float = 0) -> Deferred[Any]:
+        started = ensureDeferred(work)
+        self.world.run(seconds)
+        return started
+
+    def beat(self, node: int, **options: Any) -> Deferred[Any]:
+        return self.cluster.send(node, HeartbeatRequest(group_id="g"), **options)
+
+
+class TestTopics(ClusterTests):
+    def test_nothing_is_known_before_it_is_asked(self) -> None:
+        self.assertIsNone(self.cluster.leader_of("t", 0))
+        self.assertIsNone(self.cluster.partitions_of("t"))
+        self.assertEqual(self.one.asked, [])
+
+    def test_a_leader_is_found_and_remembered(self) -> None:
+        self.assertEqual(self.now(self.cluster.find_leader("t", 1)), 2)
+        self.assertEqual([self.cluster.leader_of("t", number) for number in (0, 1, 2)], [1, 2, None])
+        self.assertEqual(self.cluster.partitions_of("t"), 2)
+        self.assertEqual(self.now(self.cluster.find_leader("t", 0)), 1)
+        self.assertEqual(len(self.one.asked_for(MetadataRequest)), 1)
+
+    def test_a_topic(self) -> None:
+        topic = self.now(self.cluster.find_topic("t"))
+        self.assertEqual([partition.leader for partition in topic.partitions], [1, 2])
+
+    def test_a_topic_that_comes_later(self) -> None:
+        finding = self.after(self.cluster.find_leader("new", 0), 3)
+        self.assertNoResult(finding)
+        self.two.leads("new", 0)
+        self.world.run(1.5)
+        self.assertEqual(self.successResultOf(finding), 2)
+
+    def test_a_topic_that_never_comes(self) -> None:
+        self.use(self.world.cluster(default_api_timeout_ms=5000))
+        finding = self.after(self.cluster.find_leader("new", 0), 4.5)
+        self.assertNoResult(finding)
+        self.world.run(1)
+        self.assertEqual(self.failureResultOf(finding, KafkaError).value.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def test_a_topic_that_may_not_be_read_is_not_waited_for(self) -> None:
+        def refuse(request: MetadataRequest) -> Any:
+            response = self.world.metadata(request)
+            response.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return response
+
+        self.one.answers[MetadataRequest] = refuse
+        error = self.failureResultOf(self.after(self.cluster.find_topic("t")), KafkaError).value
+        self.assertEqual(error.code, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def test_all_topics_are_told_of_from_then_on(self) -> None:
+        self.assertEqual(set(self.now(self.cluster.all_topics())), {"t"})
+        self.one.leads("later", 0)
+        self.now(self.cluster.refresh())
+        self.assertEqual(self.cluster.leader_of("later", 0), 1)
+        del self.world.leaders["later", 0]
+        self.now(self.cluster.refresh())
+        self.assertIsNone(self.cluster.partitions_of("later"))
+
+    def test_asking_for_a_topic_creates_it_asking_for_all_does_not(self) -> None:
+        self.now(self.cluster.all_topics())
+        self.after(self.cluster.find_topic("new")).addErrback(lambda _: None)
+        allowed = [(r.topics is None, r.allow_auto_topic_creation) for r in self.one.asked_for(MetadataRequest)]
+        self.assertEqual(set(allowed), {(True, False), (False, True)})
+
+    def test_topics_that_there_are_not_are_not_asked_for_for_ever(self) -> None:
+        self.use(self.world.cluster(default_api_timeout_ms=1000, metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
+        self.now(self.cluster.find_topic("t"))
+        self.failureResultOf(self.after(self.cluster.find_topic("no"), 2), KafkaError)
+        self.world.run(20)
+        (last,) = self.one.asked_for(MetadataRequest)[-1:]
+        self.assertEqual([topic.name for topic in last.topics], ["t"])
+
+    def test_wanted_topics_are(self) -> None:
+        self.use(self.world.cluster(metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
+        self.cluster.want(["no"])
+        self.now(self.cluster.find_topic("t"))
+        self.world.run(20)
+        (last,) = self.one.asked_for(MetadataRequest)[-1:]
+        self.assertEqual([topic.name for topic in last.topics], ["no", "t"])
+
+
+class TestRefreshing(ClusterTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.now(self.cluster.find_leader("t", 0))
+        self.one.asked.clear()
+
+    def asked(self) -> int:
+        return len(self.one.asked_for(MetadataRequest)) + len(self.two.asked_for(MetadataRequest))
+
+    def test_a_stale_leader_is_not_given_again(self) -> None:
+        self.world.leaders["t", 0] = 2
+        self.cluster.leader_is_stale("t", 0)
+        self.assertIsNone(self.cluster.leader_of("t", 0))
+        self.world.run(0.2)
+        self.assertEqual(self.cluster.leader_of("t", 0), 2)
+
+    def test_many_stale_leaders_are_one_question(self) -> None:
+        for _ in range(100):
+            self.cluster.leader_is_stale("t", 0)
+            self.cluster.leader_is_stale("t", 1)
+        self.world.run(1)
+        self.assertEqual(self.asked(), 1)
+
+    def test_who_insists_does_not_ask_without_pause(self) -> None:
+        for _ in range(20):
+            self.cluster.leader_is_stale("t", 0)
+            self.world.run(0.05)
+        self.assertLessEqual(self.asked(), 11)
+        self.assertGreaterEqual(self.asked(), 5)
+
+    def test_who_comes_meanwhile_is_answered_by_the_next_question(self) -> None:
+        first = self.cluster.refresh()
+        others = [self.cluster.refresh() for _ in range(10)]
+        self.world.run()
+        for each in [first, *others]:
+            self.successResultOf(each)
+        self.assertEqual(self.asked(), 2)
+
+    def test_it_is_done_by_and_by(self) -> None:
+        self.use(self.world.cluster(metadata_max_age_ms=10_000))
+        self.now(self.cluster.find_leader("t", 0))
+        self.one.asked.clear()
+        self.world.run(35)
+        self.assertEqual(self.asked(), 3)
+
+    def test_it_is_tried_again_though_nobody_waits_for_it(self) -> None:
+        self.world.kill(1)
+        self.world.kill(2)
+        self.cluster.refresh_soon()
+        self.world.run(3)
+        self.world.leaders["t", 0] = 2
+        self.world.revive(1)
+        self.world.revive(2)
+        self.world.run(3)
+        self.assertEqual(self.cluster.leader_of("t", 0), 2)
+
+    def test_watchers_are_told(self) -> None:
+        told: list[int | None] = []
+        stop = self.cluster.watch(lambda: told.append(self.cluster.leader_of("t", 0)))
+        self.world.leaders["t", 0] = 2
+        self.now(self.cluster.refresh())
+        stop()
+        self.now(self.cluster.refresh())
+        self.assertEqual(told, [2])
+
+    def test_a_watcher_that_fails_does_not_keep_others_from_it(self) -> None:
+        told: list[int] = []
+        self.cluster.watch(lambda: 1 // 0)
+        self.cluster.watch(lambda: told.append(1))
+        self.now(self.cluster.refresh())
+        self.assertEqual(told, [1])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+
+class TestBrokers(ClusterTests):
+    def test_a_broker_is_connected_to_when_it_is_needed(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.assertEqual((self.one.connections, self.two.connections), (1, 0))
+        self.now(self.beat(2))
+        self.assertEqual((self.one.connections, self.two.connections), (1, 1))
+
+    def test_requests_keep_their_order_while_the_connection_is_made(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+
+        def another(answer: Any) -> Any:
+            self.cluster.send(2, HeartbeatRequest(group_id="late"))
+            return answer
+
+        for number in range(5):
+            self.cluster.send(2, HeartbeatRequest(group_id=str(number))).addCallback(another)
+        self.world.run()
+        groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
+        self.assertEqual(groups, ["0", "1", "2", "3", "4", *["late"] * 5])
+
+    def test_who_sends_when_told_of_the_connection_does_not_overtake(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        node_two = self.cluster._pool.connection(2)
+        node_two.addCallback(lambda _: self.cluster.send(2, HeartbeatRequest(group_id="second")))
+        self.cluster.send(2, HeartbeatRequest(group_id="first"))
+        self.world.run()
+        groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
+        self.assertEqual(groups, ["first", "second"])
+
+    def test_the_version_is_known_once_there_is_a_connection(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.assertIsNone(self.cluster.version_at(2, HeartbeatRequest))
+        self.assertEqual(self.now(self.cluster.find_version(2, HeartbeatRequest)), HeartbeatRequest.versions.last)
+        self.assertEqual(self.cluster.version_at(2, HeartbeatRequest), HeartbeatRequest.versions.last)
+
+    def test_a_broker_that_is_gone(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.now(self.beat(2))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        waiting = self.beat(2)
+        self.world.kill(2)
+        self.failureResultOf(waiting, ConnectionLost)
+        next_one = self.beat(2)
+        self.world.run(0.2)
+        self.failureResultOf(next_one, NotConnected)
+        self.now(self.cluster.refresh())
+        self.failureResultOf(self.beat(2), NotConnected)
+        self.assertIsNone(self.cluster.leader_of("t", 1))
+        finding = self.after(self.cluster.find_leader("t", 1), 1)
+        self.assertNoResult(finding)
+        self.world.revive(2)
+        self.world.run(1.5)
+        self.assertEqual(self.successResultOf(finding), 2)
+
+    def test_a_broker_that_comes_back(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.now(self.beat(2))
+        self.world.kill(2)
+        self.world.run(0.5)
+        self.world.revive(2)
+        self.world.run(1.5)
+        self.now(self.beat(2))
+
+    def test_a_broker_that_moved(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        waiting = self.beat(2)
+        self.world.run()
+        self.two.address = Address("elsewhere", 9099)
+        self.now(self.cluster.refresh())
+        self.failureResultOf(waiting, ConnectionLost)
+        self.assertEqual(self.two.connections, 0)
+        del self.two.answers[HeartbeatRequest]
+        self.now(self.beat(2))
+
+    def test_a_broker_that_does_not_answer(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        waiting = self.beat(2, timeout=3)
+        self.world.run(3.1)
+        self.failureResultOf(waiting, RequestTimedOut)
+        del self.two.answers[HeartbeatRequest]
+        self.now(self.beat(2), 0.2)
+
+    def test_who_asks_again_at_once_after_that_gets_a_new_connection(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        again: list[Deferred[Any]] = []
+
+        def ask_again(_: Any) -> None:
+            del self.two.answers[HeartbeatRequest]
+            again.append(self.beat(2))
+
+        self.beat(2, timeout=3).addErrback(ask_again)
+        self.world.run(3.5)
+        self.successResultOf(again[0])
+        self.assertEqual(self.two.dialled, 2)
+
+    def test_nobody_is_there(self) -> None:
+        self.use(self.world.cluster("b1:9092,b2:9092", default_api_timeout_ms=2000))
+        self.world.kill(1)
+        self.world.kill(2)
+        finding = self.after(self.cluster.find_leader("t", 0), 1.5)
+        self.assertNoResult(finding)
+        self.world.run(1)
+        error = self.failureResultOf(finding, NoBrokers)
+        self.assertIn("cannot connect to b1:9092: refused", error.getErrorMessage())
+        self.assertIn("cannot connect to b2:9092: refused", error.getErrorMessage())
+        self.assertLess(self.one.dialled, 20)
+
+    def test_one_of_the_first_brokers_is_enough(self) -> None:
+        self.use(self.world.cluster("b9:9092,b2:9092,b8:9092"))
+        self.assertEqual(self.now(self.cluster.find_leader("t", 0), 1), 1)
+
+    def test_all_known_brokers_are_gone_but_the_first_ones_are_not(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.world.kill(1)
+        self.world.kill(2)
+        three = self.world.broker(3)
+        three.leads("t", 0)
+        three.address = Address("b1", 9092)
+        self.one.address = Address("nowhere", 1)
+        self.cluster.leader_is_stale("t", 0)
+        self.assertEqual(self.now(self.cluster.find_leader("t", 0), 3), 3)
+
+    def test_the_first_connection_becomes_the_brokers(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.now(self.beat(1))
+        self.assertEqual(self.one.dialled, 1)
+
+    def test_a_connection_that_is_not_used_is_closed(self) -> None:
+        self.use(self.world.cluster(connections_max_idle_ms=20_000))
+        self.now(self.cluster.find_leader("t", 0))
+        self.now(self.beat(2))
+        for _ in range(6):
+            self.world.run(5)
+            self.now(self.beat(1))
+        self.assertEqual((self.one.connections, self.two.connections), (1, 0))
+        self.now(self.beat(2))
+
+    def test_a_connection_that_waits_for_its_answer_is_in_use(self) -> None:
+        self.use(self.world.cluster(connections_max_idle_ms=20_000))
+        self.now(self.cluster.find_leader("t", 0))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        waiting = self.beat(2, timeout=300)
+        self.world.run(60)
+        self.assertNoResult(waiting)
+        waiting.addErrback(lambda _: None)
+
+    def test_a_broker_that_nobody_uses_any_more_is_not_dialled_for_ever(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.now(self.beat(2))
+        self.world.kill(2)
+        self.world.run(25)
+        dialled = self.two.dialled
+        self.world.run(60)
+        self.assertEqual(self.two.dialled, dialled)
+
+    def test_a_number_that_nobody_has(self) -> None:
+        self.now(self.cluster.find_leader("t", 1))
+        self.failureResultOf(self.beat(77), NotConnected)
+
+    def test_anywhere(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.now(self.cluster.send_anywhere(HeartbeatRequest()))
+        self.world.kill(1)
+        self.now(self.cluster.refresh(), 1)
+        self.now(self.cluster.send_anywhere(HeartbeatRequest()))
+        self.assertEqual(len(self.two.asked_for(HeartbeatRequest)), 1)
+
+    def test_the_idlest_is_asked(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.now(self.beat(2))
+        self.one.answers[HeartbeatRequest] = lambda _: None
+        busy = self.beat(1)
+        self.now(self.cluster.send_anywhere(HeartbeatRequest(group_id="any")))
+        self.assertEqual([r.group_id for r in self.two.asked_for(HeartbeatRequest)], ["g", "any"])
+        busy.addErrback(lambda _: None)
+
+
+class TestCoordinators(ClusterTests):
+    def test_it_is_found_and_remembered(self) -> None:
+        node = self.now(self.cluster.coordinator("g", Coordinator.GROUP))
+        self.assertEqual(self.now(self.cluster.coordinator("g", Coordinator.GROUP)), node)
+        (asked,) = self.one.asked_for(FindCoordinatorRequest)
+        self.assertEqual((asked.coordinator_keys, asked.key_type), (["g"], 0))
+        self.cluster.forget_coordinator("g", Coordinator.GROUP)
+        self.now(self.cluster.coordinator("g", Coordinator.GROUP))
+        self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 2)
+
+    def test_groups_and_transactions_are_kept_apart(self) -> None:
+        self.now(self.cluster.coordinator("x", Coordinator.GROUP))
+        self.assertEqual(self.now(self.cluster.coordinator("x", Coordinator.TRANSACTION)), 1)
+        self.assertEqual([r.key_type for r in self.one.asked_for(FindCoordinatorRequest)], [0, 1])
+
+    def test_a_group_has_a_connection_of_its_own(self) -> None:
+        node = self.now(self.cluster.coordinator("g", Coordinator.GROUP))
+        self.assertEqual((node, broker_of(node), coordinator_node(1)), (2**31 - 2, 1, node))
+        self.now(self.cluster.refresh())
+        held: list[Any] = []
+
+        def answer(request: HeartbeatRequest) -> HeartbeatResponse | None:
+            held.append(request)
+            return None if request.group_id == "slow" else HeartbeatResponse()
+
+        self.one.answers[HeartbeatRequest] = answer
+        slow = self.cluster.send(1, HeartbeatRequest(group_id="slow"))
+        self.now(self.cluster.send(node, HeartbeatRequest(group_id="quick")))
+        self.assertNoResult(slow)
+        self.assertEqual(self.one.connections, 2)
+        slow.addErrback(lambda _: None)
+
+    def test_it_is_waited_for_while_it_loads(self) -> None:
+        tries: list[int] = []
+
+        def load(request: FindCoordinatorRequest) -> Any:
+            tries.append(1)
+            codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+            return self.world.coordinator_is(request, 2, codes[min(len(tries), 3) - 1])
+
+        self.one.answers[FindCoordinatorRequest] = load
+        finding = self.after(self.cluster.coordinator("g", Coordinator.GROUP), 0.05)
+        self.assertNoResult(finding)
+        self.world.run(1)
+        self.assertEqual(broker_of(self.successResultOf(finding)), 2)
+        self.assertEqual(len(tries), 3)
+
+    def test_a_group_that_may_not_be_used(self) -> None:
+        self.one.answers[FindCoordinatorRequest] = lambda request: self.world.coordinator_is(
+            request, 1, ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+        error = self.failureResultOf(self.after(self.cluster.coordinator("g", Coordinator.GROUP)), KafkaError).value
+        self.assertEqual(error.code, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+class TestClosing(ClusterTests):
+    def test_what_waits_fails(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.two.answers[HeartbeatRequest] = lambda _: None
+        answer = self.beat(2)
+        finding = self.after(self.cluster.find_leader("no", 0), 1)
+        dialling = self.beat(coordinator_node(1))
+        closing = self.after(self.cluster.close())
+        self.successResultOf(closing)
+        for each in (answer, finding, dialling):
+            self.failureResultOf(each, Closed)
+
+    def test_nothing_can_be_asked_afterwards(self) -> None:
+        self.now(self.cluster.find_leader("t", 0))
+        self.now(self.cluster.close())
+        self.failureResultOf(self.beat(1), Closed)
+        self.failureResultOf(self.cluster.refresh(), Closed)
+        self.failureResultOf(self.after(self.cluster.find_leader("no", 0)), Closed)
+        self.failureResultOf(self.cluster.send_anywhere(HeartbeatRequest()), Closed)
+
+    def test_closing_while_nothing_was_ever_asked(self) -> None:
+        self.now(self.cluster.close())
+
+    def test_closing_while_nobody_can_be_reached(self) -> None:
+        self.world.kill(1)
+        finding = self.after(self.cluster.find_leader("t", 0), 1)
+        self.now(self.cluster.close())
+        self.failureResultOf(finding, Closed)

@@ -1,0 +1,361 @@
+"""The connector against running brokers: what is read, from where on, and what is committed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from confluent_kafka import Producer
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.client.consumer import Blacklist, ConsumerConnector, Whitelist
+from pylogbroker.client.consumer.connector import NotAssigned
+from pylogbroker.client.consumer.positions import NoOffset
+from pylogbroker.client.consumer.streams import ConsumerTimeout
+from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed
+from pylogbroker.errors import ConfigError, KafkaError
+from tests.client.consuming import Collector, committed, connector, create, delete, grow, write
+from tests.support import reactor_run
+from tests.support.brokers import Broker
+from tests.support.reactor_run import sleep
+
+wait_for = partial(reactor_run.wait_for, timeout=12)
+
+
+def numbered(count: int, start: int = 0) -> list[str]:
+    return [f"value-{number}" for number in range(start, start + count)]
+
+
+@pytest.mark.parametrize("many", [0, 50])
+async def test_everything_is_read_in_order(broker: Broker, topic: str, group: str, many: int) -> None:
+    create(broker.bootstrap, topic, 4)
+    write(broker.bootstrap, topic, numbered(1000), 4)
+    consumer = connector(broker.bootstrap, group)
+    streams = await consumer.create_message_streams({topic: 3})
+    assert [len(stream.feeds) for stream in streams[topic]] == [2, 1, 1]
+    collector = Collector(*streams[topic], many=many)
+    await wait_for(lambda: len(collector.messages) == 1000)
+    for partition in range(4):
+        found = [each for each in collector.messages if each.partition == partition]
+        assert [each.offset for each in found] == list(range(250))
+        assert [each.value.decode() for each in found] == numbered(1000)[partition::4]
+    assert {each.topic for each in collector.messages} == {topic}
+    await consumer.shutdown()
+    assert all(done.called for done in collector.done)
+    assert committed(broker.bootstrap, group, topic, 4) == [250] * 4
+
+
+async def test_the_next_one_goes_on_where_it_was_left(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic, 2)
+    write(broker.bootstrap, topic, numbered(100), 2)
+    first = connector(broker.bootstrap, group)
+    stream = (await first.create_message_streams({topic: 1}))[topic][0]
+    seen: list[str] = []
+    async for message in stream:
+        seen.append(message.value.decode())
+        if len(seen) == 30:
+            break
+    await first.shutdown()
+    second = connector(broker.bootstrap, group)
+    collector = Collector(*(await second.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: len(collector.messages) == 70)
+    await sleep(0.1)
+    assert sorted(seen + collector.values) == sorted(numbered(100))
+    await second.shutdown()
+
+
+async def test_commits_by_interval_are_of_what_is_done_with(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(10))
+    consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    assert len(await stream.get_many(4)) == 4
+    await wait_for(lambda: consumer.position(topic, 0) == 4)
+    await sleep(0.3)
+    assert (await consumer.committed()) == {(topic, 0): 0}  # the reader may still be busy with the four
+    assert len(await stream.get_many(3)) == 3
+    await sleep(0.3)
+    assert (await consumer.committed()) == {(topic, 0): 4}
+    await consumer.commit_offsets()
+    assert (await consumer.committed()) == {(topic, 0): 7}
+    await consumer.commit_offsets({(topic, 0): 2})
+    assert committed(broker.bootstrap, group, topic, 1) == [2]
+    await consumer.shutdown()
+
+
+async def test_nothing_is_committed_unasked(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(10))
+    consumer = connector(broker.bootstrap, group, enable_auto_commit=False, auto_commit_interval_ms=50)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    for _ in range(2):
+        await stream.get_many(4)
+    await sleep(0.2)
+    await consumer.shutdown()
+    assert committed(broker.bootstrap, group, topic, 1) == [-1001]
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("latest", 1), ("largest", 1), ("earliest", 6), ("smallest", 6)])
+async def test_where_to_begin(broker: Broker, topic: str, group: str, policy: str, expected: int) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(5))
+    consumer = connector(broker.bootstrap, group, auto_offset_reset=policy)
+    collector = Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: consumer.position(topic, 0) is not None)
+    write(broker.bootstrap, topic, ["one more"])
+    await wait_for(lambda: len(collector.messages) == expected)
+    assert collector.values[-1] == "one more"
+    await consumer.shutdown()
+
+
+async def test_no_offset_and_no_policy(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    consumer = connector(broker.bootstrap, group, auto_offset_reset="none")
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    with pytest.raises(NoOffset, match=topic):
+        await stream.get_many()
+    await consumer.shutdown()
+
+
+async def test_an_offset_out_of_range(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(5))
+    consumer = connector(broker.bootstrap, group)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    await stream.get_many()
+    consumer.seek(topic, 0, 77)
+    assert [message.offset for message in await stream.get_many(2)] == [0, 1]
+    await consumer.commit_offsets({(topic, 0): 99})
+    await consumer.shutdown()
+    strict = connector(broker.bootstrap, group, auto_offset_reset="none", enable_auto_commit=False)
+    await strict.commit_offsets({(topic, 0): 99})
+    stream = (await strict.create_message_streams({topic: 1}))[topic][0]
+    with pytest.raises(OutOfRange) as caught:
+        await stream.get_many()
+    assert (caught.value.offset, caught.value.first, caught.value.end) == (99, 0, 5)
+    await strict.shutdown()
+
+
+async def test_seeking(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(50))
+    consumer = connector(broker.bootstrap, group)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    assert [(await anext(stream)).offset for _ in range(3)] == [0, 1, 2]
+    consumer.seek(topic, 0, 40)
+    assert consumer.position(topic, 0) == 40
+    assert [(await anext(stream)).offset for _ in range(3)] == [40, 41, 42]
+    assert consumer.lag(topic, 0) == 7
+    consumer.seek(topic, 0, 10)
+    assert (await stream.get_many(1))[0].offset == 10
+    with pytest.raises(NotAssigned):
+        consumer.seek(topic, 1, 10)
+    await consumer.shutdown()
+
+
+async def test_a_slow_stream_stops_its_own_partitions(
+    broker: Broker, fresh_name: Callable[[], str], group: str
+) -> None:
+    slow, quick = fresh_name(), fresh_name()
+    for name in (slow, quick):
+        create(broker.bootstrap, name)
+        write(broker.bootstrap, name, ["x" * 1000] * 2000, **{"batch.size": 20_000})
+    consumer = connector(broker.bootstrap, group, max_partition_fetch_bytes=100_000)
+    streams = await consumer.create_message_streams({slow: 1, quick: 1})
+    collector = Collector(*streams[quick])
+    await wait_for(lambda: len(collector.messages) == 2000)
+    [stuck] = streams[slow][0].feeds
+    assert 100_000 <= stuck.buffered <= 220_000
+    late = Collector(*streams[slow])
+    await wait_for(lambda: len(late.messages) == 2000)
+    await consumer.shutdown()
+
+
+async def test_a_batch_larger_than_what_is_fetched(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, ["x" * 300_000, "small"])
+    consumer = connector(broker.bootstrap, group, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
+    collector = Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: [len(value) for value in collector.values] == [300_000, 5])
+    await consumer.shutdown()
+
+
+async def test_topics_that_match(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
+    stem = fresh_name()
+    create(broker.bootstrap, f"{stem}.a")
+    create(broker.bootstrap, f"{stem}.b")
+    write(broker.bootstrap, f"{stem}.a", ["a"])
+    write(broker.bootstrap, f"{stem}.b", ["b"])
+    consumer = connector(broker.bootstrap, group, metadata_max_age_ms=200)
+    streams = await consumer.create_message_streams_by_filter(Whitelist(rf"{stem}\.(a|new)"), 2)
+    assert len(streams) == 2
+    collector = Collector(*streams)
+    await wait_for(lambda: collector.values == ["a"])
+    create(broker.bootstrap, f"{stem}.new", 2)
+    write(broker.bootstrap, f"{stem}.new", ["new"])
+    await wait_for(lambda: collector.values == ["a", "new"])
+    assert consumer.assignment == {(f"{stem}.a", 0), (f"{stem}.new", 0), (f"{stem}.new", 1)}
+    delete(broker.bootstrap, f"{stem}.new")
+    await wait_for(lambda: consumer.assignment == {(f"{stem}.a", 0)})
+    write(broker.bootstrap, f"{stem}.a", ["still"])
+    await wait_for(lambda: collector.values == ["a", "new", "still"])
+    await consumer.shutdown()
+
+
+async def test_all_topics_but(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
+    wanted, unwanted = fresh_name(), fresh_name()
+    create(broker.bootstrap, wanted)
+    create(broker.bootstrap, unwanted)
+    consumer = connector(broker.bootstrap, group)
+    await consumer.create_message_streams_by_filter(Blacklist(unwanted))
+    topics = {topic for topic, _ in consumer.assignment}
+    assert wanted in topics
+    assert not topics & {unwanted, "__consumer_offsets"}
+    await consumer.shutdown()
+
+
+async def test_a_topic_that_grows_and_one_that_comes(broker: Broker, topic: str, group: str) -> None:
+    consumer = connector(broker.bootstrap, group, metadata_max_age_ms=200, allow_auto_create_topics=False)
+    streams = await consumer.create_message_streams({topic: 1})
+    assert consumer.assignment == frozenset()
+    collector = Collector(*streams[topic])
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, ["first"])
+    await wait_for(lambda: collector.values == ["first"])
+    grow(broker.bootstrap, topic, 3)
+    await wait_for(lambda: len(consumer.assignment) == 3)
+    write(broker.bootstrap, topic, ["a", "b", "c"], 3)
+    await wait_for(lambda: sorted(collector.values) == ["a", "b", "c", "first"])
+    await consumer.shutdown()
+
+
+async def test_aborted_transactions(broker: Broker, topic: str, group: str, fresh_name: Callable[[], str]) -> None:
+    create(broker.bootstrap, topic)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh_name(), "log_level": 0})
+    producer.init_transactions(30)
+    expected = []
+    for number in range(6):
+        producer.begin_transaction()
+        for part in range(3):
+            producer.produce(topic, f"{number}-{part}".encode())
+        producer.flush()
+        if number % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+            expected += [f"{number}-{part}" for part in range(3)]
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    committed_only = connector(broker.bootstrap, group, isolation_level="read_committed")
+    collector = Collector(*(await committed_only.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: len(collector.values) == 9)
+    await sleep(0.2)
+    assert collector.values == expected
+    producer.commit_transaction(30)
+    await wait_for(lambda: collector.values == [*expected, "open"])
+    await committed_only.shutdown()
+    everything = connector(broker.bootstrap, fresh_name())
+    collector = Collector(*(await everything.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: len(collector.values) == 19)
+    await everything.shutdown()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_codecs(broker: Broker, topic: str, group: str, codec: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(500), **{"compression.type": codec})
+    consumer = connector(broker.bootstrap, group)
+    collector = Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: collector.values == numbered(500))
+    await consumer.shutdown()
+
+
+async def test_decoders(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, ['{"a": [1]}', "not json", "2", "neither"])
+    consumer = connector(broker.bootstrap, group, decoder="json")
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    assert [message.value for message in await stream.get_many()] == [{"a": [1]}]
+    with pytest.raises(PluginFailed, match="json"):
+        await stream.get_many()
+    assert (await anext(stream)).value == 2
+    with pytest.raises(PluginFailed, match="json"):
+        await anext(stream)
+    write(broker.bootstrap, topic, ["5"])
+    assert (await anext(stream)).value == 5
+    await consumer.shutdown()
+
+
+async def test_a_stream_without_messages(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    consumer = connector(broker.bootstrap, group, consumer_timeout_ms=50)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    assert await stream.get_many(timeout=0.05) == []
+    assert stream.take() == []
+    with pytest.raises(ConsumerTimeout):
+        await anext(stream)
+    reading = ensureDeferred(stream.get_many())
+    await consumer.shutdown()
+    assert await reading == []
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_a_connector_that_is_shut_down(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    consumer = connector(broker.bootstrap, group)
+    await consumer.create_message_streams({topic: 1})
+    with pytest.raises(ClientError, match="created before"):
+        await consumer.create_message_streams({topic: 1})
+    both = consumer.shutdown(), consumer.shutdown()
+    for each in both:
+        await each
+    with pytest.raises(Closed):
+        consumer.commit_offsets()
+
+
+async def test_a_group_that_refuses(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    first = connector(broker.bootstrap, group, partition_assignment_strategy="range")
+    await first.create_message_streams({topic: 1})
+    second = connector(broker.bootstrap, group, partition_assignment_strategy="roundrobin")
+    with pytest.raises(KafkaError, match="protocol"):
+        await second.create_message_streams({topic: 1})
+    await second.shutdown()
+    await first.shutdown()
+
+
+@pytest.mark.limit(10)
+async def test_brokers_that_are_not_there(group: str) -> None:
+    consumer = connector("127.0.0.1:1", group, default_api_timeout_ms=300)
+    with pytest.raises(NoBrokers, match=r"127\.0\.0\.1:1"):
+        await consumer.create_message_streams({"t": 1})
+    await consumer.shutdown()
+    unused = connector("127.0.0.1:1", group)
+    await unused.shutdown()
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ConfigError, match="group"):
+        ConsumerConnector("localhost:9092", group="")
+    with pytest.raises(ConfigError, match="bootstrap"):
+        ConsumerConnector(group="g")
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        ConsumerConnector("localhost:9092", group="g", auto_offset_reset="middle")
+    with pytest.raises(ConfigError, match="cooperative-sticky"):
+        ConsumerConnector("localhost:9092", group="g", assignor="nonsense")
+
+
+async def test_every_value_once_whatever_the_assignor(broker: Broker, fresh_name: Callable[[], str]) -> None:
+    topic = fresh_name()
+    create(broker.bootstrap, topic, 3)
+    write(broker.bootstrap, topic, numbered(300), 3)
+    for assignor in ("range", "roundrobin", "sticky", "cooperative-sticky"):
+        consumer = connector(broker.bootstrap, fresh_name(), assignor=assignor)
+        collector = Collector(*(await consumer.create_message_streams({topic: 3}))[topic], many=10)
+        await wait_for(lambda found=collector: len(found.messages) == 300)
+        assert Counter(collector.values) == Counter(numbered(300))
+        await consumer.shutdown()

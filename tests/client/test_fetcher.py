@@ -1,0 +1,296 @@
+"""Fetch sessions, and fetching: what is asked of whom, when, and what comes of the answers. Without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from pylogbroker.client.consumer.feeds import Chunk, Feed
+from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.sessions import FetchSession, Wanted
+from pylogbroker.client.errors import ConnectionLost
+from pylogbroker.client.metadata import PartitionInfo, TopicInfo
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+A, B = ("a", 0), ("b", 0)
+
+
+def asked(request: FetchRequest) -> dict[TopicPartition, int]:
+    return {(topic.topic, each.partition): each.fetch_offset for topic in request.topics for each in topic.partitions}
+
+
+def forgotten(request: FetchRequest) -> set[TopicPartition]:
+    return {(topic.topic, each) for topic in request.forgotten_topics_data for each in topic.partitions}
+
+
+def sent(session: FetchSession, wanted: dict[TopicPartition, Wanted]) -> FetchRequest:
+    request = FetchRequest()
+    session.fill(request, wanted)
+    return request
+
+
+def test_a_session_sends_what_has_changed() -> None:
+    session = FetchSession()
+    first = sent(session, {A: Wanted(5, 100, ONE), B: Wanted(7, 100, TWO)})
+    assert (first.session_id, first.session_epoch, asked(first)) == (0, 0, {A: 5, B: 7})
+    session.answered(99)
+    second = sent(session, {A: Wanted(6, 100, ONE), B: Wanted(7, 100, TWO)})
+    assert (second.session_id, second.session_epoch, asked(second), forgotten(second)) == (99, 1, {A: 6}, set())
+    session.answered(99)
+    third = sent(session, {A: Wanted(6, 100, ONE)})
+    assert (third.session_epoch, asked(third), forgotten(third)) == (2, {}, {B})
+    session.answered(99)
+    fourth = sent(session, {A: Wanted(6, 100, ONE), B: Wanted(7, 100, TWO)})
+    assert (fourth.session_epoch, asked(fourth), forgotten(fourth)) == (3, {B: 7}, set())
+
+
+def test_a_topic_that_was_made_anew() -> None:
+    session = FetchSession()
+    sent(session, {A: Wanted(5, 100, ONE)})
+    session.answered(99)
+    request = sent(session, {A: Wanted(5, 100, TWO)})
+    assert (asked(request), forgotten(request)) == ({A: 5}, {A})
+    assert request.forgotten_topics_data[0].topic_id == ONE
+    assert request.topics[0].topic_id == TWO
+
+
+def test_a_broker_without_sessions() -> None:
+    session = FetchSession()
+    for _ in range(2):
+        request = sent(session, {A: Wanted(5, 100)})
+        assert (request.session_id, request.session_epoch, asked(request)) == (0, 0, {A: 5})
+        session.answered(0)
+
+
+def test_a_session_that_broke_is_closed_by_the_next() -> None:
+    session = FetchSession()
+    sent(session, {A: Wanted(5, 100)})
+    session.answered(99)
+    session.broken()
+    request = sent(session, {A: Wanted(5, 100)})
+    assert (request.session_id, request.session_epoch, asked(request)) == (99, 0, {A: 5})
+    session.answered(100)
+    session.broken(lost=True)
+    assert sent(session, {A: Wanted(5, 100)}).session_id == 0
+
+
+def test_epochs_go_round() -> None:
+    session = FetchSession(99, 0x7FFFFFFF)
+    session.answered(99)
+    assert session.epoch == 1
+
+
+class Brokers:
+    """A cluster that answers when it is told to."""
+
+    def __init__(self, **leaders: int) -> None:
+        self.leaders: dict[str, int | None] = dict(leaders)
+        self.stale: list[TopicPartition] = []
+        self.requests: list[tuple[int, FetchRequest, Deferred[FetchResponse]]] = []
+
+    def topics(self) -> dict[str, TopicInfo]:
+        info = (PartitionInfo(1, 4, (), ()),)
+        return {name: TopicInfo(name, UUID(bytes=name.encode() * 16), info) for name in self.leaders}
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        return self.leaders[topic]
+
+    def leader_is_stale(self, topic: str, partition: int) -> None:
+        self.stale.append((topic, partition))
+
+    def version_at(self, node: int, kind: type[Any]) -> int:
+        return 17
+
+    def send(self, node: int, request: FetchRequest, *, timeout: float, version: int | None) -> Deferred[FetchResponse]:
+        waiting: Deferred[FetchResponse] = Deferred()
+        self.requests.append((node, request, waiting))
+        return waiting
+
+
+class Bench:
+    """A fetcher, its clock and its brokers."""
+
+    def __init__(self, **leaders: int) -> None:
+        self.clock = Clock()
+        self.brokers = Brokers(**leaders)
+        self.told: list[Any] = []
+        self.fetcher = Fetcher(
+            self.brokers,  # type: ignore[arg-type]
+            self.clock,  # type: ignore[arg-type]
+            FetchSettings(backoff=0.1),
+            lambda feed, data: Chunk(iter(()), len(data.records), feed.position + 10) if data.records else None,  # type: ignore[arg-type]
+            lambda feed: self.told.append(("fed", feed.topic)),
+            lambda feed: self.told.append(("out of range", feed.topic)),
+            lambda feed, error: self.told.append((feed.topic, error)),
+        )
+
+    def feed(self, topic: str, position: int = 0) -> Feed:
+        feed = Feed(topic, 0, 100)
+        if position >= 0:
+            feed.begin(position)
+        self.fetcher.add(feed)
+        return feed
+
+    def turn(self, seconds: float = 0) -> list[tuple[int, dict[TopicPartition, int]]]:
+        """Let time pass; whom was asked for what."""
+        before = len(self.brokers.requests)
+        self.clock.advance(seconds)
+        self.clock.advance(0)
+        return [(node, asked(request)) for node, request, _ in self.brokers.requests[before:]]
+
+    def answer(self, code: ErrorCode = ErrorCode.NONE, session: int = 0, **records: bytes | ErrorCode) -> None:
+        """Answer the last request."""
+        topics = [
+            FetchableTopicResponse(
+                topic_id=UUID(bytes=topic.encode() * 16),
+                partitions=[
+                    PartitionData(0, error_code=said) if isinstance(said, ErrorCode) else PartitionData(0, records=said)
+                ],
+            )
+            for topic, said in records.items()
+        ]
+        self.brokers.requests[-1][2].callback(FetchResponse(error_code=code, session_id=session, responses=topics))
+
+
+def test_each_leader_is_asked_once_at_a_time() -> None:
+    bench = Bench(a=1, b=1, c=2)
+    for topic in "abc":
+        bench.feed(topic)
+    assert bench.turn() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
+    bench.fetcher.wake()
+    assert bench.turn() == []
+    bench.answer(c=b"x" * 10)
+    assert bench.turn() == [(2, {("c", 0): 10})]
+    assert bench.told == [("fed", "c")]
+
+
+def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
+    bench = Bench(a=1, b=1)
+    full, other = bench.feed("a"), bench.feed("b")
+    bench.turn()
+    assert bench.brokers.requests[-1][1].max_wait_ms == 500
+    bench.answer(a=b"x" * 100)
+    assert bench.turn() == [(1, {("b", 0): 0})]
+    assert bench.brokers.requests[-1][1].max_wait_ms == 5
+    bench.clock.advance(0.2)
+    bench.answer()
+    bench.turn()
+    assert bench.brokers.requests[-1][1].max_wait_ms == 200
+    assert full.draw(1)[0] == []  # the reader takes what there is
+    bench.answer()
+    assert bench.turn() == [(1, {("a", 0): 10, ("b", 0): 0})]
+    assert bench.brokers.requests[-1][1].max_wait_ms == 500
+    assert other.position == 0
+
+
+def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
+    bench = Bench(a=1, b=1)
+    feed, nowhere = bench.feed("a"), bench.feed("b", -1)
+    bench.turn()
+    bench.answer(a=b"x" * 100)
+    assert bench.turn(10) == []
+    feed.draw(1)
+    assert bench.turn() == [(1, {("a", 0): 10})]
+    nowhere.begin(3)
+    bench.answer()
+    assert bench.turn() == [(1, {("a", 0): 10, ("b", 0): 3})]
+
+
+def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
+    bench = Bench(a=1, b=1)
+    gone, moved = bench.feed("a"), bench.feed("b")
+    bench.turn()
+    bench.fetcher.remove(gone)
+    moved.begin(50)
+    bench.answer(a=b"x", b=b"x")
+    assert (gone.buffered, moved.buffered, bench.told) == (0, 0, [])
+    assert bench.turn() == [(1, {("b", 0): 50})]
+
+
+def test_a_lost_connection() -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.turn()
+    bench.answer(session=9)
+    bench.turn()
+    bench.brokers.requests[-1][2].errback(ConnectionLost("gone"))
+    assert bench.turn() == []
+    assert bench.brokers.stale == [("a", 0)]
+    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
+    assert bench.brokers.requests[-1][1].session_id == 0
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+)
+def test_a_leader_that_has_moved(code: ErrorCode) -> None:
+    bench = Bench(a=1, b=1)
+    bench.feed("a")
+    bench.feed("b")
+    bench.turn()
+    bench.answer(a=code)
+    assert bench.brokers.stale == [("a", 0)]
+    assert bench.turn() == [(1, {("b", 0): 0})]
+    bench.brokers.leaders["a"] = 2
+    assert bench.turn(0.1) == [(2, {("a", 0): 0})]
+
+
+def test_a_leader_that_is_not_known() -> None:
+    bench = Bench(a=1)
+    bench.brokers.leaders["a"] = None
+    bench.feed("a")
+    assert bench.turn() == []
+    assert bench.brokers.stale == [("a", 0)]
+    bench.brokers.leaders["a"] = 1
+    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"), [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 9)]
+)
+def test_a_session_that_the_broker_refuses(code: ErrorCode, kept: int) -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.turn()
+    bench.answer(session=9)
+    bench.turn()
+    bench.answer(code)
+    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
+    request = bench.brokers.requests[-1][1]
+    assert (request.session_id, request.session_epoch) == (kept, 0)
+
+
+def test_what_fetching_cannot_get_over() -> None:
+    bench = Bench(a=1, b=1)
+    bench.feed("a")
+    bench.feed("b")
+    bench.turn()
+    bench.answer(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED, b=ErrorCode.OFFSET_OUT_OF_RANGE)
+    [(topic, error), out] = bench.told
+    assert (topic, out) == ("a", ("out of range", "b"))
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert "a" not in {feed.topic for feed in bench.fetcher.feeds.values()}
+
+
+def test_the_leader_epoch_is_told() -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.turn()
+    assert bench.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
+
+
+def test_nothing_is_left_behind() -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.turn()
+    bench.fetcher.wake()
+    bench.fetcher.close()
+    assert bench.clock.getDelayedCalls() == []

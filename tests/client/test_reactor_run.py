@@ -1,0 +1,75 @@
+"""The support itself: async tests, their limit, what they leave behind; brokers of both kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.protocol import Factory
+
+from tests.support.brokers import Broker
+from tests.support.reactor_run import LeftBehind, run, sleep, wait_for
+
+
+def test_what_a_deferred_gives() -> None:
+    assert run(lambda: succeed(3)) == 3
+
+
+def test_what_a_coroutine_raises() -> None:
+    async def fail() -> None:
+        await sleep(0)
+        raise LookupError("so")
+
+    with pytest.raises(LookupError, match="so"):
+        run(fail)
+
+
+def test_what_takes_too_long() -> None:
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
+        run(Deferred, timeout=0.05)
+
+
+def test_a_timer_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.reactor_run.LINGER", 0.05)
+
+    async def leave() -> None:
+        reactor.callLater(1000, print)
+
+    with pytest.raises(LeftBehind, match="print"):
+        run(leave)
+    run(lambda: succeed(None))
+
+
+def test_a_socket_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.reactor_run.LINGER", 0.05)
+
+    async def leave() -> None:
+        reactor.listenTCP(0, Factory(), interface="127.0.0.1")
+
+    with pytest.raises(LeftBehind, match="Port"):
+        run(leave)
+    run(lambda: succeed(None))
+
+
+async def test_async_tests_run_on_the_reactor() -> None:
+    seen: list[int] = []
+    reactor.callLater(0, seen.append, 1)
+    await wait_for(lambda: seen)
+    assert seen == [1]
+
+
+async def test_both_kinds(broker: Broker, broker_kind: str, topic: str) -> None:
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10)
+    assert metadata.brokers
+    assert broker.segment_suffix == {"pylogbroker": ".kafka", "kafka": ".log"}.get(broker_kind, "")
+
+
+@pytest.mark.limit(60)
+async def test_a_broker_of_its_own(new_broker: Callable[..., Broker]) -> None:
+    made = new_broker({"num.partitions": "3"})
+    made.start()
+    assert AdminClient({"bootstrap.servers": made.bootstrap}).list_topics(timeout=10).brokers
+    assert made.stop() == 0

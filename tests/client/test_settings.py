@@ -1,0 +1,60 @@
+"""The tables of clients' settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylogbroker.client.settings import CLIENT, CONSUMER, PRODUCER, read
+from pylogbroker.errors import ConfigError
+
+
+def test_every_default_is_accepted_as_a_value() -> None:
+    for table in (CLIENT, PRODUCER, CONSUMER):
+        for name, setting in table.items():
+            if setting.default not in (None, "", ()):
+                assert read(table, {name: setting.default})[name] == setting.default
+
+
+def test_producers_and_consumers_have_what_all_clients_have() -> None:
+    assert CLIENT.keys() <= PRODUCER.keys() & CONSUMER.keys()
+
+
+def test_by_name_by_keyword_and_as_text() -> None:
+    settings = read(CLIENT, {"retry.backoff.ms": 7, "metadata.max.age.ms": "9"}, client_id="me")
+    assert settings.integer("retry.backoff.ms") == 7
+    assert settings.integer("metadata.max.age.ms") == 9
+    assert settings.text("client.id") == "me"
+    assert settings.integer("request.timeout.ms") == 30_000
+
+
+def test_none_leaves_the_default() -> None:
+    assert read(CLIENT, client_id=None).text("client.id") == "pylogbroker"
+
+
+def test_lists_and_truth_values() -> None:
+    settings = read(CLIENT, {"bootstrap.servers": ["a:1", "b:2"], "allow.auto.create.topics": False})
+    assert settings.texts("bootstrap.servers") == ("a:1", "b:2")
+    assert settings.boolean("allow.auto.create.topics") is False
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"retry.backof.ms": 1}, "retry.backof.ms is not a setting of this client: did you mean retry.backoff.ms"),
+        ({"zzz": 1}, "zzz is not a setting of this client: there are allow.auto.create.topics"),
+        ({"request.timeout.ms": 0}, "request.timeout.ms: '0' is not accepted; expected a whole number from 1 to"),
+        ({"request.timeout.ms": "soon"}, "request.timeout.ms: 'soon' is not accepted"),
+        ({"request.timeout.ms": 1.5}, "request.timeout.ms: '1.5' is not accepted"),
+        ({"request.timeout.ms": object}, "request.timeout.ms: <class 'object'> is not accepted"),
+        ({"allow.auto.create.topics": "perhaps"}, "expected true or false"),
+    ],
+)
+def test_what_is_refused_and_how(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(CLIENT, given)
+    assert told in str(refused.value)
+
+
+def test_a_setting_given_twice() -> None:
+    with pytest.raises(ConfigError, match=r"client\.id is given twice"):
+        read(CLIENT, {"client.id": "a"}, client_id="b")

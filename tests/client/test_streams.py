@@ -1,0 +1,223 @@
+"""Streams and feeds: order, turns, how far the reader is, and what happens when nothing comes. Without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from pylogbroker.client.consumer.feeds import Chunk, Feed
+from pylogbroker.client.consumer.streams import ConsumerTimeout, Stream
+from pylogbroker.client.errors import PluginFailed
+from pylogbroker.client.messages import Message
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import TimestampType
+
+
+def messages(topic: str, *offsets: int) -> list[Message]:
+    return [Message(topic, 0, each, 0, TimestampType.CREATE_TIME, None, b"", (), each + 1) for each in offsets]
+
+
+class Bench:
+    """A stream and its clock."""
+
+    def __init__(self, **how: Any) -> None:
+        self.clock = Clock()
+        self.stream = Stream(self.clock, **how)  # type: ignore[arg-type]
+
+    def feed(self, topic: str, *chunks: list[int]) -> Feed:
+        feed = Feed(topic, 0, 1000)
+        feed.begin(0)
+        self.stream.attach(feed)
+        for chunk in chunks:
+            self.add(feed, iter(messages(topic, *chunk)), chunk[-1] + 1)
+        return feed
+
+    def add(self, feed: Feed, found: Iterator[Message], end: int) -> None:
+        was_empty = not feed.chunks
+        feed.add(Chunk(found, 10, end))
+        if was_empty:
+            self.stream.fed(feed)
+
+    def take(self, count: int) -> list[tuple[str, int]]:
+        return [(each.topic, each.offset) for each in self.stream.take(count)]
+
+
+def now(deferred: Deferred[Any]) -> Any:
+    """What it has fired with."""
+    found: list[Any] = []
+    deferred.addCallback(found.append)
+    [value] = found
+    return value
+
+
+def following(stream: Stream) -> Any:
+    return now(ensureDeferred(stream.__anext__()))
+
+
+def test_feeds_take_turns_chunk_by_chunk() -> None:
+    bench = Bench()
+    bench.feed("a", [0, 1], [2, 3])
+    bench.feed("b", [0], [1])
+    assert bench.take(3) == [("a", 0), ("a", 1), ("b", 0)]
+    assert bench.take(10) == [("a", 2), ("a", 3), ("b", 1)]
+    assert bench.take(10) == []
+
+
+def test_how_far_the_reader_is() -> None:
+    bench = Bench()
+    feed = bench.feed("a", [0, 1, 2], [5, 6])
+    assert bench.take(2) == [("a", 0), ("a", 1)]
+    assert (feed.handed, feed.done, feed.lent) == (2, 0, True)
+    assert bench.take(2) == [("a", 2), ("a", 5)]
+    assert (feed.handed, feed.done) == (6, 2)
+    assert bench.take(9) == [("a", 6)]
+    assert bench.take(9) == []
+    assert (feed.handed, feed.done, feed.lent, feed.buffered) == (7, 7, False, 0)
+
+
+def test_offsets_behind_the_last_message_count_as_read() -> None:
+    bench = Bench()
+    feed = bench.feed("a")
+    bench.add(feed, iter(messages("a", 0, 1)), 9)  # a marker, or what was aborted
+    bench.take(10)
+    assert feed.handed == 9
+
+
+def test_one_by_one() -> None:
+    bench = Bench()
+    feed = bench.feed("a", [0, 1])
+    other = bench.feed("b", [0])
+    assert following(bench.stream).offset == 0
+    assert (feed.handed, feed.done) == (1, 0)
+    assert following(bench.stream).offset == 1
+    assert (feed.handed, feed.done) == (2, 1)
+    assert following(bench.stream).topic == "b"
+    assert (feed.done, other.done) == (2, 0)
+
+
+def test_both_ways_mixed() -> None:
+    bench = Bench()
+    feed = bench.feed("a", [0, 1, 2, 3])
+    assert following(bench.stream).offset == 0
+    assert bench.take(2) == [("a", 1), ("a", 2)]
+    assert (feed.handed, feed.done) == (3, 1)
+    assert following(bench.stream).offset == 3
+    assert (feed.handed, feed.done) == (4, 3)
+    assert bench.take(1) == []
+    assert feed.done == 4
+
+
+def test_what_is_given_up_is_not_given() -> None:
+    bench = Bench()
+    gone, other = bench.feed("a", [0, 1, 2]), bench.feed("b", [0])
+    assert following(bench.stream).offset == 0
+    bench.stream.detach(gone)
+    gone.close()
+    assert gone.lent
+    assert following(bench.stream).topic == "b"
+    assert (gone.handed, gone.done, gone.lent) == (1, 1, False)
+    assert other.handed == 1
+
+
+def test_who_waits_is_woken() -> None:
+    bench = Bench()
+    feed = bench.feed("a")
+    many, one = bench.stream.get_many(5), ensureDeferred(bench.stream.__anext__())
+    bench.add(feed, iter(messages("a", 0)), 1)
+    assert [each.offset for each in now(many)] == [0]
+    assert not one.called
+    bench.add(feed, iter(messages("a", 1)), 2)
+    assert now(one).offset == 1
+
+
+def test_timeouts() -> None:
+    bench = Bench(timeout=3)
+    many, one = bench.stream.get_many(5, timeout=2), ensureDeferred(bench.stream.__anext__())
+    bench.clock.advance(2)
+    assert now(many) == []
+    bench.clock.advance(1)
+    one.addErrback(lambda failure: failure.trap(ConsumerTimeout))
+    assert now(one) is ConsumerTimeout
+    assert bench.clock.getDelayedCalls() == []
+
+
+def test_the_end() -> None:
+    bench = Bench()
+    waiting = ensureDeferred(bench.stream.__anext__())
+    bench.stream.end()
+    waiting.addErrback(lambda failure: failure.trap(StopAsyncIteration))
+    assert now(waiting) is StopAsyncIteration
+    assert now(bench.stream.get_many()) == []
+
+
+def test_an_error_comes_behind_what_is_there() -> None:
+    bench = Bench()
+    bench.feed("a", [0])
+    bench.stream.fail(LookupError("so"))
+    assert now(bench.stream.get_many())[0].offset == 0
+    failed = bench.stream.get_many()
+    failed.addErrback(lambda failure: failure.trap(LookupError))
+    assert now(failed) is LookupError
+
+
+class Stumbling:
+    """Messages, some of which are errors."""
+
+    def __init__(self, *what: Message | Exception) -> None:
+        self._what = iter(what)
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        found = next(self._what)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def test_a_message_that_its_decoder_refuses_is_told_and_passed_over() -> None:
+    bench = Bench()
+    first, _, third = messages("b", 0, 1, 2)
+    bench.feed("a", [0])
+    feed = bench.feed("b")
+    bench.add(feed, Stumbling(first, PluginFailed("json", "so"), third), 3)
+    assert bench.take(9) == [("a", 0), ("b", 0)]
+    assert feed.handed == 1
+    with pytest.raises(PluginFailed):
+        bench.take(9)
+    assert bench.take(9) == [("b", 2)]
+
+
+def test_damaged_bytes_are_not_passed_over() -> None:
+    bench = Bench()
+    feed = bench.feed("a")
+    bench.add(feed, Stumbling(*messages("a", 0), CorruptRecords("so"), *messages("a", 2)), 3)
+    assert bench.take(9) == [("a", 0)]
+    for _ in range(3):
+        with pytest.raises(CorruptRecords):
+            bench.take(9)
+    assert feed.handed == 1
+
+
+def test_seeking_forgets_what_was_fetched() -> None:
+    bench = Bench()
+    feed = bench.feed("a", [0, 1, 2], [3])
+    assert following(bench.stream).offset == 0
+    feed.begin(40)
+    bench.stream.forget(feed)
+    bench.add(feed, iter(messages("a", 40)), 41)
+    assert following(bench.stream).offset == 40
+    assert (feed.handed, feed.done) == (41, 40)
+
+
+def test_lag() -> None:
+    feed = Feed("a", 0, 10)
+    assert feed.lag is None
+    feed.begin(3)
+    feed.high_watermark = 10
+    assert feed.lag == 7

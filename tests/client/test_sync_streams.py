@@ -1,0 +1,177 @@
+"""Streams as plain iterators, over a stream that gives what the test has put into it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+
+from pylogbroker.client.sync import streams
+from pylogbroker.client.sync.background import Background, running
+from pylogbroker.client.sync.streams import Stream
+from tests.client.test_sync_background import interrupt
+
+
+class Item(NamedTuple):
+    """What a stream needs of a message."""
+
+    offset: int
+    topic: str = "t"
+    partition: int = 0
+
+
+class Source:
+    """Answers `get_many` from what was put in, at once or when there is something."""
+
+    timeout: float | None = None
+
+    def __init__(self) -> None:
+        self.items: deque[Item] = deque()
+        self.counts: list[int] = []
+        self.waiting: tuple[int, Deferred[list[Item]]] | None = None
+        self.asked = threading.Event()
+
+    def get_many(self, count: int) -> Deferred[list[Item]]:
+        self.counts.append(count)
+        self.asked.set()
+        if self.items:
+            return succeed(self._taken(count))
+        self.waiting = count, Deferred()
+        return self.waiting[1]
+
+    def put(self, *items: Item) -> None:
+        self.items.extend(items)
+        if self.waiting is not None:
+            (count, deferred), self.waiting = self.waiting, None
+            deferred.callback(self._taken(count))
+
+    def fail(self, error: Exception) -> None:
+        assert self.waiting is not None
+        (_, deferred), self.waiting = self.waiting, None
+        deferred.errback(error)
+
+    def _taken(self, count: int) -> list[Item]:
+        return [self.items.popleft() for _ in range(min(count, len(self.items)))]
+
+
+@pytest.fixture
+def background() -> Background:
+    return running()
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def stream(background: Background, source: Source) -> Stream:
+    return Stream(background, source)  # type: ignore[arg-type]
+
+
+def put(background: Background, source: Source, *items: Item) -> None:
+    background.call(lambda: succeed(source.put(*items)), 10, "put")
+
+
+def once_asked(background: Background, source: Source, act: Callable[[], None]) -> None:
+    """Act on the reactor's thread as soon as the stream waits for more."""
+    source.asked.clear()
+    threading.Thread(target=lambda: source.asked.wait(10) and background.reactor.callFromThread(act)).start()
+
+
+ITEMS = tuple(Item(offset) for offset in range(10_000))
+
+
+def test_messages_come_in_order_and_are_counted(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, *ITEMS)
+    assert [stream.get(10) for _ in ITEMS] == list(ITEMS)
+    assert stream.count == len(ITEMS)
+
+
+def test_a_quick_reader_gets_more_at_a_time_and_a_slow_one_fewer(
+    background: Background, source: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(background, source, *ITEMS)
+    now = 0.0
+    monkeypatch.setattr(streams.time, "monotonic", lambda: now)
+    for _ in range(100):
+        stream.get(10)
+    assert source.counts == [2, 4, 8, 16, 32, 64]
+    quick = len(source.counts)
+    for _ in range(200):
+        now += 0.1
+        stream.get(10)
+    assert source.counts[quick : quick + 3] == [32, 16, 8]
+    assert source.counts[-1] == 1
+
+
+def test_the_end(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, Item(1))
+    assert stream.get(10) == Item(1)
+    once_asked(background, source, source.put)
+    assert list(stream) == []
+
+
+def test_idle_streams_end_an_iteration_and_go_on(background: Background, source: Source, stream: Stream) -> None:
+    source.timeout = 0.01
+    assert list(stream) == []
+    put(background, source, Item(1), Item(2))
+    assert list(stream) == [Item(1), Item(2)]
+
+
+def test_ctrl_c_while_waiting_loses_no_message(background: Background, source: Source, stream: Stream) -> None:
+    interrupt(source.asked.is_set)
+    with pytest.raises(KeyboardInterrupt):
+        next(stream)
+    put(background, source, Item(1), Item(2))
+    assert stream.unread() == {("t", 0): 1}
+    assert [next(stream), next(stream)] == [Item(1), Item(2)]
+
+
+def test_threads_share_a_stream(background: Background, source: Source, stream: Stream) -> None:
+    source.timeout = 1.0
+    put(background, source, *ITEMS)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: [stream.get(10) for _ in range(2500)], range(4)))
+    assert sorted(item.offset for part in parts for item in part if item) == list(range(10_000))
+
+
+def test_many_at_once(background: Background, source: Source, stream: Stream) -> None:
+    put(background, source, *ITEMS[:700])
+    assert stream.get_many(500) == list(ITEMS[:500])
+    assert stream.get_many(500, timeout=10) == list(ITEMS[500:700])
+    assert stream.get_many(500, timeout=0.01) == []
+    assert stream.count == 700
+
+
+def test_what_was_not_given_counts_as_unread(background: Background, source: Source, stream: Stream) -> None:
+    mixed = [Item(5), Item(6), Item(1, partition=1), Item(7), Item(2, partition=1)]
+    put(background, source, *mixed)
+    stream._stride = 8
+    assert stream.get(10) == Item(5)
+    assert stream.unread() == {("t", 0): 6, ("t", 1): 1}
+    stream.forget("t", 1)
+    assert stream.unread() == {("t", 0): 6}
+    assert [stream.get(10), stream.get(10)] == [Item(6), Item(7)]
+    assert stream.unread() == {}
+
+
+def test_messages_that_came_too_late_can_be_forgotten(background: Background, source: Source, stream: Stream) -> None:
+    stream._stride = 8
+    assert stream.get(0.01) is None
+    put(background, source, Item(1), Item(2, partition=1))
+    stream.forget("t", 0)
+    assert stream.get(10) == Item(2, partition=1)
+
+
+def test_an_error_is_told_once(background: Background, source: Source, stream: Stream) -> None:
+    once_asked(background, source, lambda: source.fail(LookupError("so")))
+    with pytest.raises(LookupError, match="so"):
+        next(stream)
+    put(background, source, Item(1))
+    assert next(stream) == Item(1)

@@ -1,0 +1,40 @@
+"""The page for those who write plugins: its programs run, with the files that it shows, and print what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.docs.pages import ROOT, programs
+from tests.support.broker_process import BrokerProcess
+
+PAGE = ROOT / "docs" / "plugins.md"
+FILE = re.compile(r"^```python (?P<path>\S+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def write_files(directory: Path) -> list[str]:
+    """The files that the page shows: blocks that have a path behind the language."""
+    found = list(FILE.finditer(PAGE.read_text()))
+    for each in found:
+        path = directory / each["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(each["text"])
+    return [each["path"] for each in found]
+
+
+def test_the_page(tmp_path: Path) -> None:
+    directory = tmp_path / "page"
+    files = write_files(directory)
+    assert files == ["temperatures.py", "rounding.py", "pylogbroker/plugins/rounding_plugin.py"]
+    found = programs(PAGE)
+    text = PAGE.read_text()
+    assert len(found) + len(files) == text.count("```python")
+    assert sum(program.output is not None for program in found) == text.count("```text") == 7
+    broker = BrokerProcess(tmp_path / "broker", {"num.partitions": "4"})
+    broker.start()
+    try:
+        for program in found:
+            assert program.run(broker.bootstrap, directory) == (program.output or ""), program.text
+    finally:
+        broker.stop()
+    assert broker.complaints() == []
