@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 
 from benchmarks.errors import BenchmarkError
-from benchmarks.session import Session
+from benchmarks.session import NO_SETTINGS, Session
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports, stop
 
@@ -92,10 +92,10 @@ def _accepts(port: int) -> bool:
 
 
 @contextmanager
-def own(parent: Path | None) -> Iterator[Running]:
+def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Running]:
     """Run this project's broker on a fresh directory for the length of a `with` block."""
     with scratch(parent) as directory:
-        broker = OwnBroker(directory / "data")
+        broker = OwnBroker(directory / "data", settings)
         try:
             broker.start()
             yield broker.running

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, compaction, flush, machine, size
+from benchmarks import broker, client, compaction, flush, machine, size
+from benchmarks.clients import Work
+from benchmarks.clients.tally import Tally
+from benchmarks.errors import BenchmarkError
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
 
@@ -42,6 +45,49 @@ def test_syncs_are_measured(tmp_path: Path) -> None:
     assert many > one > 0
     assert "syncs as they are" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_clients_are_measured_side_by_side(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.02", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(client.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0][:6] == ["work", "unit", "pylogbroker", "aiokafka", "kafka-python", "confluent-kafka"]
+    assert [row[0] for row in rows[2:]] == [row.title for row in client.ROWS]
+    for row in rows[2:]:
+        own, aio, plain, confluent = (float(cell.replace(",", "")) for cell in row[2:6])
+        assert min(own, aio, plain, confluent) > 0
+        assert float(row[6].removesuffix(" x")) == pytest.approx(own / max(aio, plain), abs=0.01)
+        assert float(row[8].removesuffix(" x")) == pytest.approx(own / confluent, abs=0.01)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_time_of_a_consumer_runs_from_its_first_lot(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("benchmarks.clients.tally.time.perf_counter", lambda: now)
+    tally = Tally(Work("", "", count=1000, value_bytes=5))
+    now = 110.0
+    assert not tally.add([])
+    assert not tally.add([5] * 200)
+    now = 114.0
+    assert not tally.add([5] * 400)
+    now = 118.0
+    assert tally.add([5] * 400)
+    assert tally.rate() == 100
+
+
+@pytest.mark.parametrize("sizes", [[5], [5, 4], [5, 5, 5]])
+def test_a_consumer_that_gets_other_records_fails(sizes: list[int]) -> None:
+    tally = Tally(Work("", "", count=2, value_bytes=5))
+    for each in sizes:
+        tally.add([each])
+    with pytest.raises(BenchmarkError, match="records and bytes read"):
+        tally.rate()
+
+
+def test_a_consumer_that_gets_nothing_fails() -> None:
+    tally = Tally(Work("", "", count=2, value_bytes=5), deadline=0.0)
+    with pytest.raises(BenchmarkError, match="only 0 of 2"):
+        tally.add([])
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
