@@ -93,12 +93,16 @@ def check_time(timestamp: object) -> None:
 
 def checked_headers(headers: Sequence[Header], size: int) -> tuple[tuple[Header, ...], int]:
     """The headers, and the size of the record with them."""
-    checked = tuple((name, data) for name, data in headers)
-    for name, data in checked:
+    checked = []
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise InvalidRecords(f"headers are pairs of a name and a value, in their order; not {header!r}")
+        name, data = header
         if type(name) is not str or not (data is None or type(data) is bytes):
             raise InvalidRecords(f"a header is a text and bytes, or None; not {name!r} and {type(data).__name__}")
         size += 8 + 3 * len(name) + len(data or b"")
-    return checked, size
+        checked.append((name, data))
+    return tuple(checked), size
 
 
 def too_large(size: int, options: Options) -> RecordTooLarge:

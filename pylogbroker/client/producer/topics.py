@@ -155,7 +155,7 @@ class Topics:
         count = len(self.known[name].lanes) if name in self.known else 0
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         lacking = [entry for entry in self._waiting.get(name, ()) if not _has(count, entry[1].partition)]
-        self._refuse(name, KafkaError(f"{name} has {count} partitions", unknown), lacking)
+        self._refuse(name, KafkaError(f"the partitions of {name} are those from 0 to {count - 1}", unknown), lacking)
         for arrival in self._leave(name, self._waiting.get(name, ())):
             self.put(arrival)
 

@@ -171,6 +171,14 @@ def test_what_cannot_be_a_topic_s_name_fails_alone(make: Make, clock: Clock, top
     assert producer.counts.failed == 1
 
 
+@pytest.mark.parametrize("headers", [{"name": b"data"}, ["name"], [("name",)], [(b"name", b"")], [("name", "data")]])
+def test_what_cannot_be_headers_fails_alone(make: Make, headers: Any) -> None:
+    producer, _ = make()
+    error = failure(producer.send("t", b"value", partition=0, headers=headers))
+    assert isinstance(error, InvalidRecords)
+    assert "header" in str(error)
+
+
 @pytest.mark.parametrize("timestamp", [-1, 2**63, 1.5, "now", True])
 def test_what_cannot_be_a_timestamp_fails_alone(make: Make, clock: Clock, timestamp: Any) -> None:
     producer, cluster = make()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
 
 from pylogbroker.client.errors import Closed, PluginFailed, RecordTooLarge
 from pylogbroker.client.producer import Producer, ProducerRecord, RecordMetadata, SomeFailed
+from pylogbroker.coordination import paths
+from pylogbroker.coordination.layout import BrokerNode, encode_broker
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.interfaces import Create
+from tests.broker.trees import opened_tree
 from tests.client.producer.readers import create, read, values
 from tests.clients.adapters.base import CODECS, Client
 from tests.clients.adapters.confluent import Confluent
@@ -242,3 +247,20 @@ async def test_new_partitions_are_used(broker: Broker, topic: str) -> None:
     while used != {0, 1, 2}:
         used.add((await producer.send(topic, b"value")).partition)
     await producer.close()
+
+
+async def test_brokers_are_found_in_the_coordination_tree(broker: Broker, topic: str, tmp_path: Path) -> None:
+    def living(number: int, address: str) -> Create:
+        node = BrokerNode([f"PLAINTEXT://{address}"], {"PLAINTEXT": "PLAINTEXT"})
+        return Create(paths.broker(number), encode_broker(node, START))
+
+    with opened_tree(str(tmp_path / "tree")) as tree:
+        await tree.commit([living(7, "127.0.0.1:1")])  # there is nobody any more
+        producer = Producer(coordination=tree)
+        waiting = producer.send(topic, b"value")
+        await sleep(0.2)
+        assert not waiting.called
+        await tree.commit([living(8, broker.bootstrap)])
+        assert (await waiting).offset == 0
+        await producer.close()
+    assert values(broker, topic) == [b"value"]
