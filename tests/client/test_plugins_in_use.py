@@ -169,8 +169,11 @@ class Steps(CallbackHandler):
 
 @pytest.mark.parametrize("step", ["before_enqueue", "after_dequeue", "before_send"])
 async def test_callback_handlers_change_and_drop(broker: Broker, create: Create, step: str) -> None:
-    topic, steps, metrics = create(1), Steps(step), MetricsHandler()
-    producer = Producer(broker.bootstrap, encoder="utf-8", callback_handlers=[steps, metrics], linger_ms=50)
+    topic, steps = create(1), Steps(step)
+    producer = Producer(broker.bootstrap, encoder="utf-8", callback_handlers=[steps, "metrics"], linger_ms=50)
+    first, metrics = producer.callback_handlers
+    assert first is steps
+    assert isinstance(metrics, MetricsHandler)
     sent = [producer.send(topic, value) for value in ("one", "drop", "two")]
     assert [await outcome(each) for each in sent] == [0, -1, 1]
     await producer.close()

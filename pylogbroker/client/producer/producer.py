@@ -50,7 +50,7 @@ from pylogbroker.client.producer.transactions import Transactions
 from pylogbroker.client.retrying import Pauses
 from pylogbroker.client.settings import PRODUCER, read
 from pylogbroker.errors import ConfigError, PylogbrokerError
-from pylogbroker.interfaces import Event, ITree
+from pylogbroker.interfaces import Event, ICallbackHandler, ITree
 from pylogbroker.records import Header
 
 log = Logger()
@@ -180,6 +180,11 @@ class Producer:
         if not self._send_columns(given, collector):
             self._send_each(given, collector)
         return done
+
+    @property
+    def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
+        """The handlers in their order, those that settings name too: their counts can be read there."""
+        return self._plugins.callbacks.handlers
 
     @property
     def counts(self) -> Counts:

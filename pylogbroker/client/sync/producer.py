@@ -16,6 +16,7 @@ from pylogbroker.client.producer.producer import Producer as AsyncProducer
 from pylogbroker.client.sync.background import Pending, TimedOut
 from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
 from pylogbroker.client.sync.submitting import Submissions
+from pylogbroker.interfaces import ICallbackHandler
 from pylogbroker.records import Header
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ class Producer(Blocking[AsyncProducer]):
     def __init__(self, bootstrap: str | None = None, *, timeout: float = TIMEOUT, **options: Any) -> None:
         super().__init__(partial(AsyncProducer, bootstrap, **options), timeout)
         self._submissions = Submissions(self._background.reactor.callFromThread)
+
+    @property
+    def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
+        """The handlers in their order; they run on the reactor's thread."""
+        return self._client.callback_handlers
 
     @property
     def counts(self) -> Counts:
