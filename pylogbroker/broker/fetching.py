@@ -3,8 +3,8 @@ r"""A fetch on its way: read, perhaps wait, perhaps bring in from the disk or co
     read --enough, an error, or no wait--> prepared --> answered
       \--too little--> waiting --grew to min_bytes, time over, a partition gone--> read again --> prepared --> answered
 
-Reading finds regions of files, no bytes.  Bytes that are not in the page cache, batches that the client is too old for
-and messages of format 0.7, which no client of this protocol knows, are dealt with in a worker thread first.
+Reading finds regions of files, no bytes.  Bytes that are not in the page cache, and what has to be converted for the
+client (see `fetch_conversion`), are dealt with in a worker thread first.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch_conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, Conversion
 from pylogbroker.broker.fetch_sessions import Asked, FetchSession
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.records import HEADER_V2, down_convert, from_simple
+from pylogbroker.records import HEADER_V2
 from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 CONSUMER = -1
-_FIRST_WITH_BYTE_LIMIT = 3
-_FIRST_WITH_V1 = 2
-_FIRST_WITH_V2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _MOST_ROUNDS = 10
@@ -68,8 +66,6 @@ class Fetch:
     _size: int = attrs.field(default=0, init=False)
     _urgent: bool = attrs.field(default=False, init=False)
     _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
-    _converted: int = attrs.field(default=0, init=False)  # bytes for an old client
-    _barren: list[tuple[Asked, PartitionData, int]] = attrs.field(factory=list, init=False)  # and what lies behind
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _stable: list[int] = attrs.field(factory=list, init=False)  # up to where, of what is watched, all was decided
     _missing: int = attrs.field(default=0, init=False)
@@ -95,12 +91,13 @@ class Fetch:
 
     def _read(self, may_wait: bool = False) -> None:
         left = limit = self._limit()
+        may_cut = self.context.api_version < FIRST_WITH_BYTE_LIMIT
         self._answers = answers = []
         self._urgent = False
         self._uncached = []
         for asked in self.asked:
             try:
-                answer = self._read_partition(asked, max(0, left), left == limit, may_wait)
+                answer = self._read_partition(asked, max(0, left), left == limit or (may_cut and left > 0), may_wait)
             except KafkaError as error:
                 self._urgent = True
                 answer = PartitionData(asked.partition.partition)
@@ -117,7 +114,7 @@ class Fetch:
     def _limit(self) -> int:
         """Bytes of records that the whole answer may have."""
         most = self.broker.fetch_max_bytes
-        return min(self.request.max_bytes, most) if self.context.api_version >= _FIRST_WITH_BYTE_LIMIT else most
+        return min(self.request.max_bytes, most) if self.context.api_version >= FIRST_WITH_BYTE_LIMIT else most
 
     def _read_partition(self, asked: Asked, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
@@ -177,7 +174,7 @@ class Fetch:
 
     def _check_age(self, partition: Partition) -> None:
         """Refuse a client that is too old for what the topic is to hold."""
-        if self.context.api_version < _FIRST_WITH_V2 and not partition.may_down_convert:
+        if self.context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:
             raise KafkaError("message.downconversion.enable is false", ErrorCode.UNSUPPORTED_VERSION)
         if partition.log.config.compression_type == "zstd":
             raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -275,7 +272,7 @@ class Fetch:
         """Whether the answer's bytes can be sent at once: as they lie in the files, or read from the page cache."""
         if self._uncached:
             return False
-        if self.context.api_version < _FIRST_WITH_V2:
+        if self.context.api_version < FIRST_WITH_V2:
             return not self._size
         for answer in self._answers:
             region = answer.records
@@ -294,19 +291,14 @@ class Fetch:
 
     async def _prepare_and_answer(self) -> FetchResponse:
         await self._read_uncached()
+        conversion = Conversion(self.broker, self.context.api_version, self._limit())
         while True:
             self._fail_those(await self.broker.in_reading_thread(self._bring_in))
-            if not any(self._must_convert(answer.records) for answer in self._answers):
+            if not any(conversion.is_due(answer.records) for answer in self._answers):
                 return self._answer()
-            self._fail_those(await self.broker.in_thread(self._convert_all))
-            if not self._pass_over():
+            self._fail_those(await self.broker.in_thread(self._convert_all, conversion))
+            if not conversion.pass_over():
                 return self._answer()
-
-    def _must_convert(self, records: object) -> bool:
-        """Whether the client cannot be sent what the log has."""
-        if not isinstance(records, FileRegion):
-            return False
-        return self.context.api_version < _FIRST_WITH_V2 or records.first_position >= 0
 
     def _fail_those(self, failed: list[_Failed]) -> None:
         for asked, answer, error in failed:
@@ -314,22 +306,6 @@ class Fetch:
             with suppress(KafkaError):  # it is gone meanwhile
                 log = self.broker.find(asked.topic, asked.partition.partition).log
                 self.broker.request_failed(log, log.failed(error))
-
-    def _pass_over(self) -> bool:
-        """Read on behind what holds nothing that an old client may be told; says whether there is more.
-
-        Such a client learns from records alone where to go on: it would ask for the same again and again.
-        """
-        barren, self._barren = self._barren, []
-        for asked, answer, offset in barren:
-            wanted = asked.partition
-            with suppress(KafkaError):  # it is gone meanwhile
-                partition = self.broker.find(asked.topic, wanted.partition)
-                log = partition.log
-                if log.by_position:
-                    partition.pass_over(wanted.fetch_offset, offset)
-                answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
-        return any(answer.records for _, answer, _ in barren)
 
     async def _read_uncached(self) -> None:
         """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
@@ -344,11 +320,17 @@ class Fetch:
         """In a thread that reads: bring in what is on the disk; says what cannot be read."""
         return self._with_regions(lambda asked, answer, region: read_ahead(region))
 
-    def _convert_all(self) -> list[_Failed]:
-        """In a worker thread: give an old client the message format that it reads; says what cannot be read."""
-        done = (each.records or b"" for each in self._answers if not isinstance(each.records, FileRegion))
-        self._converted = sum(map(len, done))
-        return self._with_regions(self._convert)
+    def _convert_all(self, conversion: Conversion) -> list[_Failed]:
+        """In a worker thread: give a client what it can read; says what cannot be read."""
+        conversion.begin(self._answers)
+
+        def convert(asked: Asked, answer: PartitionData, region: FileRegion) -> None:
+            try:
+                conversion.convert(asked, answer, region)
+            except KafkaError as error:
+                self._fail(answer, error.code)
+
+        return self._with_regions(convert)
 
     def _with_regions(self, do: Callable[[Asked, PartitionData, FileRegion], None]) -> list[_Failed]:
         failed = []
@@ -359,31 +341,6 @@ class Fetch:
                 except OSError as error:
                     failed.append((asked, answer, error))
         return failed
-
-    def _convert(self, asked: Asked, answer: PartitionData, region: FileRegion) -> None:
-        """Convert what an answer has, as far as there is room beside what has been converted."""
-        if not self._must_convert(region):
-            return
-        wanted, room = asked.partition, self._limit() - self._converted
-        if self._converted and room <= 0:
-            answer.records = b""
-            return
-        limit = min(room, wanted.partition_max_bytes)
-        try:
-            answer.records = self._converted_region(region, wanted.fetch_offset, limit)
-        except KafkaError as error:
-            self._fail(answer, error.code)
-        else:
-            self._converted += len(answer.records)
-            if not answer.records:
-                self._barren.append((asked, answer, region.next_offset))
-
-    def _converted_region(self, region: FileRegion, first_offset: int, limit: int) -> bytes:
-        version = self.context.api_version
-        magic = 2 if version >= _FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
-        if region.first_position >= 0:
-            return from_simple(region.read(), region.first_position, magic, first_offset=first_offset, limit=limit)
-        return down_convert(region.read(), magic, first_offset=first_offset, limit=limit)
 
     def _answer(self) -> FetchResponse:
         pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)

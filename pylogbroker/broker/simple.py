@@ -14,6 +14,7 @@ import random
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -22,7 +23,7 @@ from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.topics import INTERNAL_TOPICS, check_name
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
-from pylogbroker.storage import Appended, FileRegion, Origin
+from pylogbroker.storage import Appended, FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.simple import (
     ANY_PARTITION,
@@ -50,9 +51,19 @@ if TYPE_CHECKING:
 FORMAT = {"message.format.version": "0.7"}
 """The settings of topics that are made by a produce."""
 
+_MOST_IN_MEMORY = 1 << 20  # bytes of one answer; what is more is sent from its file, however small
+
 Answer = list[Chunk] | None  # None: there is none
-_Found = tuple[SimpleError, FileRegion | None]
 log = Logger()
+
+
+@attrs.frozen
+class _Found:
+    """What there is to say of one part of a fetch."""
+
+    error: SimpleError
+    region: FileRegion | None = None
+    log: Log | None = None
 
 
 def handle(broker: Broker, request: SimpleRequest) -> Answer | Coroutine[Any, Any, Answer]:
@@ -94,6 +105,7 @@ def _append_at_once(broker: Broker, part: Production) -> bool:
     try:
         if part.topic not in broker.catalog.topics:
             return False
+        part = _placed(broker, part)
         partition = _writable(broker, part)
         appended = partition.append_at_once(part.messages, broker.now_ms(), origin=Origin.SIMPLE)
     except KafkaError as error:
@@ -107,7 +119,8 @@ def _append_at_once(broker: Broker, part: Production) -> bool:
 async def _append_late(broker: Broker, part: Production) -> None:
     try:
         if part.topic not in broker.catalog.topics:
-            await _create(broker, part.topic)
+            await _create(broker, part)
+        part = _placed(broker, part)
         partition = _writable(broker, part)
         now_ms, origin = broker.now_ms(), Origin.SIMPLE
         appended = await partition.append_in_line(part.messages, now_ms, broker.in_thread, origin=origin)
@@ -116,11 +129,14 @@ async def _append_late(broker: Broker, part: Production) -> None:
     _see_to_sync(broker, partition, appended)
 
 
-async def _create(broker: Broker, name: str) -> None:
-    """Make the topic of that name; KafkaError if there is to be none."""
+async def _create(broker: Broker, part: Production) -> None:
+    """Make the topic; KafkaError if there is to be none, or it would not have the partition."""
+    name = part.topic
     check_name(name)
     if name in INTERNAL_TOPICS or not broker.config.boolean("auto.create.topics.enable"):
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not ANY_PARTITION <= part.partition < broker.config.integer("num.partitions"):
+        raise KafkaError(f"there is no partition {name}-{part.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         await broker.catalog.create(name, overrides=FORMAT)
     except KafkaError as error:
@@ -128,13 +144,17 @@ async def _create(broker: Broker, name: str) -> None:
             raise
 
 
+def _placed(broker: Broker, part: Production) -> Production:
+    """The same for a certain partition, if it may be any."""
+    if part.partition != ANY_PARTITION:
+        return part
+    known = broker.catalog.require(part.topic).partitions
+    online = [number for number in known if (part.topic, number) in broker.partitions]
+    return attrs.evolve(part, partition=random.choice(online or list(known)))
+
+
 def _writable(broker: Broker, part: Production) -> Partition:
-    index = part.partition
-    if index == ANY_PARTITION:
-        known = broker.catalog.require(part.topic).partitions
-        online = [number for number in known if (part.topic, number) in broker.partitions]
-        index = random.choice(online or list(known))
-    partition = broker.find(part.topic, index)
+    partition = broker.find(part.topic, part.partition)
     if not partition.log.by_position:
         raise KafkaError("the topic is not of format 0.7", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return partition
@@ -168,25 +188,26 @@ def _read_all(broker: Broker, ranges: Sequence[FetchRange]) -> list[_Found]:
     found = []
     for wanted in ranges:
         found.append(_read(broker, wanted, room))
-        room -= len(found[-1][1] or b"")
+        room -= len(found[-1].region or b"")
     return found
 
 
 def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
     """The region of a file that is asked for; a multifetch's answer has room for so many bytes more."""
     if wanted.max_size <= 0:
-        return SimpleError.INVALID_FETCH_SIZE, None
+        return _Found(SimpleError.INVALID_FETCH_SIZE)
     error, partition = _find(broker, wanted.topic, wanted.partition)
     if partition is None:
-        return error, None
+        return _Found(error)
+    log = partition.log
     try:
-        upto = partition.log.high_watermark
-        return error, partition.log.read_bytes(wanted.offset, min(wanted.max_size, room), upto=upto)
+        region = log.read_bytes(wanted.offset, min(wanted.max_size, room), upto=log.high_watermark)
+        return _Found(error, region, log)
     except OffsetOutOfRange:
-        return SimpleError.OFFSET_OUT_OF_RANGE, None
+        return _Found(SimpleError.OFFSET_OUT_OF_RANGE)
     except StorageFailure as failure:
-        broker.request_failed(partition.log, failure)
-        return SimpleError.UNKNOWN, None
+        broker.request_failed(log, failure)
+        return _Found(SimpleError.UNKNOWN)
 
 
 def _find(broker: Broker, topic: str, index: int) -> tuple[SimpleError, Partition | None]:
@@ -208,28 +229,38 @@ def _find(broker: Broker, topic: str, index: int) -> tuple[SimpleError, Partitio
 
 def _send(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[SimpleError, Chunk]] = []
-    for error, region in found:
-        chunk = b"" if region is None else _at_hand(region)
+    room = _MOST_IN_MEMORY
+    for each in found:
+        chunk = b"" if each.region is None else _at_hand(each.region, room)
         if chunk is None:
             return _send_cold(broker, found, is_multi)
-        parts.append((error, chunk))
+        if not isinstance(chunk, FileRegion):
+            room -= len(chunk)
+        parts.append((each.error, chunk))
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-def _at_hand(region: FileRegion) -> Chunk | None:
-    """A region as it is sent, if the disk need not be waited for."""
-    if region.length <= SMALL:
+def _at_hand(region: FileRegion, room: int) -> Chunk | None:
+    """A region as it is sent, if the disk need not be waited for; read if it is small and there is room."""
+    if region.length <= min(SMALL, room):
         return read_if_cached(region)
     return region if is_cached(region) else None
 
 
 async def _send_cold(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer:
-    parts: list[tuple[SimpleError, Chunk]] = []
-    for error, region in found:
-        if region is not None:
-            await broker.in_reading_thread(read_ahead, region)
-        parts.append((error, b"" if region is None else region))
+    parts = [await _brought_in(broker, each) for each in found]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
+
+
+async def _brought_in(broker: Broker, found: _Found) -> tuple[SimpleError, Chunk]:
+    if found.region is None or found.log is None:
+        return found.error, b""
+    try:
+        await broker.in_reading_thread(read_ahead, found.region)
+    except OSError as error:
+        broker.request_failed(found.log, found.log.failed(error))
+        return SimpleError.UNKNOWN, b""
+    return found.error, found.region
 
 
 # Offsets
@@ -240,5 +271,10 @@ def _offsets(broker: Broker, request: Offsets) -> Answer:
     if partition is None:
         is_empty = error is SimpleError.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
         return encode_offsets(error, [0] if is_empty else [])
-    found, now_ms = partition.log, broker.now_ms()
-    return encode_offsets(error, offsets_below(found, request.time, request.max_count, now_ms, found.high_watermark))
+    found = partition.log
+    try:
+        offsets = offsets_below(found, request.time, request.max_count, broker.now_ms(), found.high_watermark)
+    except OSError as failure:
+        broker.request_failed(found, found.failed(failure))
+        return encode_offsets(SimpleError.UNKNOWN)
+    return encode_offsets(error, offsets)

@@ -18,8 +18,10 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.python.failure import Failure
 
-from pylogbroker.client.connection import Address, BrokerConnection, connect
+from pylogbroker.client.address import Address
+from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import NoBrokers, NotConnected, raise_for
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.client.pool import Dial, Pool, coordinator_node
@@ -51,13 +53,17 @@ class Cluster:
         self._pauses = Pauses(reactor)
         self._backoff = Backoff.of(settings)
         self._patience = _patience(settings)
-        self._refresher = Refresher(reactor, settings, self._reachable)
+        self._refresher = Refresher(reactor, settings, self._reachable, self._pool.heed)
         self._metadata = self._refresher.metadata
         self._leader: Callable[[tuple[str, int]], int | None] = self._metadata.leaders.get
         self._coordinators: dict[tuple[str, Coordinator], int] = {}
+        self._looking: dict[tuple[str, Coordinator], list[Deferred[int]]] = {}
         self._closed = False
         self._refresher.watch(lambda: self._pool.know(self._metadata.brokers))
         source.watch(self._source_changed)
+
+    def __str__(self) -> str:
+        return str(self._source)
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -76,16 +82,18 @@ class Cluster:
         """
         connection = self._pool.open_connection(node_id)
         if connection is not None:
-            return connection.request(request, version=version, expect_answer=expect_answer, timeout=timeout)
-        return self._pool.connection(node_id).addCallback(
-            lambda made: made.request(request, version=version, expect_answer=expect_answer, timeout=timeout)
-        )
+            return self._ask(connection, request, expect_answer, timeout, version)
+        return self._pool.connection(node_id).addCallback(self._ask, request, expect_answer, timeout, version)
 
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
         """Send a request to whichever broker can be reached; NoBrokers says why none could be."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
+
+    def hang_up(self, node_id: int) -> None:
+        """Drop the connection to a node: nothing waits any longer behind what it has not answered."""
+        self._pool.hang_up(node_id)
 
     def version_at(self, node_id: int, kind: type[Request]) -> int | None:
         """The version in which a broker would be asked, if it is connected; UnsupportedVersion if in none."""
@@ -96,9 +104,19 @@ class Cluster:
         """The same; connects if need be."""
         return (self._pool.newest_connection(node_id) or await self._pool.connection(node_id)).version_of(kind)
 
+    def _ask(
+        self,
+        connection: BrokerConnection,
+        request: Request,
+        expect_answer: bool = True,
+        timeout: float | None = None,
+        version: int | None = None,
+    ) -> Deferred[Any]:
+        answer = connection.request(request, version=version, expect_answer=expect_answer, timeout=timeout)
+        return answer.addCallback(self._pool.heed, connection)
+
     async def _send_anywhere(self, request: Request, timeout: float | None, version: int | None) -> Any:
-        connection = await self._reachable()
-        return await connection.request(request, timeout=timeout, version=version)
+        return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
 
     async def _reachable(self) -> BrokerConnection:
         """A connection: the least busy one, or else to the first broker that can be connected to."""
@@ -162,6 +180,11 @@ class Cluster:
         """Let every refresh ask for these too, whether they exist or not."""
         self._refresher.wanted.update(topics)
 
+    def refusal_of(self, topic: str) -> KafkaError | None:
+        """Why the topic cannot be known, if that will not pass by itself."""
+        error = self._metadata.errors.get(topic)
+        return None if error is None or error.code.retriable else error
+
     def brokers(self) -> dict[int, Address]:
         """The brokers that are known, by number."""
         return dict(self._metadata.brokers)
@@ -196,6 +219,11 @@ class Cluster:
         """Ask for metadata, but not twice within retry.backoff.ms, and do not wait for it."""
         self._refresher.refresh_soon()
 
+    @property
+    def trouble(self) -> str:
+        """Why no broker could be asked the last time; "" if one could."""
+        return self._refresher.trouble
+
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back after each refresh; returns what ends that."""
         return self._refresher.watch(callback)
@@ -228,14 +256,30 @@ class Cluster:
         For a group it is the number of a connection of its own: what is sent there does not wait behind fetches.
         """
         found = self._coordinators.get((key, kind))
-        if found is None:
-            found = await self._retrying(lambda: self._ask_coordinator(key, kind))
-            self._coordinators[key, kind] = found
-        return found
+        return await self._look_for_coordinator(key, kind) if found is None else found
 
     def forget_coordinator(self, key: str, kind: Coordinator) -> None:
         """It is not the coordinator, or cannot be reached: ask anew the next time."""
         self._coordinators.pop((key, kind), None)
+
+    def _look_for_coordinator(self, key: str, kind: Coordinator) -> Deferred[int]:
+        """Ask, or wait with whoever has asked already."""
+        waiting = self._looking.get((key, kind))
+        mine: Deferred[int] = Deferred()
+        if waiting is not None:
+            waiting.append(mine)
+            return mine
+        waiting = self._looking[key, kind] = [mine]
+
+        def tell(outcome: int | Failure) -> None:
+            del self._looking[key, kind]
+            if not isinstance(outcome, Failure):
+                self._coordinators[key, kind] = outcome
+            for each in waiting:
+                each.callback(outcome)
+
+        ensureDeferred(self._retrying(lambda: self._ask_coordinator(key, kind))).addBoth(tell)
+        return mine
 
     async def _ask_coordinator(self, key: str, kind: Coordinator) -> int:
         connection = await self._reachable()
@@ -247,7 +291,7 @@ class Cluster:
             request.coordinator_keys = [key]
         else:
             request.key = key
-        response: FindCoordinatorResponse = await connection.request(request, version=version)
+        response: FindCoordinatorResponse = await self._ask(connection, request, version=version)
         answer = _coordinator_of(response, version)
         raise_for(answer.error_code, answer.error_message)
         self._pool.add(answer.node_id, Address(answer.host, answer.port))

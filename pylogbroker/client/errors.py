@@ -62,6 +62,12 @@ class PluginFailed(ClientError):
         self.plugin = plugin
         self.why = why
 
+    def at(self, topic: str, partition: int, offset: int) -> PluginFailed:
+        """The same, of a message."""
+        failure = PluginFailed(self.plugin, f"{self.why}, at {topic}/{partition}@{offset}")
+        failure.__cause__ = self.__cause__
+        return failure
+
 
 class OutOfRange(KafkaError):
     """An offset that the partition does not have (any more, or yet): it has those from `first` to before `end`."""
@@ -75,6 +81,20 @@ class OutOfRange(KafkaError):
         self.offset = offset
         self.first = first
         self.end = end
+
+
+class Truncated(ClientError):
+    """Messages were read that are not in the log any more: a new leader did not have them. It is cut at `safe`."""
+
+    def __init__(self, topic: str, partition: int, offset: int, safe: int) -> None:
+        super().__init__(
+            f"{topic}/{partition} was read up to offset {offset}, but a new leader has only what is before {safe}:"
+            f" what follows there is new, so seek {safe}"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.safe = safe
 
 
 def is_retriable(error: BaseException) -> bool:

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from pylogbroker.client.errors import PluginFailed
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
 from pylogbroker.records import Buffer, Entry, Header, TimestampType, entries
 from pylogbroker.records.columns import AbortedTransactions, Columns, Piece, columns_from, columns_of, pieces
+from pylogbroker.records.columns.varints import Ints
 
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
@@ -92,16 +96,17 @@ class MessageSet:
         return columns_from(self._pieces(), self.first_offset)
 
     @cached_property
-    def _end(self) -> tuple[int, int]:
-        """Bytes of the whole entries, and the offset behind them."""
-        size, next_offset = 0, self.first_offset
+    def _end(self) -> tuple[int, int, int]:
+        """Bytes of the whole entries, the offset behind them, and the leader epoch of the last one."""
+        size, next_offset, epoch = 0, self.first_offset, -1
         try:
             for entry in self._entries():
                 size += entry.size
                 next_offset = max(next_offset, entry.next_offset)
+                epoch = entry.leader_epoch
         except CorruptRecords:
             pass  # iterating comes to it
-        return size, next_offset
+        return size, next_offset, epoch
 
     @property
     def valid_bytes(self) -> int:
@@ -112,6 +117,11 @@ class MessageSet:
     def next_offset(self) -> int:
         """What to fetch next, when all of these are dealt with."""
         return self._end[1]
+
+    @property
+    def leader_epoch(self) -> int:
+        """That of the leader that wrote the last of these; -1 if the format has none."""
+        return self._end[2]
 
     def _entries(self) -> Iterator[Entry]:
         return entries(self.data, partial=True)
@@ -146,18 +156,33 @@ class MessageSet:
         topic, partition = repeat(self.topic), repeat(self.partition)
         for start in range(0, len(columns), _STRIDE):
             some = columns.some(slice(start, start + _STRIDE))
+            offsets, behind = _offsets(some.offsets)
             headers = some.headers() if some.has_headers else repeat(_NOT_HEADED)
             yield zip(
-                topic, partition, some.offsets.tolist(), some.timestamps.tolist(), _kinds(some),
-                some.keys(), some.values(), headers, (some.offsets + 1).tolist(), strict=False,
+                topic, partition, offsets, _numbers(some.timestamps), _kinds(some.timestamp_types),
+                some.keys(), some.values(), headers, behind, strict=False,
             )  # fmt: skip
 
 
-def _kinds(columns: Columns) -> Iterable[TimestampType]:
-    kinds = columns.timestamp_types
-    if (kinds == kinds[0]).all():
-        return repeat(_KINDS[kinds[0]])
-    return map(_KINDS.__getitem__, kinds.tolist())
+def _offsets(offsets: Ints) -> tuple[Iterable[int], Iterable[int]]:
+    """Offsets and those behind them, which are mostly the next ones: the same objects then."""
+    behind = offsets + 1
+    if np.array_equal(behind[:-1], offsets[1:]):
+        numbers = [int(offsets[0]), *behind.tolist()]
+        return numbers, islice(numbers, 1, None)
+    return offsets.tolist(), behind.tolist()
+
+
+def _numbers(column: Ints) -> Iterable[int]:
+    return repeat(int(column[0])) if _is_constant(column) else column.tolist()
+
+
+def _kinds(column: Ints) -> Iterable[TimestampType]:
+    return repeat(_KINDS[column[0]]) if _is_constant(column) else map(_KINDS.__getitem__, column.tolist())
+
+
+def _is_constant(column: Ints) -> bool:
+    return bool((column == column[0]).all())
 
 
 class _Decoded:
@@ -173,7 +198,11 @@ class _Decoded:
 
     def __next__(self) -> Message:
         topic, partition, offset, timestamp, kind, key, value, headers, behind = next(self._rows)
-        key, value = self._decode_key(key), self._decode_value(value)
+        try:
+            key, value = self._decode_key(key), self._decode_value(value)
+        except PluginFailed as error:
+            failure = error.at(topic, partition, offset)
+            raise failure from failure.__cause__
         return Message(topic, partition, offset, timestamp, kind, key, value, headers, behind)
 
 

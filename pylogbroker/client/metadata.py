@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.client.connection import Address
+from pylogbroker.client.address import Address
 from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic

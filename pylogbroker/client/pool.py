@@ -9,6 +9,9 @@
 Each connection is held by one of Twisted's ClientServices, which sees to the pauses between attempts. A request that
 finds no open connection waits for the attempt under way, or the next one, and fails with it.
 
+A broker that says in an answer that it throttles us, and for how long, is sent nothing over that connection until then
+(KIP-219). Requests wait as they do for a connection, in their order; those for any broker go to another one.
+
 Brokers have their numbers. Two more kinds of number stand for connections of their own:
   - `coordinator_node(n)`: to broker n, for what must not wait behind a fetch, as a group's heartbeats must not. Kafka's
     Java client does the same, and has the same numbers;
@@ -19,21 +22,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from twisted.application.internet import ClientService
 from twisted.internet.address import HostnameAddress
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, fail
-from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.interfaces import IAddress, IDelayedCall, IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.connection import Address, BrokerConnection, connect
+from pylogbroker.client.address import Address
+from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.client.retrying import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
+
+T = TypeVar("T")
 
 Dial = Callable[[Any, Address, Values], Awaitable[BrokerConnection]]
 
@@ -101,12 +108,15 @@ class Link:
             clock=reactor,
         )
         self._attempting = False
+        self._telling = False  # those that waited of how the attempt went
+        self._resting: IDelayedCall | None = None  # until then the broker is sent nothing
         self._closed = False
 
     @property
     def wanted(self) -> bool:
         """Whether somebody waits for the connection, or for an answer over it."""
-        return bool(self._waiting) or (self.connection is not None and self.connection.in_flight > 0)
+        in_flight = self.newest is not None and self.newest.in_flight > 0
+        return bool(self._waiting) or in_flight or self._resting is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
         """The connection, as soon as it is there; fails if the next attempt does. In the order of the calls."""
@@ -115,13 +125,24 @@ class Link:
         self.connection = None  # or it would have been used
         waiting: Deferred[BrokerConnection] = Deferred()
         self._waiting.append(waiting)
-        if not self._attempting:
+        if not self._attempting and self._resting is None:
             self._attempt()
         return waiting
 
+    def rest(self, seconds: float) -> None:
+        """Send nothing for so long; whoever wants to waits."""
+        if self._closed:
+            return
+        due = self._reactor.seconds() + seconds
+        if self._resting is not None:
+            due = max(due, self._resting.getTime())
+            self._resting.cancel()
+        self.connection = None
+        self._resting = self._reactor.callLater(due - self._reactor.seconds(), self._rested)
+
     def idle_seconds(self, now: float) -> float:
         """For how long there was no use for the connection, as far as was looked."""
-        sent = self.connection.sent if self.connection is not None else -1
+        sent = self.newest.sent if self.newest is not None else -1
         if sent != self._sent or self.wanted:
             self._sent, self._idle_since = sent, now
         return float(now - self._idle_since)
@@ -129,11 +150,15 @@ class Link:
     def close(self, reason: Exception) -> Deferred[None]:
         """Drop the connection; what waits fails with the reason. Fires when nothing is left of it."""
         self._closed = True
-        if self.connection is not None:
-            self.connection.close(reason)
+        if self._resting is not None:
+            self._resting.cancel()
+        if self.newest is not None and self.newest.is_open:
+            self.newest.close(reason)
         self._fail(reason)
         if not self._service.running:
             return cast("Deferred[None]", ensureDeferred(_nothing()))
+        if self._telling:  # the service is not to be called from within its callback
+            return deferLater(self._reactor, 0).addCallback(lambda _: self._service.stopService())
         return self._service.stopService()
 
     def _attempt(self) -> None:
@@ -141,7 +166,14 @@ class Link:
         if not self._service.running:
             self._service.startService()
         attempt = self._service.whenConnected(failAfterFailures=1)
-        attempt.addCallbacks(self._made, self._not_made)
+        attempt.addBoth(self._tell)
+
+    def _tell(self, attempt: IProtocol | Failure) -> None:
+        self._telling = True
+        try:
+            self._not_made(attempt) if isinstance(attempt, Failure) else self._made(attempt)
+        finally:
+            self._telling = False
 
     def _made(self, session: IProtocol) -> None:
         connection = cast(_Session, session).connection
@@ -149,6 +181,9 @@ class Link:
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
+        if self._resting is not None:  # it will be told then
+            self._attempting = False
+            return
         while self._waiting:  # those that come meanwhile are not to overtake those that wait
             self._waiting.popleft().callback(connection)
         self._attempting = False
@@ -157,8 +192,17 @@ class Link:
 
     def _attempt_again(self) -> None:
         self._attempting = False
-        if self._waiting and not self._closed:
+        if self._waiting and not self._closed and self._resting is None:
             self._attempt()
+
+    def _rested(self) -> None:
+        self._resting = None
+        if self._attempting:
+            return
+        if self._waiting:
+            self._attempt()
+        elif self.newest is not None and self.newest.is_open:
+            self.connection = self.newest
 
     def _not_made(self, failure: Failure) -> None:
         error = failure.value
@@ -234,6 +278,20 @@ class Pool:
             address_now = addresses.get(broker_of(node_id))
             if address_now != link.address and not (node_id < 0 and link.wanted):
                 self._drop(node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {link.address} any more"))
+
+    def heed(self, answer: T, connection: BrokerConnection) -> T:
+        """Do as an answer that came over this connection says about throttling; it is passed on."""
+        throttle = getattr(answer, "throttle_time_ms", 0)
+        if throttle > 0:
+            for link in self._links.values():
+                if link.newest is connection:
+                    link.rest(throttle / 1000)
+        return answer
+
+    def hang_up(self, node_id: int) -> None:
+        """Drop the connection to a node, if there is one. The next request opens another."""
+        if node_id in self._links:
+            self._drop(node_id, ConnectionLost(f"the connection to broker {broker_of(node_id)} was dropped"))
 
     def add(self, node_id: int, address: Address) -> None:
         """One more node."""

@@ -1,7 +1,8 @@
 """When metadata is asked for, and about which topics.
 
 One question at a time is under way. Whoever comes meanwhile is answered by the next one, since what made them ask may
-be newer than the first. Without anybody asking it is done every metadata.max.age.ms, and sooner after a failure.
+be newer than the first. Without anybody asking it is done every metadata.max.age.ms, and sooner after a failure, or
+while there is a wanted topic that the broker asked did not know: it may be a new one, and others may know it.
 """
 
 from __future__ import annotations
@@ -24,17 +25,28 @@ from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestT
 
 log = Logger()
 
+#: Answers in a row that do not know a wanted topic, until that is said: a topic that is being made is known before.
+_LONG = 4
+
 
 class Refresher:
-    """Keeps `metadata` as new as it need be. `reach` gives a connection to any broker."""
+    """Keeps `metadata` as new as it need be. `reach` gives a connection to any broker, `heed` looks at each answer."""
 
-    def __init__(self, reactor: Any, settings: Values, reach: Callable[[], Awaitable[BrokerConnection]]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Values,
+        reach: Callable[[], Awaitable[BrokerConnection]],
+        heed: Callable[[Any, BrokerConnection], object],
+    ) -> None:
         self.metadata = Metadata()
+        self.trouble = ""  # why the last question was not answered, if it was not
         self.all_topics = False
         self.wanted: set[str] = set()  # topics that are always asked for
         self._asked_for: dict[str, float] = {}  # others, and when somebody did last
         self._reactor = reactor
         self._reach = reach
+        self._heed = heed
         self._max_age = settings.integer("metadata.max.age.ms") / 1000
         self._max_idle = settings.integer("metadata.max.idle.ms") / 1000
         self._auto_create = settings.boolean("allow.auto.create.topics")
@@ -44,6 +56,8 @@ class Refresher:
         self._refreshing = False
         self._refreshed = -inf  # the time of the last answer
         self._failures = 0  # since then
+        self._vain = 0  # answers in a row that did not know a topic that is wanted
+        self._said: set[str] = set()  # topics that were said not to be there
         self._timer: IDelayedCall | None = None
         self._closed = False
 
@@ -123,6 +137,7 @@ class Refresher:
         if version >= 4:
             request.allow_auto_topic_creation = self._auto_create and names is not None
         response: MetadataResponse = await connection.request(request, version=version)
+        self._heed(response, connection)
         self.metadata.learn(response, names)
 
     def _forget_idle_topics(self) -> None:
@@ -144,15 +159,27 @@ class Refresher:
     def _schedule(self, outcome: Failure | None) -> None:
         """When to ask again without being asked to."""
         if outcome is None:
-            self._failures = 0
+            self._failures, self.trouble = 0, ""
             self._refreshed = self._reactor.seconds()
             self._stop_timer()
-            self._refresh_in(self._max_age)
+            self._look_for_missing()
+            self._refresh_in(self._backoff.pause(self._vain) if self._vain else self._max_age)
             return
         self._failures += 1
+        self.trouble = outcome.getErrorMessage()
         if self._failures == 1 and not self._closed:
-            log.warn("brokers and topics could not be asked for: {why}", why=outcome.getErrorMessage())
+            log.warn("brokers and topics could not be asked for: {why}", why=self.trouble)
         self._refresh_in(self._backoff.pause(self._failures))
+
+    def _look_for_missing(self) -> None:
+        """Count the answers that lack a wanted topic, which may be there by and by; say so when it takes long."""
+        errors = self.metadata.errors
+        missing = {name for name in self.wanted & errors.keys() if errors[name].code.retriable}
+        self._vain = self._vain + 1 if missing else 0
+        self._said &= missing
+        for name in sorted(missing - self._said) if self._vain >= _LONG else ():
+            self._said.add(name)
+            log.warn("topic {topic} is not there, and is waited for: {why}", topic=name, why=str(errors[name]))
 
     def _refresh_in(self, seconds: float) -> None:
         """Ask after a while, unless that will be done sooner."""

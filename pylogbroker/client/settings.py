@@ -31,6 +31,16 @@ from pylogbroker.config.table import closest, parse
 from pylogbroker.errors import ConfigError
 
 _LIST = Kind(ConfigType.LIST)
+#: What names a plugin: an object is not given here, but as that argument.
+_OBJECTS: Mapping[str, str] = {
+    "key.serializer": "key_encoder=",
+    "value.serializer": "encoder=",
+    "key.deserializer": "key_decoder=",
+    "value.deserializer": "decoder=",
+    "partitioner.class": "partitioner=",
+    "event.handler": "event_handler=",
+}
+_SECURITY = ("security.", "ssl.", "sasl.")
 
 
 def _row(name: str, kind: Kind, default: Value, doc: str) -> Setting:
@@ -205,7 +215,7 @@ CONSUMER: Mapping[str, Setting] = _table(_COMMON, _CONSUMER)
 
 def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None, **named: Any) -> Values:
     """The values in force: those given, by Kafka's names or as keywords, and the defaults."""
-    given = dict(settings or {})
+    given = as_mapping(settings)
     for keyword, value in named.items():
         name = keyword.replace("_", ".")
         if name in given:
@@ -220,6 +230,13 @@ def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None
     return Values(values)
 
 
+def as_mapping(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings as they are given; ConfigError if they have no names."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ConfigError(f"settings: {settings!r} is not accepted; expected {{'client.id': 'me'}}, say")
+    return dict(settings or {})
+
+
 def _value(setting: Setting, given: object) -> Value:
     """A value as it is, or its text: either is checked in the same way."""
     match given:
@@ -229,10 +246,19 @@ def _value(setting: Setting, given: object) -> Value:
             return parse(setting, render(given) or "")
         case list() | tuple() | set() | frozenset():
             return parse(setting, ",".join(str(item) for item in given))
-    raise ConfigError(f"{setting.name}: {given!r} is not accepted; expected {setting.kind.expected}")
+    raise ConfigError(f"{setting.name}: {given!r} is not accepted; expected {_expected(setting)}")
+
+
+def _expected(setting: Setting) -> str:
+    argument = _OBJECTS.get(setting.name)
+    return f"the name of a plugin; an object is given as {argument}" if argument else setting.kind.expected
 
 
 def _unknown(name: object, table: Mapping[str, Setting]) -> str:
+    if name == "group.id":
+        return "group.id is no setting here: the group is given as group="
+    if str(name).startswith(_SECURITY):
+        return f"{name}: this client speaks PLAINTEXT alone, without TLS and passwords"
     near = closest(str(name), table)
     cure = f"did you mean {near}?" if near else f"there are {', '.join(sorted(table))}"
     return f"{name} is not a setting of this client: {cure}"

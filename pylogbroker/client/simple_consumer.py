@@ -23,15 +23,18 @@ from typing import Any
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 
-from pylogbroker.client.connection import Address, connect
+from pylogbroker.client import arguments
+from pylogbroker.client.address import Address
+from pylogbroker.client.connection import connect
 from pylogbroker.client.dialects import EARLIEST, LATEST, Dialect, Fetched, Wait, Wanted
 from pylogbroker.client.dialects.kafka import KafkaDialect
-from pylogbroker.client.dialects.simple import SimpleDialect, connect_simply
+from pylogbroker.client.dialects.simple import SimpleConnection, SimpleDialect
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.guarding import decoding
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.plugging import DECODER, plug
 from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.client.transport import dial
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import IDecoder, TopicPartition
@@ -58,7 +61,7 @@ class SimpleConsumer:
     ) -> None:
         if protocol not in ("kafka", "simple"):
             raise ConfigError(f"protocol: {protocol!r} is not accepted; expected kafka or simple")
-        self.address = Address(host, port)
+        self.address = Address(arguments.host("host", host), arguments.number("port", port, 1, 65535))
         self.settings = read(CONSUMER, settings, **named_settings)
         self._protocol = protocol
         self._reactor = reactor or _global_reactor()
@@ -67,6 +70,9 @@ class SimpleConsumer:
         self._lock = DeferredLock()
         self._dialect: Dialect | None = None
         self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<SimpleConsumer of {self.address}{', closed' if self._closed else ''}>"
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -86,7 +92,7 @@ class SimpleConsumer:
         the end there are none, unless some come within `max_wait_ms`. OutOfRange, with the valid range, for an offset
         below the beginning or beyond the end; KafkaError for all else that the broker does not answer.
         """
-        wait = Wait(max_wait_ms, min_bytes or int(max_wait_ms > 0))
+        wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
 
     def multifetch(
@@ -96,13 +102,18 @@ class SimpleConsumer:
 
         What `fetch` would fail with, is raised by iterating the set that it concerns.
         """
-        wait = Wait(max_wait_ms, min_bytes or int(max_wait_ms > 0))
-        return ensureDeferred(self._multifetch([self._wanted(*each) for each in wanted], wait))
+        wait = _wait(max_wait_ms, min_bytes)
+        return ensureDeferred(self._multifetch([self._wanted(*_spec(each)) for each in wanted], wait))
 
     def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> Wanted:
         if max_bytes is None:
             max_bytes = self.settings.integer("max.partition.fetch.bytes")
-        return Wanted(topic, partition, offset, max_bytes)
+        return Wanted(
+            arguments.name("topic", topic),
+            arguments.number("partition", partition),
+            arguments.whole("offset", offset),
+            arguments.number("max_bytes", max_bytes),
+        )
 
     async def _fetch(self, wanted: Wanted, wait: Wait) -> MessageSet:
         [found] = await self._multifetch([wanted], wait)
@@ -149,7 +160,9 @@ class SimpleConsumer:
         that do not tell of segments any more, and of committed messages (isolation.level), there is at most one: that
         of the first message at or after the time.
         """
-        return ensureDeferred(self._get_offsets_before(topic, partition, time, max_offsets))
+        place = arguments.name("topic", topic), arguments.number("partition", partition)
+        most = arguments.number("max_offsets", max_offsets, 1)
+        return ensureDeferred(self._get_offsets_before(*place, arguments.whole("time", time), most))
 
     async def _get_offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
         return await (await self._connected()).offsets_before(topic, partition, time, most)
@@ -159,7 +172,8 @@ class SimpleConsumer:
 
         If that is another broker, KafkaError with NOT_COORDINATOR says which.
         """
-        return ensureDeferred(self._commit_offsets(group, offsets, metadata))
+        group, given = arguments.name("group", group), arguments.offsets("offsets", offsets)
+        return ensureDeferred(self._commit_offsets(group, given, metadata))
 
     async def _commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> None:
         await (await self._connected()).commit(group, offsets, metadata)
@@ -168,7 +182,8 @@ class SimpleConsumer:
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> Deferred[dict[TopicPartition, int | None]]:
         """What was committed for each `(topic, partition)`; None if nothing was."""
-        return ensureDeferred(self._fetch_offsets(group, list(partitions)))
+        group, wanted = arguments.name("group", group), arguments.partitions("partitions", partitions)
+        return ensureDeferred(self._fetch_offsets(group, wanted))
 
     async def _fetch_offsets(self, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         return await (await self._connected()).committed(group, partitions)
@@ -203,10 +218,22 @@ class SimpleConsumer:
 
     async def _dial(self) -> Dialect:
         if self._protocol == "simple":
-            connection = await connect_simply(self._reactor, self.address, self.settings)
+            connection = await dial(self._reactor, self.address, self.settings, SimpleConnection)
             return SimpleDialect(connection, self.settings, self._decode_value)
         speaking = await connect(self._reactor, self.address, self.settings)
         return KafkaDialect(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
+
+
+def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
+    """How long a fetch may take, and for how much; one that may take some time waits for something."""
+    wait = arguments.number("max_wait_ms", max_wait_ms)
+    return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
+
+
+def _spec(wanted: FetchSpec) -> FetchSpec:
+    if not isinstance(wanted, tuple | list) or len(wanted) not in (3, 4):
+        raise arguments.refusal("wanted", wanted, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
+    return wanted
 
 
 def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:

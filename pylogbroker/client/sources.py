@@ -15,7 +15,7 @@ from typing import Protocol
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.client.connection import Address
+from pylogbroker.client.address import Address, parse_address
 from pylogbroker.coordination import paths
 from pylogbroker.coordination.layout import BadNode, decode_broker
 from pylogbroker.errors import ConfigError
@@ -23,9 +23,6 @@ from pylogbroker.interfaces import Changed, ITree, Watch
 
 log = Logger()
 
-DEFAULT_PORT = 9092
-
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
 _ENDPOINT = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
 
@@ -47,9 +44,15 @@ class StaticBrokers:
 
     def __init__(self, bootstrap: str | Iterable[str]) -> None:
         texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+        texts = list(texts) if isinstance(texts, Iterable) else [texts]
+        if not all(isinstance(text, str) for text in texts):
+            raise ConfigError(f"bootstrap.servers: {bootstrap!r} is not accepted; expected host:port, or a list")
         self._addresses = [parse_address(text) for text in texts if text.strip()]
         if not self._addresses:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self._addresses))
 
     async def addresses(self) -> list[Address]:
         """The list."""
@@ -68,6 +71,9 @@ class TreeBrokers:
     def __init__(self, tree: ITree) -> None:
         self._tree = tree
         self._callback: Callable[[], object] | None = None
+
+    def __str__(self) -> str:
+        return "a coordination tree"
 
     async def addresses(self) -> list[Address]:
         """One address of each broker whose node can be read."""
@@ -107,15 +113,6 @@ class TreeBrokers:
     def _not_armed(self, failure: object, path: str) -> None:
         if self._callback is not None:
             log.warn("{path} of the coordination tree cannot be watched: {failure}", path=path, failure=failure)
-
-
-def parse_address(text: str) -> Address:
-    """The address that `host:port`, `[ipv6]:port` or `NAME://host:port` stands for; without a port it is 9092."""
-    match = _ADDRESS.fullmatch(text.strip())
-    port = int(match["port"] or DEFAULT_PORT) if match else 0
-    if match is None or not 0 < port < 65536:
-        raise ConfigError(f"bootstrap.servers: {text!r} is not accepted; expected host:port, separated by commas")
-    return Address(match["ipv6"] or match["host"], port)
 
 
 def _plaintext(data: bytes) -> Address | None:

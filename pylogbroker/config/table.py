@@ -31,8 +31,8 @@ def parse(setting: Setting, text: str) -> Value:
     """The value of a setting's text; ConfigError names the setting, the text and what is expected."""
     try:
         return setting.kind.parse(text)
-    except ValueError as error:
-        raise ConfigError(refusal(setting, text)) from error
+    except ValueError:
+        raise ConfigError(refusal(setting, text)) from None
 
 
 def refusal(setting: Setting, text: str) -> str:

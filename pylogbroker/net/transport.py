@@ -1,37 +1,26 @@
-"""A TCP transport that receives into the protocol's own buffer and sends bytes and file regions at once, in order.
+"""The broker's side of a TCP connection: sends bytes and file regions at once, in order, and gives way to others.
 
-Twisted's stock transport joins and copies what it is given in steps of 128 KiB.  Here a protocol may hand over a
-frame's buffer to receive into, and what it sends is a list of chunks: bytes, written with `send`, and regions of
-files, written with `sendfile`, so that a log's bytes go from the page cache to the socket without passing through
-Python.
+`pylogbroker.transport` is what both sides have in common. To the bytes come regions of files, written with `sendfile`,
+so that a log's bytes go from the page cache to the socket without passing through Python.
 
-What is sent goes out in the same call; the reactor is asked to tell of writability only when the socket is full, or
-when there is much to send from files and others wait: then it is their turn after `_PIECE` bytes.
+Who has much to send may keep the reactor for all that its socket takes. So after every `_PIECE` bytes of a call the
+connection asks whether others wait; if they do, it is their turn, and it goes on with the reactor's next one.
 """
 
 from __future__ import annotations
 
 import os
-import socket
-from collections import deque
-from collections.abc import Iterable
-from itertools import islice, takewhile
 from typing import Any, Protocol, cast
 
-from twisted.internet import main, tcp
+from twisted.internet import tcp
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
 from zope.interface import implementer
 
 from pylogbroker.net.polling import others_wait
-from pylogbroker.wire import Buffer, Chunk
+from pylogbroker.transport import BUFFERS, ChunkConnection, ChunkReceiver
 
-RECEIVE_SIZE = 256 * 1024
-"""Bytes asked of the socket at once, when no frame's own buffer is waiting to be filled."""
-
-_BYTES = (bytes, memoryview, bytearray)
 _PIECE = 256 * 1024  # of a file, which take the kernel about 50 us
-_MOST_VECTORS = os.sysconf("SC_IOV_MAX")
 
 
 class File(Protocol):
@@ -51,147 +40,48 @@ class FileRegion(Protocol):
     def __len__(self) -> int: ...
 
 
-class ChunkReceiver(Protocol):
-    """What the transport asks of its protocol, beside Twisted's IProtocol."""
+class ChunkServer(ChunkConnection, tcp.Server):
+    """The server's side of one connection; its protocol is a `ChunkReceiver`."""
 
-    def receive_buffer(self) -> memoryview | None:
-        """The unfilled rest of a frame that has begun, or None if it is not known yet what comes."""
-
-    def buffer_filled(self, count: int) -> None:
-        """`count` bytes were received into the start of `receive_buffer()`."""
-
-    def chunks_sent(self) -> None:
-        """All that was waiting to be sent has been taken by the socket."""
-
-
-class ChunkServer(tcp.Server):
-    """The server's side of one connection."""
+    bufferSize = 256 * 1024
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._receiver = cast(ChunkReceiver, self.protocol)
-        self._unsent: deque[Chunk] = deque()
         self._head_sent = 0
-        self.unsent_bytes = 0
+        self.deliver_to(cast(ChunkReceiver, self.protocol))
         self.setTcpNoDelay(True)
 
     @property
-    def unsent_chunks(self) -> int:
-        """The number of chunks that the socket did not take yet."""
-        return len(self._unsent)
+    def unsent_bytes(self) -> int:
+        """How many bytes in memory (file regions do not count) the socket did not take yet."""
+        return sum(len(chunk) for chunk in self._unsent if isinstance(chunk, BUFFERS)) if self._unsent else 0
 
-    def doRead(self) -> Any:
-        """Receive once; larger frames go straight into their own buffer."""
-        buffer = self._receiver.receive_buffer()
-        try:
-            if buffer is None:
-                return self._dataReceived(self.socket.recv(RECEIVE_SIZE))
-            count = self.socket.recv_into(buffer)
-        except BlockingIOError:
-            return None
-        except OSError:
-            return main.CONNECTION_LOST
-        if not count:
-            return main.CONNECTION_DONE
-        self._receiver.buffer_filled(count)
-        return None
-
-    def send_chunks(self, chunks: Iterable[Chunk]) -> None:
-        """Send the chunks, after those that still wait.
-
-        `unsent_bytes` afterwards tells how many bytes in memory (file regions do not count) the socket did not take.
-        """
-        if not self.connected:
-            return
-        waiting = bool(self._unsent)
-        for chunk in chunks:
-            if not chunk:
-                continue
-            self._unsent.append(chunk)
-            if isinstance(chunk, _BYTES):
-                self.unsent_bytes += len(chunk)
-        if waiting:
-            return
-        if not self._send_unsent():
-            # Dropping a connection while its protocol is at work would re-enter it: the reactor does it.
-            self.reactor.callLater(0, self.abortConnection)  # type: ignore[attr-defined]
-        elif self._unsent:
-            self.startWriting()
-
-    def write(self, data: bytes) -> None:
-        """Twisted's way of sending; the same queue."""
-        self.send_chunks((data,))
-
-    def writeSequence(self, iovec: Iterable[bytes]) -> None:
-        """Twisted's way of sending several; the same queue."""
-        self.send_chunks(iovec)
-
-    def doWrite(self) -> Any:
-        """The socket takes more."""
-        if not self._send_unsent():
-            return main.CONNECTION_LOST
-        if self._unsent:
-            return None
-        self.stopWriting()
-        if self.disconnecting:
-            return self._postLoseConnection()
-        self._receiver.chunks_sent()
-        return None
-
-    def _send_unsent(self) -> bool:
-        """Send until there is nothing left, the socket is full or others wait; False if the connection is gone."""
+    def _send_on(self) -> bool:
+        """Send until nothing is left, the socket is full or others wait; False if a file ends before its region."""
         unsent = self._unsent
-        try:
-            while unsent:
-                if not isinstance(unsent[0], _BYTES):
-                    if not self._send_region(cast(FileRegion, unsent[0])):
-                        return False
-                    if self._head_sent and others_wait(self.reactor, self.socket.fileno()):
-                        return True
-                elif len(unsent) == 1:
-                    self._sent(self.socket.send(unsent[0]))
-                else:
-                    self._send_run()
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        piece = 0
+        while unsent:
+            sent = self._send_run() if isinstance(unsent[0], BUFFERS) else self._send_region(unsent[0])
+            if sent < 0:
+                return False
+            piece += sent
+            if piece >= _PIECE and unsent:
+                if others_wait(self.reactor, self.socket.fileno()):
+                    return True
+                piece = 0
         return True
 
-    def _send_run(self) -> None:
-        """Send the bytes up to the next region, or to the end, with one call."""
-        run = list(islice(takewhile(lambda chunk: isinstance(chunk, _BYTES), self._unsent), _MOST_VECTORS))
-        more = socket.MSG_MORE if len(run) < len(self._unsent) else 0
-        self._sent(self.socket.sendmsg(cast(list[Buffer], run), (), more))
-
-    def _sent(self, count: int) -> None:
-        """Take `count` bytes off the front of what is unsent, which is bytes."""
-        unsent = self._unsent
-        self.unsent_bytes -= count
-        while count:
-            chunk = cast(Buffer, unsent[0])
-            if count < len(chunk):
-                unsent[0] = memoryview(chunk)[count:]
-                return
-            count -= len(chunk)
-            unsent.popleft()
-
-    def _send_region(self, region: FileRegion) -> bool:
+    def _send_region(self, region: FileRegion) -> int:
+        """Send of the region what is left, or a piece; how many bytes were sent, or -1 if the file has no more."""
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
-        if sent == left:
-            self._head_sent = 0
-            self._unsent.popleft()
-        else:
+        if sent < left:
             self._head_sent = done + sent
-        return sent > 0  # a file that ends before its region does cannot be sent as promised
-
-    def connectionLost(self, reason: Any) -> None:
-        """Let go of everything that was waiting."""
-        self._unsent.clear()
-        self.unsent_bytes = 0
-        super().connectionLost(reason)
+            return sent or -1
+        self._head_sent = 0
+        self._unsent.popleft()
+        return sent
 
 
 class ChunkPort(tcp.Port):

@@ -10,9 +10,9 @@
 [b'value', b'']
 
 `entry` and `building` are the two directions, `batch` (v2) and `message_set` (v0, v1) the layouts they speak,
-`conversion` leads from one to another, and `validation` is what a leader does to records before appending them.
-`simple` is the layout of 0.7, `simple_sets` does all of that for it.  Bytes come in and values go out: nothing here
-reads or writes anything.
+`conversion` leads from one to another, `validation` is what a leader does to records before appending them, `faults`
+tells what is wrong.  `simple` is the layout of 0.7, `simple_sets` does all of that for it.  Bytes come in and values go
+out: nothing here reads or writes anything.
 
 Damaged bytes raise CorruptRecords, records that cannot be what they are meant for InvalidRecords, and nothing else.
 """
@@ -24,11 +24,12 @@ from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker, parse_marker
 from pylogbroker.records.conversion import down_convert, up_convert
 from pylogbroker.records.entry import ENTRY_PREFIX, Entry, entries
+from pylogbroker.records.faults import TooCostly
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
 from pylogbroker.records.simple import SimpleMessage, build_simple, encode_simple, messages
 from pylogbroker.records.simple_sets import check_simple, from_simple, is_costly_set, prepare_simple, to_simple
-from pylogbroker.records.validation import EntryMeta, Prepared, TooCostly, convert, is_costly, prepare
+from pylogbroker.records.validation import EntryMeta, Prepared, convert, is_costly, prepare
 from pylogbroker.records.varint import decode_varint, encode_varint
 
 __all__ = [

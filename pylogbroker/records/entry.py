@@ -123,6 +123,11 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[Entry]:
     CorruptRecords at what cannot be an entry, and at a cut-off one at the end, unless `partial`: then it is left out.
     CRCs are not looked at; see `Entry.check`.
     """
+    return map(parse, cut(buffer, partial=partial))
+
+
+def cut(buffer: Buffer, *, partial: bool = False) -> Iterator[memoryview]:
+    """The same as the bytes of each, which `parse` takes."""
     whole = view(buffer)
     position, end = 0, len(whole)
     while position < end:
@@ -131,7 +136,7 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[Entry]:
             if partial:
                 return
             raise CorruptRecords(f"the last entry, of {stop - position} bytes, is cut off after {end - position}")
-        yield parse(whole[position:stop])
+        yield whole[position:stop]
         position = stop
 
 

@@ -25,11 +25,12 @@ from pylogbroker.records.building import build
 from pylogbroker.records.conversion import Room
 from pylogbroker.records.damage import Overflow
 from pylogbroker.records.entry import Entry
+from pylogbroker.records.faults import TooCostly, checked_records
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import Codec, Record
 from pylogbroker.records.rules import AppendRules
 from pylogbroker.records.simple import CODECS, SIZE_PREFIX, SimpleMessage, build_simple, messages
-from pylogbroker.records.validation import EntryMeta, Prepared, TooCostly, checked_entries, checked_records
+from pylogbroker.records.validation import EntryMeta, Prepared, checked_entries
 
 _SIZE = struct.Struct(">i")
 _MANY = 500  # messages, which take a millisecond to look at
@@ -162,30 +163,48 @@ def from_simple(buffer: Buffer, position: int, magic: int, *, first_offset: int,
     Records below `first_offset` are left out.  The result ends before what would make it more than `limit` bytes, but
     for one record, which is always there.  A batch of v2 reaches up to where the next message begins, so that a
     reader's place is one that the log knows.
+
+    It also ends before a message that is damaged: nothing wrong gets a new checksum.  CorruptRecords or InvalidRecords
+    if that one comes first.
     """
-    room = Room(limit)
     parts: list[bytes] = []
-    for codec, run in _runs(messages(buffer, position, partial=True)):
-        records, end = _wanted(run, magic, first_offset, room)
-        if records:
-            built = build(records, magic=magic, codec=codec, base_offset=None)
-            parts.append(stretch(built, end) if magic == 2 else built)
-        if room.is_full:
-            break
+    try:
+        parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, Room(limit)))
+    except (CorruptRecords, InvalidRecords):
+        if not parts:
+            raise
     return b"".join(parts)
 
 
+def _converted(
+    runs: Iterator[tuple[Codec, list[SimpleMessage]]], magic: int, first_offset: int, room: Room
+) -> Iterator[bytes]:
+    for codec, run in runs:
+        records, end = _wanted(run, magic, first_offset, room)
+        if records:
+            built = build(records, magic=magic, codec=codec, base_offset=None)
+            yield stretch(built, end) if magic == 2 else built
+        if room.is_full:
+            return
+
+
 def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMessage]]]:
-    """Uncompressed messages together, each compressed one alone."""
+    """Uncompressed messages together, each compressed one alone; CorruptRecords behind the last one that is sound."""
     run: list[SimpleMessage] = []
-    for message in found:
-        if run and (message.attributes or len(run) == _RUN):
+    try:
+        for message in found:
+            message.check()
+            if run and (message.attributes or len(run) == _RUN):
+                yield Codec.NONE, run
+                run = []
+            if message.attributes:
+                yield message.codec, [message]
+            else:
+                run.append(message)
+    except CorruptRecords:
+        if run:
             yield Codec.NONE, run
-            run = []
-        if message.attributes:
-            yield message.codec, [message]
-        else:
-            run.append(message)
+        raise
     if run:
         yield Codec.NONE, run
 

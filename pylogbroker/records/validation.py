@@ -17,21 +17,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 
 import attrs
 
-from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError, PylogbrokerError
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.compression import codec_of, inflate
 from pylogbroker.records.control import Marker
-from pylogbroker.records.damage import Overflow
 from pylogbroker.records.entry import Entry, entries
-from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.faults import at_once, checked_records, faults_of_compression
+from pylogbroker.records.model import Codec, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
 from pylogbroker.records.walking import check_records
 
@@ -42,11 +41,6 @@ _HEADER_SIZE = HEADER_V2.size
 _unpack_count = struct.Struct(">i").unpack_from
 _COUNT_AT = 57
 _MANY = 20_000  # records; to walk over so many may take two milliseconds
-_MAX_FAULTS = 1000
-
-
-class TooCostly(PylogbrokerError):
-    """Records that take long to look into: `convert` them first, in a worker thread.  Nothing is wrong so far."""
 
 
 @attrs.define
@@ -196,29 +190,9 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
 def _look_into(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
     """Check that a v2 batch holds as many whole records as it says."""
     codec = codec_of(attributes)
-    with _faults_of_compression(rules):
-        data = inflate(codec, buffer[_HEADER_SIZE:], 2, _at_once(rules))
+    with faults_of_compression(rules):
+        data = inflate(codec, buffer[_HEADER_SIZE:], 2, at_once(rules))
     check_records(data, count)
-
-
-def _at_once(rules: AppendRules) -> int:
-    """What a batch may decompress to here."""
-    return min(rules.max_at_once, rules.max_decompressed) if rules.magic == 2 else rules.max_decompressed
-
-
-def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
-    return TooCostly(error.detail) if _at_once(rules) < rules.max_decompressed else InvalidRecords(error.detail)
-
-
-@contextmanager
-def _faults_of_compression(rules: AppendRules) -> Iterator[None]:
-    """What is wrong with a v2 batch's compressed data, its CRC being right, is its producer's fault."""
-    try:
-        yield
-    except Overflow as error:
-        raise _overflow(error, rules) from None
-    except CorruptRecords as error:
-        raise InvalidRecords(error.detail, ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
 def _prepare_slowly(
@@ -329,61 +303,6 @@ def _rewritten(entry: Entry, meta: EntryMeta, leader_epoch: int) -> list[Buffer]
     fields += [meta.producer_id, meta.producer_epoch, meta.base_sequence, meta.count]
     fields[4] = crc32c(rest, crc32c(HEADER_V2.pack(*fields)[CRC_START:]))
     return [HEADER_V2.pack(*fields), rest]
-
-
-def checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
-    """The entry's records; in the end InvalidRecords with the list of those that the topic does not take."""
-    faults: list[tuple[int, ErrorCode, str]] = []
-    for index, record in enumerate(_decoded(entry, rules)):
-        fault = _fault(record, entry, rules, now_ms)
-        if fault is None:
-            yield record
-        else:
-            faults.append((index, *fault))
-            if len(faults) == _MAX_FAULTS:
-                break
-    if faults:
-        untimely = any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in faults)
-        raise InvalidRecords(
-            f"one or more records are not valid, the first because: {faults[0][2]}",
-            ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD,
-            tuple((index, message) for index, _, message in faults),
-        )
-
-
-def _decoded(entry: Entry, rules: AppendRules) -> Iterator[Record]:
-    """The entry's records.  What is wrong inside of a v2 batch, its CRC being right, is its producer's fault."""
-    if entry.magic < 2:
-        yield from _decoded_of_old(entry, rules)
-        return
-    with _faults_of_compression(rules):
-        records = entry.records(_at_once(rules))
-    try:
-        for offset, record in enumerate(records, entry.base_offset):
-            if record.offset != offset:
-                raise InvalidRecords(f"a record with offset {record.offset} in the place of {offset}")
-            yield record
-    except CorruptRecords as error:
-        raise InvalidRecords(error.detail) from None
-
-
-def _decoded_of_old(entry: Entry, rules: AppendRules) -> Iterator[Record]:
-    try:
-        yield from entry.records(_at_once(rules))
-    except Overflow as error:
-        raise _overflow(error, rules) from None
-
-
-def _fault(record: Record, entry: Entry, rules: AppendRules, now_ms: int) -> tuple[ErrorCode, str] | None:
-    if rules.keys_required and record.key is None:
-        return ErrorCode.INVALID_RECORD, "a record of a compacted topic needs a key"
-    if rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
-        earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-        if not earliest <= record.timestamp <= latest:
-            return ErrorCode.INVALID_TIMESTAMP, f"timestamp {record.timestamp} is outside of {earliest} to {latest}"
-    elif entry.timestamp_type:
-        return ErrorCode.INVALID_TIMESTAMP, "producers do not set timestamp type LogAppendTime"
-    return None
 
 
 def _build(

@@ -44,8 +44,13 @@ class FrameSplitter:
     def split(self, data: bytes) -> list[memoryview]:
         """The frames that `data` completes, without their length; the rest is kept.
 
-        Only to be called while `rest()` is None.
+        What belongs into `rest()` is copied there: who receives into it does without.
         """
+        if self._buffer is not None:
+            count = min(len(data), len(self._buffer) - self._filled)
+            self._buffer[self._filled : self._filled + count] = data[:count]
+            frame = self.filled(count)
+            return [] if frame is None else [frame, *self.split(data[count:])]
         if self._head:
             data = self._head + data
             self._head = b""

@@ -215,9 +215,23 @@ class RoomOfOldClientsTests(FetchTests):
         self.assertEqual((sizes[2], third.error_code), (0, 0))
 
     def test_a_client_without_room_gets_one_record_nevertheless(self) -> None:
-        for version in range(4):
-            [answer] = self.fetch(at(7, most=0), version=version, max_bytes=0)
-            self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
+        [answer] = self.fetch(at(7, most=0), version=3, max_bytes=0)
+        self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
+
+    def test_before_version_3_it_gets_as_much_of_the_message_as_it_has_room_for(self) -> None:
+        """It is to learn that it must ask for more, for each of its partitions."""
+        value = b"x" * 500
+        for partition in (0, 1):
+            self.put(value, partition=partition)
+        for version in range(3):
+            whole = bytes(self.fetch(at(1000), version=version)[0].records)
+            self.assertGreater(len(whole), 500)
+            for most in (0, 1, 12, 100, len(whole) - 1):
+                first, second = self.fetch(at(1000, most=most), at(1000, 1, most=most), version=version)
+                self.assertEqual(bytes(first.records), whole[:most])
+                self.assertEqual(len(second.records), most)
+            [answer] = self.fetch(at(1000, most=len(whole)), version=version)
+            self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [value])
 
 
 class OffsetTests(FetchTests):

@@ -18,8 +18,9 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from pylogbroker.client.address import Address
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.connection import Address, BrokerConnection
+from pylogbroker.client.connection import BrokerConnection
 from pylogbroker.client.errors import NotConnected
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sources import BrokerSource, StaticBrokers

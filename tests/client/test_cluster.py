@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.client.address import Address
 from pylogbroker.client.cluster import Cluster, Coordinator
-from pylogbroker.client.connection import Address
 from pylogbroker.client.errors import Closed, ConnectionLost, NoBrokers, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pylogbroker.wire.messages.metadata import MetadataRequest
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.client.cluster_fakes import World
 
 
@@ -125,6 +127,66 @@ class TestTopics(ClusterTests):
         self.world.run(20)
         (last,) = self.one.asked_for(MetadataRequest)[-1:]
         self.assertEqual([topic.name for topic in last.topics], ["no", "t"])
+
+    def test_a_wanted_topic_that_the_first_broker_has_not_heard_of(self) -> None:
+        self.cluster.want(["new"])
+        self.now(self.cluster.refresh())
+        self.world.broker(2).leads("new", 0)
+        self.world.run(1.5)
+        self.assertEqual(self.cluster.leader_of("new", 0), 2)
+
+    def test_a_wanted_topic_that_there_is_not_is_asked_for_with_growing_pauses(self) -> None:
+        self.cluster.want(["no"])
+        self.now(self.cluster.refresh())
+        before = len(self.one.asked_for(MetadataRequest))
+        self.world.run(30)
+        asked = len(self.one.asked_for(MetadataRequest)) - before
+        self.assertTrue(25 <= asked <= 45, asked)
+
+    def test_a_wanted_topic_that_stays_away_is_named_once(self) -> None:
+        self.cluster.want(["misspelt"])
+        with capturedLogs() as events:
+            self.now(self.cluster.refresh())
+            self.assertEqual(events, [])
+            self.world.run(5)
+        self.assertEqual([event["topic"] for event in events], ["misspelt"])
+        self.one.leads("misspelt", 0)
+        self.world.run(5)
+        del self.world.leaders["misspelt", 0]
+        with capturedLogs() as events:
+            self.now(self.cluster.refresh())
+            self.world.run(5)
+        self.assertEqual([event["topic"] for event in events], ["misspelt"])
+
+    def test_a_topic_that_is_being_made_is_not_complained_of(self) -> None:
+        self.cluster.want(["new"])
+        with capturedLogs() as events:
+            self.now(self.cluster.refresh())
+            self.one.leads("new", 0)
+            self.world.run(5)
+        self.assertEqual(events, [])
+
+    def test_why_a_topic_will_not_be_known(self) -> None:
+        answers = [
+            MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            MetadataResponseTopic(name="no", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=answers)
+        self.cluster.want(["t", "no"])
+        self.now(self.cluster.refresh())
+        refusal = self.cluster.refusal_of("t")
+        self.assertIsNotNone(refusal)
+        self.assertIs(getattr(refusal, "code", None), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self.assertIsNone(self.cluster.refusal_of("no"))
+        self.assertIsNone(self.cluster.refusal_of("nobody asked"))
+
+    def test_a_wanted_topic_that_may_not_be_read_is_not_asked_for_again_at_once(self) -> None:
+        denied = MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=[denied])
+        self.cluster.want(["t"])
+        self.now(self.cluster.refresh())
+        self.world.run(30)
+        self.assertEqual(len(self.one.asked_for(MetadataRequest)), 1)
 
 
 class TestRefreshing(ClusterTests):
@@ -381,6 +443,91 @@ class TestBrokers(ClusterTests):
         busy.addErrback(lambda _: None)
 
 
+class TestThrottling(ClusterTests):
+    """What KIP-219 asks of clients."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now(self.cluster.find_leader("t", 0))
+        self.throttle(1, 2000)
+        self.successResultOf(self.after(self.beat(1)))
+        self.throttle(1, 0)
+
+    def throttle(self, node: int, milliseconds: int) -> None:
+        answer = HeartbeatResponse(throttle_time_ms=milliseconds)
+        self.world.broker(node).answers[HeartbeatRequest] = lambda request: answer
+
+    def beats(self, node: int) -> int:
+        return len(self.world.broker(node).asked_for(HeartbeatRequest))
+
+    def test_nothing_is_sent_to_a_broker_that_throttles(self) -> None:
+        answers = [self.beat(1), self.beat(1)]
+        self.world.run(1.9)
+        self.assertEqual(self.beats(1), 1)
+        self.world.run(0.2)
+        self.assertEqual(self.beats(1), 3)
+        for answer in answers:
+            self.successResultOf(answer)
+        self.assertEqual(self.one.dialled, 1)
+
+    def test_requests_keep_their_order(self) -> None:
+        waiting = [self.cluster.send(1, HeartbeatRequest(group_id=str(number))) for number in range(3)]
+        self.world.run(2.1)
+        waiting.append(self.cluster.send(1, HeartbeatRequest(group_id="3")))
+        self.world.run()
+        self.assertEqual([each.group_id for each in self.one.asked_for(HeartbeatRequest)][1:], ["0", "1", "2", "3"])
+        for each in waiting:
+            self.successResultOf(each)
+
+    def test_it_is_over_though_nobody_waits(self) -> None:
+        self.world.run(2.1)
+        self.successResultOf(self.after(self.beat(1)))
+        self.assertEqual((self.beats(1), self.one.dialled), (2, 1))
+
+    def test_others_are_asked_meanwhile(self) -> None:
+        self.successResultOf(self.after(self.beat(2)))
+        self.now(self.cluster.refresh())
+        self.assertEqual(len(self.two.asked_for(MetadataRequest)), 1)
+
+    def test_it_may_come_again(self) -> None:
+        self.world.run(2.1)
+        self.throttle(1, 3000)
+        self.beat(1)
+        self.world.run()
+        self.assertEqual(self.beats(1), 2)
+        waiting = self.beat(1)
+        self.world.run(2.9)
+        self.assertEqual(self.beats(1), 2)
+        self.world.run(0.2)
+        self.assertEqual(self.beats(1), 3)
+        self.successResultOf(waiting)
+
+    def test_metadata_can_say_so_too(self) -> None:
+        self.one.answers[MetadataRequest] = lambda request: attrs.evolve(
+            self.world.metadata(request), throttle_time_ms=2000
+        )
+        self.world.run(2.1)
+        self.now(self.cluster.refresh())
+        waiting = self.beat(1)
+        self.world.run(1.9)
+        self.assertEqual(self.beats(1), 1)
+        self.world.run(0.2)
+        self.successResultOf(waiting)
+
+    def test_a_connection_that_is_lost_meanwhile(self) -> None:
+        waiting = self.beat(1)
+        self.world.kill(1)
+        self.world.revive(1)
+        self.world.run(2.1)
+        self.successResultOf(waiting)
+        self.assertEqual(self.one.dialled, 2)
+
+    def test_closing_meanwhile(self) -> None:
+        waiting = self.beat(1)
+        self.now(self.cluster.close())
+        self.failureResultOf(waiting, Closed)
+
+
 class TestCoordinators(ClusterTests):
     def test_it_is_found_and_remembered(self) -> None:
         node = self.now(self.cluster.coordinator("g", Coordinator.GROUP))
@@ -390,6 +537,14 @@ class TestCoordinators(ClusterTests):
         self.cluster.forget_coordinator("g", Coordinator.GROUP)
         self.now(self.cluster.coordinator("g", Coordinator.GROUP))
         self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 2)
+
+    def test_who_asks_meanwhile_waits_for_the_same_answer(self) -> None:
+        finding = [ensureDeferred(self.cluster.coordinator("g", Coordinator.GROUP)) for _ in range(3)]
+        finding[1].cancel()
+        self.failureResultOf(finding[1], CancelledError)
+        self.world.run(1)
+        self.assertEqual([broker_of(self.successResultOf(finding[place])) for place in (0, 2)], [1, 1])
+        self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 1)
 
     def test_groups_and_transactions_are_kept_apart(self) -> None:
         self.now(self.cluster.coordinator("x", Coordinator.GROUP))

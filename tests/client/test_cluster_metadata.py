@@ -6,7 +6,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.connection import Address
+from pylogbroker.client.address import Address
 from pylogbroker.client.metadata import Metadata
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import (

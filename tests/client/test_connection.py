@@ -12,7 +12,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.connection import Address, BrokerConnection
+from pylogbroker.client.address import Address
+from pylogbroker.client.connection import BrokerConnection
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import KafkaError
@@ -73,14 +74,17 @@ class ConnectionTests(SynchronousTestCase):
     """Every test begins with a connection that has shaken hands."""
 
     def setUp(self) -> None:
-        self.clock = Clock()
-        self.transport = MemoryTransport()
-        self.connection = BrokerConnection(self.clock, Address("there", 9092), read(CLIENT, client_id="me"))
-        self.connection.makeConnection(self.transport)  # type: ignore[arg-type]
+        self.make()
         hands = self.shake()
         self.greeting = self.transport.take()
         self.connection.dataReceived(versions_answer(0, RANGES))
         self.successResultOf(hands)
+
+    def make(self) -> None:
+        self.clock = Clock()
+        self.transport = MemoryTransport()
+        self.connection = BrokerConnection(self.clock, Address("there", 9092), read(CLIENT, client_id="me"))
+        self.connection.makeConnection(self.transport)  # type: ignore[arg-type]
 
     def shake(self) -> Deferred[None]:
         return ensureDeferred(self.connection.shake_hands(5))
@@ -122,17 +126,19 @@ class TestHandshake(ConnectionTests):
         self.assertEqual(struct.unpack_from(">hh", self.transport.take(), 4), (HEARTBEAT, 2))
 
     def test_a_broker_that_does_not_know_the_version_of_the_question(self) -> None:
+        self.make()
         hands = self.shake()
         self.transport.take()
-        self.connection.dataReceived(old_versions_answer(1, {API_VERSIONS: (0, 2)}, error=35))
-        self.assertEqual(struct.unpack_from(">hhi", self.transport.take(), 4), (API_VERSIONS, 2, 2))
-        answer = old_versions_answer(2, {API_VERSIONS: (0, 2), HEARTBEAT: (0, 1)})
+        self.connection.dataReceived(old_versions_answer(0, {API_VERSIONS: (0, 2)}, error=35))
+        self.assertEqual(struct.unpack_from(">hhi", self.transport.take(), 4), (API_VERSIONS, 2, 1))
+        answer = old_versions_answer(1, {API_VERSIONS: (0, 2), HEARTBEAT: (0, 1)})
         self.connection.dataReceived(frame(answer[4:] + struct.pack(">i", 0)))  # version 2 has a throttle time
         self.successResultOf(hands)
 
     def test_a_broker_that_does_not_tell(self) -> None:
+        self.make()
         hands = self.shake()
-        self.connection.dataReceived(versions_answer(1, {}, error=58))
+        self.connection.dataReceived(versions_answer(0, {}, error=58))
         self.assertEqual(self.failureResultOf(hands, KafkaError).value.code, 58)
 
 

@@ -14,10 +14,13 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
 
-from pylogbroker.client.connection import Address, BrokerConnection, connect
-from pylogbroker.client.errors import ConnectionLost, NotConnected
+from pylogbroker.client.address import Address
+from pylogbroker.client.connection import BrokerConnection, connect
+from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.client.settings import CLIENT, read
+from pylogbroker.client.transport import endpoint
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -119,6 +122,41 @@ async def test_a_slow_reader_gets_all_in_order() -> None:
         slow.transport.write(heartbeat_answer(13, 27))
         assert (await answer).error_code == 27
         await close(connection)
+
+
+async def test_what_is_not_answered_is_done_when_the_socket_has_taken_it() -> None:
+    records = produce(memoryview(bytes(12_000_000)))  # more than the socket takes
+    async with serving() as server:
+        connection = await dial(server.port)
+        await wait_for(lambda: server.servers)
+        slow = server.servers[0]
+        slow.transport.pauseProducing()
+        slow.greeting = b""
+        sent = connection.request(records, expect_answer=False)
+        waiting: list[Failure] = []
+        connection.request(HeartbeatRequest()).addErrback(waiting.append)
+        assert not sent.called
+        slow.transport.resumeProducing()
+        assert await sent is None
+        assert await connection.request(produce(memoryview(b"little")), expect_answer=False) is None
+        slow.transport.pauseProducing()
+        lost = connection.request(records, expect_answer=False)
+        connection.close()
+        with pytest.raises(Closed):
+            await lost
+        assert len(waiting) == 1
+
+
+async def test_a_protocol_that_knows_nothing_of_buffers() -> None:
+    async with serving() as server:
+        plain: Any = await endpoint(reactor, "127.0.0.1", server.port, 5).connect(Factory.forProtocol(Server))
+        plain.greeting = b""
+        plain.transport.writeSequence([b"hel", b"", b"lo"])
+        await wait_for(lambda: plain.received == versions_answer(0, RANGES))
+        plain.transport.write(bytes(3_000_000))
+        plain.transport.loseConnection()  # once all is sent
+        await wait_for(lambda: plain.lost and server.servers[0].lost)
+        assert server.servers[0].received == b"hello" + bytes(3_000_000)
 
 
 async def test_nobody_listens() -> None:

@@ -14,7 +14,7 @@ from pylogbroker.client.consumer import Blacklist, ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.connector import NotAssigned
 from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.consumer.streams import ConsumerTimeout
-from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed
+from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed, RequestTimedOut
 from pylogbroker.errors import ConfigError, KafkaError
 from tests.client.consuming import Collector, committed, connector, create, delete, grow, write
 from tests.support import reactor_run
@@ -155,6 +155,49 @@ async def test_seeking(broker: Broker, topic: str, group: str) -> None:
     await consumer.shutdown()
 
 
+@pytest.mark.parametrize("many", [True, False])
+async def test_a_partition_is_paused(broker: Broker, topic: str, group: str, many: bool) -> None:
+    create(broker.bootstrap, topic, 2)
+    write(broker.bootstrap, topic, numbered(40), 2)
+    consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50, consumer_timeout_ms=300)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    first = [await anext(stream) for _ in range(5)] if not many else await stream.get_many(5)
+    held = first[0].partition
+    assert [message.offset for message in first] == list(range(5))
+    consumer.pause(topic, held)
+    assert consumer.paused == {(topic, held)}
+    rest = await stream.get_many(30)
+    assert [(each.partition, each.offset) for each in rest] == [(1 - held, offset) for offset in range(20)]
+    write(broker.bootstrap, topic, numbered(2), 2)
+    assert [(each.partition, each.offset) for each in [await anext(stream)]] == [(1 - held, 20)]
+    with pytest.raises(ConsumerTimeout):
+        await anext(stream)
+    assert consumer.position(topic, held) == 5
+    consumer.resume(topic, held)
+    assert consumer.paused == frozenset()
+    after = [await anext(stream) for _ in range(16)] if not many else (await stream.get_many(50))
+    assert [(each.partition, each.offset) for each in after] == [(held, offset) for offset in range(5, 5 + len(after))]
+    with pytest.raises(NotAssigned):
+        consumer.pause(topic, 2)
+    await consumer.shutdown()
+
+
+async def test_what_is_paused_is_not_dealt_with(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(10))
+    consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50)
+    stream = (await consumer.create_message_streams({topic: 1}))[topic][0]
+    await stream.get_many(4)
+    consumer.pause(topic, 0)
+    await sleep(0.3)
+    assert (await consumer.committed()) == {(topic, 0): 0}  # the reader may still be busy with the four
+    consumer.seek(topic, 0, 8)
+    assert await stream.get_many(timeout=0.3) == []
+    consumer.resume(topic, 0)
+    assert [each.offset for each in await stream.get_many()] == [8, 9]
+    await consumer.shutdown()
+
+
 async def test_a_slow_stream_stops_its_own_partitions(
     broker: Broker, fresh_name: Callable[[], str], group: str
 ) -> None:
@@ -197,6 +240,7 @@ async def test_topics_that_match(broker: Broker, fresh_name: Callable[[], str], 
     write(broker.bootstrap, f"{stem}.new", ["new"])
     await wait_for(lambda: collector.values == ["a", "new"])
     assert consumer.assignment == {(f"{stem}.a", 0), (f"{stem}.new", 0), (f"{stem}.new", 1)}
+    assert consumer.topics() == {f"{stem}.a", f"{stem}.new"}
     delete(broker.bootstrap, f"{stem}.new")
     await wait_for(lambda: consumer.assignment == {(f"{stem}.a", 0)})
     write(broker.bootstrap, f"{stem}.a", ["still"])
@@ -228,6 +272,20 @@ async def test_a_topic_that_grows_and_one_that_comes(broker: Broker, topic: str,
     await wait_for(lambda: len(consumer.assignment) == 3)
     write(broker.bootstrap, topic, ["a", "b", "c"], 3)
     await wait_for(lambda: sorted(collector.values) == ["a", "b", "c", "first"])
+    await consumer.shutdown()
+
+
+async def test_a_topic_that_is_made_anew(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(5))
+    consumer = connector(broker.bootstrap, group, metadata_max_age_ms=200, allow_auto_create_topics=False)
+    collector = Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
+    await wait_for(lambda: len(collector.messages) == 5)
+    delete(broker.bootstrap, topic)
+    await wait_for(lambda: consumer.assignment == frozenset())
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, numbered(3, 10))
+    await wait_for(lambda: collector.values[5:] == numbered(3, 10))
     await consumer.shutdown()
 
 
@@ -332,6 +390,8 @@ async def test_a_group_that_refuses(broker: Broker, topic: str, group: str) -> N
 async def test_brokers_that_are_not_there(group: str) -> None:
     consumer = connector("127.0.0.1:1", group, default_api_timeout_ms=300)
     with pytest.raises(NoBrokers, match=r"127\.0\.0\.1:1"):
+        await consumer.create_message_streams({"t": 1})
+    with pytest.raises((NoBrokers, RequestTimedOut)):  # it may be tried again
         await consumer.create_message_streams({"t": 1})
     await consumer.shutdown()
     unused = connector("127.0.0.1:1", group)

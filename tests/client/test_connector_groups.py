@@ -104,6 +104,23 @@ async def test_a_member_that_dies_is_replaced(broker: Broker, topic: str, group:
     await one.shutdown()
 
 
+async def test_a_reader_that_takes_its_time_stays_a_member(broker: Broker, topic: str, group: str) -> None:
+    create(broker.bootstrap, topic)
+    write(broker.bootstrap, topic, ["a", "b"])
+    one = connector(broker.bootstrap, group, session_timeout_ms=1500, heartbeat_interval_ms=300)
+    stream = (await one.create_message_streams({topic: 1}))[topic][0]
+    assert (await anext(stream)).value == b"a"
+    member = one.member
+    assert member is not None
+    before = member.member_id, member.generation
+    await sleep(2.5)
+    await one.commit_offsets()
+    assert (member.member_id, member.generation) == before
+    assert committed(broker.bootstrap, group, topic, 1) == [1]
+    assert (await anext(stream)).value == b"b"
+    await one.shutdown()
+
+
 @pytest.mark.limit(90)
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_a_broker_that_restarts(new_broker: Callable[..., Broker], topic: str, group: str, how: str) -> None:
@@ -149,7 +166,8 @@ async def test_a_static_member_comes_back(broker: Broker, topic: str, group: str
 
 async def test_a_static_member_is_fenced_by_its_namesake(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
-    first = connector(broker.bootstrap, group, group_instance_id="one")
+    notes = Notes()
+    first = connector(broker.bootstrap, group, group_instance_id="one", listener=notes)
     stream = (await first.create_message_streams({topic: 1}))[topic][0]
     second = connector(broker.bootstrap, group, group_instance_id="one")
     await _joined(second, topic)
@@ -158,6 +176,7 @@ async def test_a_static_member_is_fenced_by_its_namesake(broker: Broker, topic: 
     assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
     assert await stream.get_many() == []
     assert first.assignment == frozenset()
+    assert notes.told == [("assigned", [(topic, 0)]), ("lost", [(topic, 0)])]
     await first.shutdown()
     await second.shutdown()
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
 from pylogbroker.client.consumer.feeds import Chunk, Feed
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.offset_stores import BrokerOffsets
+from pylogbroker.client.consumer.parts import fit, make_reading
+from pylogbroker.client.consumer.reading import Nobody
 from pylogbroker.client.consumer.sessions import FetchSession, Wanted
-from pylogbroker.client.errors import ConnectionLost
+from pylogbroker.client.errors import ConnectionLost, NotConnected
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
+from pylogbroker.client.retrying import Pauses
+from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -94,6 +100,7 @@ class Brokers:
         self.leaders: dict[str, int | None] = dict(leaders)
         self.stale: list[TopicPartition] = []
         self.requests: list[tuple[int, FetchRequest, Deferred[FetchResponse]]] = []
+        self.down = False
 
     def topics(self) -> dict[str, TopicInfo]:
         info = (PartitionInfo(1, 4, (), ()),)
@@ -109,6 +116,8 @@ class Brokers:
         return 17
 
     def send(self, node: int, request: FetchRequest, *, timeout: float, version: int | None) -> Deferred[FetchResponse]:
+        if self.down:
+            return fail(NotConnected("down"))
         waiting: Deferred[FetchResponse] = Deferred()
         self.requests.append((node, request, waiting))
         return waiting
@@ -121,15 +130,22 @@ class Bench:
         self.clock = Clock()
         self.brokers = Brokers(**leaders)
         self.told: list[Any] = []
+        self.seen = 0
+        self.when_fed: Callable[[], object] = lambda: None
         self.fetcher = Fetcher(
             self.brokers,  # type: ignore[arg-type]
             self.clock,  # type: ignore[arg-type]
             FetchSettings(backoff=0.1),
             lambda feed, data: Chunk(iter(()), len(data.records), feed.position + 10) if data.records else None,  # type: ignore[arg-type]
-            lambda feed: self.told.append(("fed", feed.topic)),
+            self.fed,
             lambda feed: self.told.append(("out of range", feed.topic)),
             lambda feed, error: self.told.append((feed.topic, error)),
+            lambda feed, end: self.told.append(("truncated", feed.topic, end)),
         )
+
+    def fed(self, feed: Feed) -> None:
+        self.told.append(("fed", feed.topic))
+        self.when_fed()
 
     def feed(self, topic: str, position: int = 0) -> Feed:
         feed = Feed(topic, 0, 100)
@@ -139,11 +155,11 @@ class Bench:
         return feed
 
     def turn(self, seconds: float = 0) -> list[tuple[int, dict[TopicPartition, int]]]:
-        """Let time pass; whom was asked for what."""
-        before = len(self.brokers.requests)
+        """Let time pass; whom was asked for what since the last time."""
         self.clock.advance(seconds)
         self.clock.advance(0)
-        return [(node, asked(request)) for node, request, _ in self.brokers.requests[before:]]
+        seen, self.seen = self.seen, len(self.brokers.requests)
+        return [(node, asked(request)) for node, request, _ in self.brokers.requests[seen:]]
 
     def answer(self, code: ErrorCode = ErrorCode.NONE, session: int = 0, **records: bytes | ErrorCode) -> None:
         """Answer the last request."""
@@ -169,6 +185,39 @@ def test_each_leader_is_asked_once_at_a_time() -> None:
     bench.answer(c=b"x" * 10)
     assert bench.turn() == [(2, {("c", 0): 10})]
     assert bench.told == [("fed", "c")]
+
+
+def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.turn()
+    at_work: list[int] = []
+    bench.when_fed = lambda: at_work.append(len(bench.brokers.requests))
+    bench.answer(a=b"x")
+    assert at_work == [2]
+    assert bench.turn() == [(1, {("a", 0): 10})]
+
+
+def test_a_reader_who_is_told_of_one_gives_up_the_other() -> None:
+    bench = Bench(a=1, b=1)
+    bench.feed("a")
+    other = bench.feed("b")
+    bench.turn()
+    bench.when_fed = lambda: bench.fetcher.remove(other)
+    bench.answer(a=b"x", b=b"x")
+    assert bench.told == [("fed", "a")]
+
+
+def test_a_broker_that_fails_at_once_is_asked_again() -> None:
+    bench = Bench(a=1)
+    bench.feed("a")
+    bench.brokers.down = True
+    bench.turn()
+    bench.brokers.down = False
+    assert bench.turn(0.05) == []
+    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
+    bench.answer(a=b"x")
+    assert bench.told == [("fed", "a")]
 
 
 def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
@@ -294,3 +343,18 @@ def test_nothing_is_left_behind() -> None:
     bench.fetcher.wake()
     bench.fetcher.close()
     assert bench.clock.getDelayedCalls() == []
+
+
+def test_the_rack_is_not_told() -> None:
+    """Else a broker may answer with the number of a nearer replica, and without records."""
+    cluster: Any = Brokers(a=1)
+    settings = read(CONSUMER, client_rack="here")
+    reading: Any = make_reading(Clock(), settings, lambda topic: [], Nobody())
+    nothing: Any = None
+    fit(reading, cluster, Pauses(reading._clock), settings, nothing, BrokerOffsets(cluster, "g"), nothing)
+    feed = Feed("a", 0, 100)
+    feed.begin(0)
+    reading.fetcher.add(feed)
+    reading._clock.advance(0)
+    [(_, request, _)] = cluster.requests
+    assert request.rack_id == ""

@@ -6,20 +6,8 @@ from typing import Any
 
 import pytest
 
-from pylogbroker.client.consumer.membership import (
-    Beat,
-    Divide,
-    Fail,
-    Find,
-    GiveUp,
-    Join,
-    Leave,
-    Membership,
-    Partitions,
-    State,
-    Sync,
-    Take,
-)
+from pylogbroker.client.consumer.actions import Beat, Divide, Fail, Find, GiveUp, Join, Leave, Partitions, Sync, Take
+from pylogbroker.client.consumer.membership import Membership, State
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 

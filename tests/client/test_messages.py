@@ -18,8 +18,10 @@ from pylogbroker.client.plugging import DECODER, plug
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
 from tests.records.peers import FORMATS
-from tests.records.strategies import records_for
+from tests.records.strategies import alike, records_for
 from tests.records.test_damage import reseal
+
+PLAIN = {str, int, TimestampType, bytes, type(None), tuple}  # and nothing of numpy's
 
 
 def as_message(record: Record) -> Message:
@@ -60,6 +62,19 @@ def test_every_format(parts: list[Any], draw: st.DataObject) -> None:
             assert list(found) == expected
             assert [type(each) for each in found] == [Message] * len(expected)
             assert found.next_offset == len(expected)
+
+
+@given(alike(), st.integers(0, 200))
+@settings(max_examples=100, deadline=None)
+def test_messages_that_are_alike(records: list[Record], first: int) -> None:
+    expected = [as_message(each) for each in records if each.offset >= first]
+    for stride in (1, 64, 1024):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(messages, "_FEW", 0)
+            patch.setattr(messages, "_STRIDE", stride)
+            found = list(MessageSet("t", 3, build(records, base_offset=None), first))
+            assert found == expected
+            assert {type(cell) for each in found for cell in each} <= PLAIN
 
 
 @pytest.mark.usefixtures("few")
@@ -133,6 +148,24 @@ def test_transactions() -> None:
     assert [each.offset for each in MessageSet("t", 0, data)] == [0, 1, 2, 3, 5, 6]
     assert [each.offset for each in MessageSet("t", 0, data, aborted=[(8, 2)])] == [0, 1, 5, 6]
     assert MessageSet("t", 0, data[: -len(part(8, 5))]).next_offset == 5
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_what_a_decoder_refuses_is_named(count: int) -> None:
+    def refuse_one(value: bytes | None) -> Any:
+        if value == b"1":
+            raise PluginFailed("fussy", "it does not like it") from LookupError("so")
+        return value
+
+    data = build([Record(0, 5, b"%d" % number, b"%d" % number) for number in range(count)])
+    for part in "decode_key", "decode_value":
+        coming = iter(MessageSet("orders", 7, data, **{part: refuse_one}))
+        assert next(coming).offset == 0
+        with pytest.raises(PluginFailed, match=r"^plugin fussy: it does not like it, at orders/7@1$") as caught:
+            next(coming)
+        assert isinstance(caught.value.__cause__, LookupError)
+        assert caught.value.plugin == "fussy"
+        assert next(coming).offset == 2
 
 
 def test_decoders() -> None:

@@ -47,12 +47,20 @@ def test_lists_and_truth_values() -> None:
         ({"request.timeout.ms": 1.5}, "request.timeout.ms: '1.5' is not accepted"),
         ({"request.timeout.ms": object}, "request.timeout.ms: <class 'object'> is not accepted"),
         ({"allow.auto.create.topics": "perhaps"}, "expected true or false"),
+        ({"group.id": "readers"}, "group.id is no setting here: the group is given as group="),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: this client speaks PLAINTEXT alone"),
     ],
 )
 def test_what_is_refused_and_how(given: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError) as refused:
         read(CLIENT, given)
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "argument"), [("value.serializer", "encoder="), ("key.serializer", "key_encoder=")])
+def test_an_object_in_place_of_a_plugins_name(name: str, argument: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected the name of a plugin; an object is given as {argument}"):
+        read(PRODUCER, {name: str.encode})
 
 
 def test_a_setting_given_twice() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IHostnameResolver
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
-from pylogbroker.client.connection import Address
+from pylogbroker.client.address import Address
 from pylogbroker.client.dialects.simple import SimpleConnection, SimpleDialect
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, RecordTooLarge, RequestTimedOut
 from pylogbroker.client.messages import Message
@@ -49,6 +51,14 @@ class Peer:
     def lose(self) -> None:
         self.transport.loseConnection()
         self.connection.connectionLost()
+
+
+@implementer(IHostnameResolver)
+class Mute:
+    """Knows no name, and does not say so."""
+
+    def resolveHostName(self, resolutionReceiver: Any, hostName: str, *more: Any, **named: Any) -> Any:
+        return resolutionReceiver
 
 
 @pytest.fixture
@@ -195,6 +205,54 @@ def test_what_is_no_answer(peer: Peer, nonsense: bytes) -> None:
             result(fetching)
     with pytest.raises(NotConnected):
         result(peer.connection.ask(None, len))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("protocol", ["simple", "kafka"])
+def test_a_name_that_is_not_looked_up_in_time(protocol: str) -> None:
+    reactor = MemoryReactorClock()
+    reactor.installNameResolver(Mute())
+    named = {"socket_connection_setup_timeout_ms": 3000}
+    consumer = SimpleConsumer("somewhere", 9092, protocol=protocol, reactor=reactor, **named)
+    fetching = consumer.fetch("t", 0, 0)
+    reactor.advance(2.9)
+    assert not fetching.called
+    reactor.advance(0.2)
+    with pytest.raises(NotConnected, match="cannot connect to somewhere:9092"):
+        result(fetching)
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_who_never_answers_may_speak_something_else(is_late: bool) -> None:
+    for answers in 0, 1:
+        peer = Peer(request_timeout_ms=1000)
+        calls = [peer.consumer.fetch("t", 0, 0) for _ in range(2)]
+        for call in calls[:answers]:
+            peer.answer(answer(0))
+            result(call)
+        if is_late:
+            peer.clock.advance(1)
+        else:
+            peer.lose()
+        with pytest.raises((ConnectionLost, RequestTimedOut)) as caught:
+            result(calls[1])
+        asks = str(caught.value).endswith("; does it speak the protocol of 0.7?")
+        assert asks is (answers == 0)
+        for call in calls[answers:]:
+            call.addErrback(lambda _: None)
+
+
+def test_a_connection_that_ends_unused_is_no_riddle(peer: Peer) -> None:
+    peer.lose()
+    with pytest.raises(NotConnected) as caught:
+        result(peer.connection.ask(None, len))  # type: ignore[arg-type]
+    assert "?" not in str(caught.value)
+
+
+def test_a_refusal_without_a_reason(peer: Peer) -> None:
+    fetching = peer.consumer.fetch("t", 0, 0)
+    peer.answer(answer(-1))
+    with pytest.raises(KafkaError, match=r"^t/0: the broker does not say why; messages of a topic of Kafka's, say, .*"):
+        result(fetching)
 
 
 def test_a_lost_and_a_closed_connection() -> None:

@@ -10,8 +10,8 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.connection import Address
-from pylogbroker.client.sources import StaticBrokers, TreeBrokers, parse_address
+from pylogbroker.client.address import Address, parse_address
+from pylogbroker.client.sources import StaticBrokers, TreeBrokers
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, Delete
 from tests.broker.trees import now, opened_tree
@@ -46,6 +46,12 @@ def test_a_list() -> None:
 def test_an_empty_list() -> None:
     with pytest.raises(ConfigError, match="no brokers are given"):
         StaticBrokers(" , ")
+
+
+@pytest.mark.parametrize("bootstrap", [9092, [9092], ["one:1", ("two", 2)]])
+def test_what_is_no_list_of_addresses(bootstrap: Any) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers: .* is not accepted; expected host:port"):
+        StaticBrokers(bootstrap)
 
 
 def broker_node(*endpoints: str, protocols: dict[str, str] | None = None) -> bytes:

@@ -221,3 +221,32 @@ def test_lag() -> None:
     feed.begin(3)
     feed.high_watermark = 10
     assert feed.lag == 7
+
+
+def test_messages_that_are_not_to_be_seen_do_not_prolong_the_wait() -> None:
+    bench = Bench()
+    feed = bench.feed("a")
+    waiting = bench.stream.get_many(timeout=1.0)
+    for offset in (1, 2):
+        bench.clock.advance(0.6)
+        bench.add(feed, iter(()), offset)  # a marker, or what was aborted
+    assert now(waiting) == []
+    bench = Bench(timeout=1.0)
+    feed = bench.feed("a")
+    following = ensureDeferred(bench.stream.__anext__())
+    for offset in (1, 2):
+        bench.clock.advance(0.6)
+        bench.add(feed, iter(()), offset)
+    found: list[Any] = []
+    following.addErrback(found.append)
+    assert found[0].check(ConsumerTimeout)
+
+
+def test_every_error_is_told() -> None:
+    bench = Bench()
+    for name in ("one", "two"):
+        bench.stream.fail(RuntimeError(name))
+    for name in ("one", "two"):
+        found: list[Any] = []
+        bench.stream.get_many().addErrback(found.append)
+        assert str(found[0].value) == name

@@ -20,7 +20,7 @@ from confluent_kafka import Producer as OtherProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
-from pylogbroker.client.producer.errors import SomeFailed
+from pylogbroker.client.producer.errors import NotAllSent, SomeFailed
 from pylogbroker.client.sync import (
     EARLIEST,
     LATEST,
@@ -202,7 +202,8 @@ def test_what_takes_too_long(topic: str) -> None:
     with pytest.raises(TimedOut, match=r"flush: not done within 0\.01 s"):
         producer.flush(timeout=0.01)
     future = producer.submit(topic, b"value")
-    producer.close(timeout=0.05)
+    with pytest.raises(NotAllSent):
+        producer.close(timeout=0.05)
     with pytest.raises(Closed):
         future.result(10)
 
@@ -214,7 +215,8 @@ def test_no_room_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPat
     with pytest.raises(TimedOut, match="no room"):
         producer.submit(topic, bytes(4_000))
     assert submitted[0].cancel() is False
-    producer.close(timeout=0.01)
+    with pytest.raises(NotAllSent):
+        producer.close(timeout=0.01)
 
 
 def test_ctrl_c_leaves_a_producer_that_works(broker: Broker, topic: str) -> None:
@@ -236,6 +238,14 @@ def test_ctrl_c_leaves_a_stream_that_works(broker: Broker, topic: str, group: st
             next(stream)
         write(broker.bootstrap, topic, b"1", b"2")
         assert [next(stream).value, next(stream).value] == [b"1", b"2"]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Until it is true, looked at now and then."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 # -- the consumer of groups --------------------------------------------------------------------------------------------
@@ -316,6 +326,21 @@ def test_closing_commits_what_was_given(broker: Broker, topic: str, group: str) 
         connector.shutdown()
 
 
+def test_closing_while_partitions_are_given_up_loses_nothing(broker: Broker, topic: str, group: str) -> None:
+    write(broker.bootstrap, topic, *(b"%d" % number for number in range(1000)))
+    with ThreadPoolExecutor(1) as pool, connect(broker, group) as other:
+        connector = connect(broker, group, rebalance_wait_ms=20_000)
+        stream = connector.stream(topic)
+        given = list(islice(stream, 300))
+        assert stream.unread()
+        joining = pool.submit(other.stream, topic)
+        wait_until(lambda: not connector.assignment)
+        connector.shutdown()
+        assert list(stream) == []
+        rest = [message.offset for message in islice(joining.result(20), 1000 - len(given))]
+        assert rest == list(range(len(given), 1000))
+
+
 def test_seeking(broker: Broker, topic: str, group: str) -> None:
     write(broker.bootstrap, topic, *(b"%d" % number for number in range(500)))
     with connect(broker, group) as connector:
@@ -323,6 +348,19 @@ def test_seeking(broker: Broker, topic: str, group: str) -> None:
         assert len(stream.get_many(400, timeout=20)) == 400
         connector.seek(topic, 0, 7)
         assert [message.offset for message in islice(stream, 493)] == list(range(7, 500))
+
+
+def test_pausing(broker: Broker, topic: str, group: str) -> None:
+    write(broker.bootstrap, topic, *(b"%d" % number for number in range(500)))
+    with connect(broker, group) as connector:
+        stream = connector.stream(topic)
+        assert [message.offset for message in islice(stream, 200)] == list(range(200))
+        connector.pause(topic, 0)
+        assert connector.paused == {(topic, 0)}
+        assert stream.get(timeout=0.3) is None
+        assert connector.position(topic, 0) == 200
+        connector.resume(topic, 0)
+        assert [message.offset for message in islice(stream, 300)] == list(range(200, 500))
 
 
 def test_shutdown_ends_the_iteration_of_other_threads(broker: Broker, topic: str, group: str) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -177,6 +178,52 @@ if __name__ == "__main__":
 
 def test_forked_pools(script: Callable[[str], list[str]]) -> None:
     assert script(POOL) == ["0", "1", "4", "9", "16"]
+
+
+WORKER = """
+import multiprocessing
+from pylogbroker.client.sync.background import running
+
+def work():
+    background, owner = running(), object()
+
+    async def close():
+        print("closed", flush=True)
+        background.forget(owner)
+
+    async def open_it():
+        background.at_exit(owner, close)
+
+    background.call(open_it, 10, "open")
+
+if __name__ == "__main__":
+    running()
+    worker = multiprocessing.get_context("fork").Process(target=work)
+    worker.start()
+    worker.join()
+    print(worker.exitcode)
+"""
+
+
+def test_workers_of_multiprocessing_close_what_is_open(script: Callable[[str], list[str]]) -> None:
+    assert script(WORKER) == ["closed", "0"]
+
+
+def test_the_end_comes_once() -> None:
+    background, closed = Background(), []
+
+    async def close() -> None:
+        closed.append(1)
+
+    async def open_it() -> None:
+        background.at_exit(background, close)
+
+    background.begin(open_it).future.result(10)
+    background.stop()
+    begun = time.monotonic()
+    background.stop()
+    assert time.monotonic() - begun < 5  # with nobody there to close anything, it would wait for longer
+    assert closed == [1]
 
 
 END = """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
@@ -85,6 +87,7 @@ def once_asked(background: Background, source: Source, act: Callable[[], None]) 
 
 
 ITEMS = tuple(Item(offset) for offset in range(10_000))
+MANY = tuple(Item(offset) for offset in range(200_000))
 
 
 def test_messages_come_in_order_and_are_counted(background: Background, source: Source, stream: Stream) -> None:
@@ -175,3 +178,28 @@ def test_an_error_is_told_once(background: Background, source: Source, stream: S
         next(stream)
     put(background, source, Item(1))
     assert next(stream) == Item(1)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_ctrl_c_at_any_moment_loses_no_message(background: Background, many: bool) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        outcomes = [interrupted(background, many, 0.001 + 0.00003 * turn) for turn in range(100)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert {given == next_one for given, next_one in outcomes} == {True}
+
+
+def interrupted(background: Background, many: bool, seconds: float) -> tuple[int, int]:
+    """Read until Ctrl-C, so many seconds later; how many messages were given, and the offset of the next one."""
+    stream = Stream(background, Source())  # type: ignore[arg-type]
+    stream._messages.extend(MANY)
+    given = 0
+    with suppress(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while many:
+            given = stream.get_many(7)[-1].offset + 1
+        for message in stream:
+            given = message.offset + 1
+    return given, stream._messages[0].offset

@@ -153,6 +153,13 @@ class TransportTests(SynchronousTestCase):
         self.assertEqual(pair.peer.recv(100), b"at once")
         self.assertEqual(pair.reactor.writers, set())
 
+    def test_more_chunks_than_one_call_takes(self) -> None:
+        pair = self.pair()
+        most = os.sysconf("SC_IOV_MAX")
+        chunks = [CONTENT[number : number + number % 3 + 1] for number in range(3 * most)]
+        pair.transport.send_chunks([*chunks, self.region(0, 100)])
+        self.assertEqual(pair.read_all(), b"".join(chunks) + CONTENT[:100])
+
     def test_unsent_bytes_count_memory_and_not_files(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([self.region(0, 400_000), b"x" * 1000])
@@ -171,24 +178,48 @@ class TransportTests(SynchronousTestCase):
         pair = self.pair()
         pair.transport.send_chunks([self.region(399_990, 100)])
         self.assertEqual(pair.read_all(), CONTENT[-10:])
+        pair.reactor.advance(0)
         self.assertFalse(pair.transport.connected)
 
     @patch("pylogbroker.net.transport._PIECE", 1000)
+    def sent_in_one_call(self, sizes: list[int | bytes], others_wait: bool) -> int:
+        """How many bytes of these regions and of this memory the peer gets before it is others' turn."""
+        pair = self.pair()
+        chunks = [self.region(0, size) if isinstance(size, int) else size for size in sizes]
+        with select.epoll() as poller:
+            pair.reactor._poller = EagerPoller(poller)
+            poller.register(pair.transport.fileno(), select.EPOLLOUT)  # who sends is no other
+            other, speaking = map(self.enterContext, socket.socketpair())
+            poller.register(other.fileno(), select.EPOLLIN)
+            if others_wait:
+                speaking.send(b"x")
+            pair.transport.send_chunks(chunks)
+        count = len(pair.peer.recv(8000))
+        self.assertEqual(pair.transport in pair.reactor.writers, pair.transport.unsent_chunks > 0)
+        return count
+
     def test_who_sends_much_of_a_file_gives_way_to_others_that_wait(self) -> None:
-        for others_wait, expected in ((True, 1000), (False, 3500)):
-            pair = self.pair()
-            with select.epoll() as poller, tempfile.TemporaryFile() as file:
-                pair.reactor._poller = EagerPoller(poller)
-                poller.register(pair.transport.fileno(), select.EPOLLOUT)  # who sends is no other
-                other, speaking = map(self.enterContext, socket.socketpair())
-                poller.register(other.fileno(), select.EPOLLIN)
-                if others_wait:
-                    speaking.send(b"x")
-                file.write(CONTENT[:3500])
-                file.flush()
-                pair.transport.send_chunks([FileRegion(OpenFile(file.fileno()), 0, 3500)])
-                self.assertEqual(len(pair.peer.recv(8000)), expected)
-                self.assertEqual(pair.transport in pair.reactor.writers, others_wait)
+        self.assertEqual(self.sent_in_one_call([3500], True), 1000)
+        self.assertEqual(self.sent_in_one_call([3500], False), 3500)
+
+    def test_who_sends_many_small_regions_gives_way_as_well(self) -> None:
+        self.assertEqual(self.sent_in_one_call([400] * 6, True), 1200)
+        self.assertEqual(self.sent_in_one_call([400] * 6, False), 2400)
+        self.assertEqual(self.sent_in_one_call([b"x" * 300, 300] * 4, True), 1200)
+
+    @patch("pylogbroker.net.transport._PIECE", 1000)
+    def test_whether_others_wait_is_asked_once_for_each_piece_and_not_at_the_end(self) -> None:
+        pair = self.pair()
+        with patch("pylogbroker.net.transport.others_wait", return_value=False) as asked:
+            pair.transport.send_chunks([self.region(0, 400) for _ in range(9)])
+        self.assertEqual(asked.call_count, 2)  # after 1200 and 2400 bytes, of 3600
+
+    def test_empty_chunks_are_passed_over(self) -> None:
+        pair = self.pair()
+        pair.transport.send_chunks([b"", self.region(5, 0), b"", b"a", self.region(9, 0), b"", b"b", self.region(0, 0)])
+        self.assertEqual(pair.peer.recv(100), b"ab")
+        self.assertTrue(pair.transport.connected)
+        self.assertEqual((pair.transport.unsent_chunks, pair.reactor.writers), (0, set()))
 
     def test_a_peer_that_is_gone_ends_the_connection_and_frees_what_waits(self) -> None:
         pair = self.pair()

@@ -3,8 +3,8 @@
     from tests.peers import node
     output = node.run(path, "127.0.0.1", "9092")
 
-No package's own install scripts are run.  One package that would have to be compiled, and that no compiler of today
-takes, is replaced by a few lines that do the same (`node/bignum`).
+No package's own install scripts are run.  Packages that would have to be compiled, and that no compiler of today takes,
+are replaced by a few lines that do the same (`node/bignum`, `node/snappy`).
 """
 
 import hashlib

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 from hypothesis import strategies as st
 
 from pylogbroker.records import Header, Record
@@ -32,3 +35,26 @@ def records(draw: st.DrawFn, *, headers: bool = True, timestamps: bool = True) -
 def records_for(magic: int) -> st.SearchStrategy[list[Record]]:
     """Records that format `magic` can hold."""
     return records(headers=magic == 2, timestamps=magic > 0)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[Record]:
+    """Records that have much in common, as those of one program do, and sometimes do not."""
+    count = draw(st.integers(1, 150))
+    chance = random.Random(draw(st.integers(0, 1 << 32)))
+    key, value = draw(_fields(chance)), draw(_fields(chance))
+    gap, pause = draw(st.sampled_from([1, 1, 3])), draw(st.sampled_from([0, 7]))
+    headers = draw(st.sampled_from([(), (), (("a", b"b"),)]))
+    return [Record(each * gap, 1500 + each * pause, key(), value(), headers) for each in range(count)]
+
+
+@st.composite
+def _fields(draw: st.DrawFn, chance: random.Random) -> Callable[[], bytes | None]:
+    lengths = st.sampled_from([-1, 0, 1, 9, 100, 1024, 1025])
+    some = draw(st.lists(lengths, min_size=1, max_size=1) | st.lists(lengths, min_size=1, max_size=4))
+
+    def field() -> bytes | None:
+        length = chance.choice(some)
+        return None if length < 0 else chance.randbytes(length)
+
+    return field

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
-from pylogbroker.records.columns import AbortedTransactions, Columns, decode, pieces, varints
+from pylogbroker.records.columns import AbortedTransactions, Columns, columns_of, decode, pieces
 from pylogbroker.records.compression import compress
 from tests.records.memory import peak_growth
 from tests.records.peers import FORMATS, PEERS, Peer
-from tests.records.strategies import records_for
+from tests.records.strategies import alike, records_for
 from tests.records.test_damage import reseal
 from tests.records.test_entries import BAD_RECORDS, sealed
 
+starts_module = importlib.import_module("pylogbroker.records.columns.starts")
 decode_module = importlib.import_module("pylogbroker.records.columns.decode")  # the package's name is a function's
 LOWEST = -(1 << 63)
 
@@ -79,6 +80,24 @@ def test_every_format(data: bytes) -> None:
     expected = one_by_one(data)
     assert expected[1] is None
     assert by_columns(data) == expected
+
+
+@given(st.lists(st.tuples(alike(), st.sampled_from(Codec)), min_size=1, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_records_that_are_alike(batches: list[tuple[list[Record], Codec]]) -> None:
+    data = b"".join(build(records, codec=codec) for records, codec in batches)
+    found, error = by_columns(data)
+    assert error is None
+    assert [fields(each) for each in found] == [fields(each) for records, _ in batches for each in records]
+
+
+@pytest.mark.parametrize("length", [1, 100, 1000, 1024])
+def test_many_values_of_one_length(length: int) -> None:
+    values = [each.to_bytes(8)[-length:].ljust(length, b"\0") for each in range(2000)]
+    [columns] = decode(build([Record(each, 5, None, value) for each, value in enumerate(values)]))
+    assert columns.values() == values
+    assert [type(each) for each in columns.values()] == [bytes] * 2000
+    assert columns.keys() == [None] * 2000
 
 
 @given(logs(), st.data())
@@ -220,8 +239,8 @@ def test_long_batches(count: int) -> None:
 
 
 def test_batches_of_records_alike_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(varints, "_one_by_one")
-    monkeypatch.delattr(varints, "_side_by_side")
+    monkeypatch.delattr(starts_module, "_one_by_one")
+    monkeypatch.delattr(starts_module, "in_lanes")
     records = [Record(offset, 5, None, b"x" * 100) for offset in range(9000)]
     assert by_columns(build(records)) == (records, None)
 
@@ -332,6 +351,18 @@ def test_any_buffer() -> None:
         [columns] = decode(kind(data))
         assert (columns.keys(), columns.values()) == ([b"k"], [b"v"])
         assert type(columns.values()[0]) is bytes
+
+
+def test_in_place() -> None:
+    """With what is passed over in between, and a batch that is compressed and so cannot be."""
+    records = [Record(each, 5, b"k" * each, None, (("a", b"b"),) * (each % 2)) for each in range(30)]
+    lot = [build(records[:10]), marker(1, 10, committed=True), build(records[11:20], base_offset=11)]
+    for codec in (Codec.NONE, Codec.LZ4):
+        data = b"".join([*lot, build(records[20:], base_offset=20, codec=codec)])
+        [piece] = pieces(data)
+        [columns] = columns_of(piece, in_place=True)
+        assert rows(columns) == records[:10] + records[11:]
+        assert isinstance(columns.raw, memoryview) == (codec is Codec.NONE)
 
 
 def test_bombs_are_inflated_a_piece_at_a_time() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import struct
 import time
 from itertools import pairwise
+from threading import Thread
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -99,6 +101,45 @@ def test_large_fetches_come_from_the_file(running: SimpleBroker) -> None:
         assert found == data
 
 
+def test_many_requests_at_once_are_answered_in_order(running: SimpleBroker) -> None:
+    """Produces to a new topic, which have no answer, and fetches from it, in one stream that is not waited for."""
+    data, expected, position = b"", b"", 0
+    for number in range(3000):
+        message = sets.message(b"number %d" % number)
+        data += sets.produce(b"pipelined", 0, message) + sets.fetch(b"pipelined", 0, position)
+        data += sets.multifetch((b"pipelined", 0, position, 9), (b"pipelined", 8, 0, 9))
+        expected += sets.answer(0, message) + sets.answer(0, sets.answer(0, message[:9]) + sets.answer(3))
+        position += len(message)
+    with running.connect() as connection:
+        sending = Thread(target=connection.sendall, args=(data,))
+        sending.start()
+        assert _exactly(connection, len(expected)) == expected
+        sending.join()
+
+
+def test_one_that_does_not_take_its_answers_is_waited_for_alone(running: SimpleBroker) -> None:
+    data = sets.message(b"slow" * 20_000)
+    with running.connect() as connection, running.connect() as other:
+        connection.sendall(sets.produce(b"slow", 0, data) + sets.fetch(b"slow", 0, 0))
+        assert receive(connection) == sets.answer(0, data)
+        before = resident(running)
+        count, small = 400, 60_000  # what is as small is read into memory
+        sending = Thread(target=connection.sendall, args=(sets.fetch(b"slow", 0, 0, small) * count,))
+        sending.start()
+        for _ in range(20):
+            other.sendall(sets.fetch(b"slow", 0, 0, 10))
+            assert receive(other) == sets.answer(0, data[:10])
+        assert resident(running) - before < 12 << 20
+        assert _exactly(connection, (small + 6) * count) == sets.answer(0, data[:small]) * count
+        sending.join()
+
+
+def resident(broker: SimpleBroker) -> int:
+    """Bytes of memory that the broker's process has."""
+    with open(f"/proc/{broker.process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 BAD = [
     (sets.request(9, b""), "request type 9"),
     (sets.request(1, b"\0\1t"), "where 0 are left"),
@@ -159,6 +200,53 @@ def read_by_confluent(broker: SimpleBroker, topic: str, end: int) -> list[tuple[
         assert message.key() is None
         found.append((message.offset(), message.value()))
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0)) == (0, end)
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
+def test_a_group_goes_on_where_it_was(running: SimpleBroker, kind: str) -> None:
+    """Also behind a record within a compressed message, which is no place where a message begins."""
+    topic = f"group-{kind}"
+    parts = [sets.ONE, sets.wrapped([b"a", b"b", b"c"]), sets.TWO, sets.wrapped([b"d", b"e"], sets.SNAPPY), sets.THREE]
+    with running.connect() as connection:
+        connection.sendall(sets.produce(topic.encode(), 0, b"".join(parts)) + sets.offsets(topic.encode(), 0, -1, 1))
+        receive(connection)
+    read = some_by_confluent if kind == "confluent" else some_by_kafka_python
+    found = [each for count in (1, 2, 2, 1, 2) for each in read(running, topic, count)]
+    begin = [0, 13, 13 + len(parts[1]), 26 + len(parts[1]), sum(map(len, parts[:4]))]
+    expected = [(0, b"one"), *((begin[1] + n, b"abc"[n : n + 1]) for n in range(3)), (begin[2], b"two")]
+    expected += [(begin[3], b"d"), (begin[3] + 1, b"e"), (begin[4], b"three")]
+    assert found == expected
+
+
+def some_by_confluent(broker: SimpleBroker, topic: str, count: int) -> list[tuple[int, bytes]]:
+    """So many records, the last of which is committed, by a new member of the topic's group."""
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    consumer.subscribe([topic])
+    found = []
+    while len(found) < count:
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.error() is None
+        found.append((message.offset(), message.value()))
+    consumer.commit(message, asynchronous=False)
+    consumer.close()
+    return found
+
+
+def some_by_kafka_python(broker: SimpleBroker, topic: str, count: int) -> list[tuple[int, bytes]]:
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        consumer_timeout_ms=10_000,
+    )
+    found = [(message.offset, message.value) for _, message in zip(range(count), consumer, strict=False)]
+    consumer.commit()
     consumer.close()
     return found
 

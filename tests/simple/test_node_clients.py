@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers import node, node_available
+from tests.simple import sets
 from tests.simple.conftest import SimpleBroker
 from tests.simple.sets import message, read_set
 from tests.simple.test_broker import read_by_kafka_python
@@ -34,7 +35,7 @@ def test_prozess(running: SimpleBroker) -> None:
     assert [offset for offset, _ in read] == [position for position, _ in read_set(data)]
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
 def test_franz_kafka(running: SimpleBroker, compression: str) -> None:
     host, port = running.address
     topic = f"franz-{compression}"
@@ -42,7 +43,8 @@ def test_franz_kafka(running: SimpleBroker, compression: str) -> None:
     payloads = json.loads(output)
     assert sorted(payloads) == sorted(f"message {number}" for number in range(100))  # it compresses several at once
     data = stored(running, topic)
-    assert {data[position + 5] for position, _ in read_set(data)} == {compression == "gzip"}
+    codec = {"none": 0, "gzip": sets.GZIP, "snappy": sets.SNAPPY}[compression]
+    assert {data[position + 5] for position, _ in read_set(data)} == {codec}
     if compression == "none":
         assert data == b"".join(message(payload.encode()) for payload in payloads)
     assert sorted(value.decode() for _, value in read_by_kafka_python(running, topic, 100)) == sorted(payloads)

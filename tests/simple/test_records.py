@@ -21,7 +21,7 @@ from pylogbroker.records import (
     prepare_simple,
     to_simple,
 )
-from tests.simple.sets import GZIP, ONE, SNAPPY, TWO, ZIPPED, message, read_set, wrapped
+from tests.simple.sets import GZIP, ONE, SNAPPY, THREE, TWO, ZIPPED, message, read_set, wrapped
 
 RULES = AppendRules(magic=0)
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
@@ -98,6 +98,25 @@ def test_a_bound_cuts_between_records(magic: int) -> None:
         seen += len(found)
         first = found[-1][0] + 1
     assert seen == 54
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_what_is_damaged_on_the_disk_is_not_given_a_new_checksum(magic: int) -> None:
+    """What lies before it can be read; whoever comes to it is told."""
+    rotten = TWO[:-1] + b"p"
+    for before, after in ((ONE, THREE), (ZIPPED, ZIPPED), (ONE + ZIPPED, b"")):
+        data = before + rotten + after
+        found = kafka_reads(from_simple(data, 0, magic, first_offset=0, limit=1 << 20))
+        assert found == kafka_reads(from_simple(before, 0, magic, first_offset=0, limit=1 << 20)) != []
+        with pytest.raises(CorruptRecords):
+            from_simple(rotten + after, len(before), magic, first_offset=len(before), limit=1 << 20)
+        for first in (len(before), len(before) - 1):
+            with pytest.raises(CorruptRecords):
+                from_simple(data, 0, magic, first_offset=first, limit=1 << 20)
+    wrapper = bytearray(ZIPPED)
+    wrapper[-1] ^= 1
+    with pytest.raises(CorruptRecords):
+        from_simple(bytes(wrapper), 0, magic, first_offset=0, limit=1 << 20)
 
 
 BAD = [

@@ -150,6 +150,13 @@ class RequestTests(SimpleTests):
                 self.send(sets.produce(topic, partition, data))
         self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
 
+    def test_no_topic_is_made_for_a_partition_that_it_would_not_have(self) -> None:
+        for partition in (2, -2, 0x7FFFFFFF, -0x80000000):
+            with self.assertRaises(ProtocolViolation) as caught:
+                self.send(sets.produce(b"t", partition, sets.ONE))
+            self.assertIn(f"there is no partition t-{partition}", str(caught.exception))
+        self.assertEqual(self.node.broker.catalog.topics, {})
+
     def test_of_a_multiproduce_what_comes_before_the_fault_is_in(self) -> None:
         parts = [(b"t", 0, sets.ONE), (b"t", 1, sets.TWO), (b"t", 0, sets.ONE[:-1]), (b"t", 1, sets.ONE)]
         body = b"".join(sets.produce(*part)[6:] for part in parts)
@@ -157,6 +164,28 @@ class RequestTests(SimpleTests):
             self.send(sets.request(3, len(parts).to_bytes(2, "big") + body))
         self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
         self.assertEqual(self.send(sets.fetch(b"t", 1, 0)), sets.answer(0, sets.TWO))
+
+    def test_a_multiproduce_makes_topics_as_it_comes_to_them(self) -> None:
+        parts = [
+            (b"t", 0, sets.ONE),
+            (b"u", 1, sets.TWO),
+            (b"t", 0, sets.THREE),
+            (b"v", -1, sets.ONE),
+            (b"u", 1, sets.HELLO),
+        ]
+        body = b"".join(sets.produce(*part)[6:] for part in parts)
+        self.assertIsNone(self.send(sets.request(3, len(parts).to_bytes(2, "big") + body)))
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.THREE))
+        self.assertEqual(self.send(sets.fetch(b"u", 1, 0)), sets.answer(0, sets.TWO + sets.HELLO))
+        found = sets.multifetch((b"v", 0, 0, 99), (b"v", 1, 0, 99))
+        self.assertEqual(len(self.send(found) or b""), 6 + 2 * 6 + 13)
+
+    def test_a_set_of_nothing(self) -> None:
+        self.assertIsNone(self.send(sets.produce(b"t", 0, b"")))
+        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.send(sets.PRODUCE_ONE)
+        self.assertIsNone(self.send(sets.produce(b"t", 0, b"")))
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
 
     def test_a_topic_of_another_format_is_not_served(self) -> None:
         self.node.create("t")
@@ -236,6 +265,16 @@ class KafkaViewTests(SimpleTests):
         answer = self.partition_of(self.successResultOf(waiting))
         self.assertEqual(kafka_reads(bytes(answer.records or b"")), [(13, b"two")])
 
+    def test_an_old_client_with_too_little_room_gets_a_part_of_the_message(self) -> None:
+        self.send(sets.PRODUCE_ONE)
+        for version in range(3):
+            [whole, cut] = (
+                self.partition_of(self.successResultOf(self.fetched(version=version, max_bytes=most))).records
+                for most in (99, 20)
+            )
+            self.assertEqual(kafka_reads(bytes(whole)), [(0, b"one")])
+            self.assertEqual(bytes(cut), bytes(whole)[:20])
+
     def test_a_message_as_long_as_an_empty_batch(self) -> None:
         long = sets.message(bytes(51))
         self.send(sets.produce(b"t", 0, long))
@@ -296,6 +335,19 @@ class KafkaViewTests(SimpleTests):
         change = AlterConfigsResource(2, "t", [AlterableConfig("retention.ms", 0, "5")])
         [result] = self.node.ask(incremental_alter_configs.handle, IncrementalAlterConfigsRequest([change])).responses
         self.assertEqual(result.error_code, 0)
+
+    def test_a_message_that_is_damaged_on_the_disk(self) -> None:
+        self.send(sets.produce(b"t", 0, sets.ONE + sets.TWO + sets.THREE))
+        [segment] = self.node.broker.find("t", 0).log.segments
+        with open(segment.path, "r+b") as file:
+            file.seek(13 + 12)
+            file.write(b"p")
+        for version in (0, 3, 12):
+            self.assertEqual(self.records(0, version=version), [(0, b"one")])
+            answer = self.partition_of(self.successResultOf(self.fetched(13, version=version)))
+            self.assertEqual((answer.error_code, answer.records), (ErrorCode.CORRUPT_MESSAGE, b""))
+            self.assertEqual(self.records(26, version=version), [(26, b"three")])
+        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.TWO[:-1] + b"p" + sets.THREE))
 
     def test_deleted_records(self) -> None:
         self.send(sets.produce(b"t", 0, sets.ONE + sets.TWO + sets.THREE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +58,39 @@ def test_a_request_that_is_cut_off_or_too_long(data: bytes, _: SimpleRequest) ->
             decode_simple_request(memoryview(frame[:length]))
     with pytest.raises(ProtocolViolation):
         decode_simple_request(memoryview(frame + b"\0"))
+
+
+def frame(number: int, layout: str, *fields: int | bytes) -> memoryview:
+    """A request without its length, its fields as `struct` writes them."""
+    return memoryview(struct.pack(">h" + layout, number, *fields))
+
+
+ABSURD = [
+    memoryview(b""),  # not even a type
+    memoryview(b"\0"),
+    frame(-1, ""),
+    frame(5, ""),
+    frame(0, "hii", -1, 0, 0),  # a topic of -1 bytes
+    frame(1, "h1siqi", 0x7FFF, b"t", 0, 0, 1),
+    frame(0, "h1sii13s", 1, b"t", 0, -1, sets.ONE),  # a set of -1 bytes
+    frame(0, "h1sii13s", 1, b"t", 0, 0x7FFFFFFF, sets.ONE),
+    frame(0, "h1sii13s", 1, b"t", 0, 12, sets.ONE),  # one that ends before the request does
+    frame(0, "h1sii13s", 1, b"t", 0, 14, sets.ONE),
+    frame(2, "h", -1),  # -1 parts
+    frame(2, "hh1siqi", 2, 1, b"t", 0, 0, 1),  # two, of which one is there
+    frame(2, "hh1siqi", 0, 1, b"t", 0, 0, 1),
+    frame(2, "hh1siqi", 0x7FFF, 1, b"t", 0, 0, 1),
+    frame(3, "h", -0x8000),
+    frame(3, "hh1sii13s", 2, 1, b"t", 0, 13, sets.ONE),
+    frame(3, "hh1sii13s", 1, 1, b"t", 0, -13, sets.ONE),
+    frame(1, "h2siqi", 2, b"\xff\xfe", 0, 0, 1),  # a topic that is no text
+]
+
+
+@pytest.mark.parametrize("absurd", ABSURD, ids=range(len(ABSURD)))
+def test_lengths_and_counts_that_cannot_be(absurd: memoryview) -> None:
+    with pytest.raises(ProtocolViolation):
+        decode_simple_request(absurd)
 
 
 @given(st.binary(max_size=60))

@@ -40,6 +40,9 @@ def run(work: Callable[[], Awaitable[T]], timeout: float = LIMIT) -> T:
     except BaseException:
         _clear(reactor, before)
         raise
+    finally:
+        if reactor.threadpool is not None:  # as trial does it; its threads would keep the process from ending
+            reactor._stopThreadPool()
     left = _clear(reactor, before)
     if left:
         raise LeftBehind(f"left on the reactor: {left}")

@@ -47,6 +47,15 @@ def test_every_way_of_cutting_gives_the_same_frames(frames: list[bytes], sizes: 
     assert splitter.held == 0
 
 
+@given(FRAMES, st.integers(1, 64))
+def test_who_does_not_receive_into_buffers_gets_the_same_frames(frames: list[bytes], size: int) -> None:
+    splitter = FrameSplitter(1000)
+    stream = _stream(frames)
+    pieces = [stream[position : position + size] for position in range(0, len(stream), size)]
+    assert [bytes(frame) for piece in pieces for frame in splitter.split(piece)] == frames
+    assert splitter.held == 0
+
+
 @pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
 def test_a_length_that_cannot_be_ends_the_stream_after_the_frames_before_it(length: int) -> None:
     splitter = FrameSplitter(100)

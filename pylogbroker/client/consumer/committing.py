@@ -2,21 +2,25 @@
 
 What counts is what the reader is done with; when the program asks, and at the end, that is all that the reader was
 given. One commit is under way at a time, so that none overtakes another.
+
+A commit is tried again while that may help, and as long as its partitions are this member's: after a rebalance it would
+undo what their next reader has committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Final, Protocol
 
 import attrs
-from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.internet.defer import DeferredLock, TimeoutError, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.client.consumer.feeds import Feed
-from pylogbroker.client.errors import is_retriable
+from pylogbroker.client.errors import ClientError, is_retriable
+from pylogbroker.client.retrying import Backoff, Pauses, retrying
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 
@@ -25,31 +29,58 @@ log = Logger()
 Offsets = Mapping[TopicPartition, int]
 Commit = Callable[[Offsets], Awaitable[None]]
 
+_OUTDATED: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class GivenAway(ClientError):
+    """Partitions were given to other members before their offsets could be committed: those will read on."""
+
+
+class Standing(Protocol):
+    """Whether we are a member of the group that commits, and since when."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def check(self) -> None:
+        """Raise if nothing can be committed now, since the group has not taken us in yet."""
+
+    def refused(self, code: ErrorCode) -> None:
+        """The group has refused a commit: maybe it does not know us any more."""
+
 
 def done_with(feeds: Iterable[Feed]) -> dict[TopicPartition, int]:
     """What the readers are done with and is not committed."""
     return {feed.key: feed.done for feed in feeds if feed.done >= 0 and feed.done != feed.committed}
 
 
-def _may_pass(code: ErrorCode) -> bool:
+def _may_pass(error: BaseException) -> bool:
     """Whether the same commit can succeed a little later. That of a topic that is gone cannot."""
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if not isinstance(error, KafkaError):
+        return is_retriable(error)
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return False
-    return code.retriable or code is ErrorCode.REBALANCE_IN_PROGRESS
+    return error.code.retriable or error.code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @attrs.define(eq=False)
 class Committer:
     """Commits offsets of a group."""
 
-    _clock: IReactorTime
+    _pauses: Pauses
     _commit: Commit
-    _refused: Callable[[ErrorCode], None]  # is told when the group does not know us any more
-    _backoff: float
+    _standing: Standing
+    _is_ours: Callable[[Feed], bool]
+    _backoff: Backoff
     _patience: float  # seconds that a commit is tried for
     _lock: DeferredLock = attrs.field(factory=DeferredLock)
     _timer: Any = None
     failures: int = 0
+
+    @property
+    def _clock(self) -> IReactorTime:
+        clock: IReactorTime = self._pauses.clock
+        return clock
 
     def start(self, interval: float, feeds: Callable[[], Iterable[Feed]]) -> None:
         """Commit what readers are done with every so many seconds."""
@@ -64,39 +95,40 @@ class Committer:
     async def commit(
         self, offsets: Offsets, feeds: Mapping[TopicPartition, Feed], patience: float | None = None
     ) -> None:
-        """Commit these; errors that may pass are tried again until patience ends."""
+        """Commit these, which `feeds` have come to; errors that may pass are tried again until patience ends."""
         if not offsets:
             return
+        mine = {key: feed for key in offsets if (feed := feeds.get(key)) is not None}
+        attempt = partial(self._attempt, offsets, mine.values())
         await self._lock.acquire()
         try:
-            await self._try(offsets, self._clock.seconds() + (self._patience if patience is None else patience))
+            seconds = self._patience if patience is None else patience
+            await retrying(attempt, self._pauses, self._backoff, seconds, _may_pass)
         finally:
             self._lock.release()
-        for key, offset in offsets.items():
-            if (feed := feeds.get(key)) is not None:
-                feed.committed = offset
+        for key, feed in mine.items():
+            feed.committed = offsets[key]
 
     async def commit_quietly(self, offsets: Offsets, feeds: Mapping[TopicPartition, Feed], patience: float) -> None:
         """The same where there is nobody to tell of a failure: it is logged, and what was read is delivered again."""
         try:
-            await self.commit(offsets, feeds, patience)
-        except PylogbrokerError as error:
+            await ensureDeferred(self.commit(offsets, feeds, patience)).addTimeout(patience, self._clock)
+        except (PylogbrokerError, TimeoutError) as error:
             self.failures += 1
             log.warn("offsets were not committed: {error}", error=error)
 
-    async def _try(self, offsets: Offsets, deadline: float) -> None:
-        while True:
-            try:
-                await self._commit(offsets)
-                return
-            except KafkaError as error:
-                self._refused(error.code)
-                if not _may_pass(error.code) or self._clock.seconds() + self._backoff > deadline:
-                    raise
-            except PylogbrokerError as error:
-                if not is_retriable(error) or self._clock.seconds() + self._backoff > deadline:
-                    raise
-            await deferLater(self._clock, self._backoff)
+    async def _attempt(self, offsets: Offsets, mine: Iterable[Feed]) -> None:
+        if given := [feed.key for feed in mine if not self._is_ours(feed)]:
+            raise GivenAway(f"others read {given} now")
+        self._standing.check()
+        generation = self._standing.generation
+        try:
+            await self._commit(offsets)
+        except KafkaError as error:
+            if error.code in _OUTDATED and self._standing.generation != generation:
+                raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS) from error
+            self._standing.refused(error.code)
+            raise
 
     def _by_and_by(self, interval: float, feeds: Callable[[], Iterable[Feed]]) -> None:
         self.start(interval, feeds)

@@ -15,36 +15,29 @@ partitions, which then have nothing to give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.client import arguments
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.committing import Committer, done_with
+from pylogbroker.client.consumer.belonging import Belonging, ByBrokers, ByTree
 from pylogbroker.client.consumer.feeds import Feed
-from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
 from pylogbroker.client.consumer.filters import TopicFilter
-from pylogbroker.client.consumer.group_member import GroupMember, GroupSettings
-from pylogbroker.client.consumer.membership import NO_GENERATION, Partitions
+from pylogbroker.client.consumer.group_member import GroupMember
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets, OffsetStore, TreeOffsets, choose_store
-from pylogbroker.client.consumer.positions import Positions
-from pylogbroker.client.consumer.reading import Nobody, Reading, RebalanceListener
-from pylogbroker.client.consumer.registry import Registry
+from pylogbroker.client.consumer.parts import fit, group_settings, make_reading, make_source, make_stream, make_unpacker
+from pylogbroker.client.consumer.reading import Nobody, RebalanceListener, Relay
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.client.consumer.subscribing import Subscribed
-from pylogbroker.client.consumer.unpacking import Unpacker
 from pylogbroker.client.errors import ClientError, Closed
-from pylogbroker.client.guarding import decoding
-from pylogbroker.client.messages import Decode
-from pylogbroker.client.plugging import ASSIGNOR, DECODER, Plugged, plug, plug_all
+from pylogbroker.client.plugging import ASSIGNOR, plug_all
 from pylogbroker.client.retrying import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
-from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
-from pylogbroker.config import Values
-from pylogbroker.errors import ConfigError, ErrorCode
+from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
 
 log = Logger()
@@ -76,34 +69,38 @@ class ConsumerConnector:
         listener: RebalanceListener | None = None,
         **named_settings: Any,
     ) -> None:
-        if not group:
+        if group == "":
             raise ConfigError("group: the name of a group is missing")
-        self.group = group
+        self.group = arguments.name("group", group)
         self.settings = values = read(CONSUMER, settings, **named_settings)
         self._reactor = reactor or _global_reactor()
-        self._tree = coordination
-        plugins = values.by_name()
         strategy = assignor or values.texts("partition.assignment.strategy")
-        self._assignors = plug_all(ASSIGNOR, "partition.assignment.strategy", strategy, plugins)
-        value = plug(DECODER, "value.deserializer", decoder or values.text("value.deserializer"), plugins)
-        key = plug(DECODER, "key.deserializer", key_decoder or values.text("key.deserializer"), plugins)
-        self._cluster = Cluster(self._reactor, values, _source(bootstrap, coordination, values))
-        self.member: GroupMember | None = None
-        self._registry: Registry | None = None
+        self._assignors = plug_all(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
+        unpack = make_unpacker(values, key_decoder, decoder)
+        self._cluster = Cluster(self._reactor, values, make_source(bootstrap, coordination, values))
         self._subscribed = Subscribed()
-        self._settled: Deferred[None] = Deferred()
         self._closed = False
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
-        unpack = Unpacker(
-            _decode(key),
-            _decode(value),
-            values.text("isolation.level") == "read_committed",
-            values.boolean("check.crcs"),
-        )
-        self._store = self._make_store()
-        self._reading = self._make_reading(unpack, listener or Nobody())
+        self._refused: dict[str, KafkaError] = {}  # topics of which the streams were told that they cannot be read
+        self._reading = make_reading(self._reactor, values, self._streams_of, listener or Nobody())
+        self._group = self._make_group(coordination)
+        self._store = self._make_store(coordination)
+        fit(self._reading, self._cluster, self._pauses, values, unpack, self._store, self._group)
+
+    def __repr__(self) -> str:
+        return f"<ConsumerConnector of {self._cluster}, group {self.group}{', closed' if self._closed else ''}>"
+
+    @property
+    def member(self) -> GroupMember | None:
+        """What the brokers know of this connector, once it has begun to join."""
+        return self._group.member
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker could be asked the last time; "" if one could."""
+        return self._cluster.trouble
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
@@ -130,13 +127,24 @@ class ConsumerConnector:
         if self._subscribed.streams():
             raise ClientError("the streams of this connector were created before: another set takes another connector")
         self._subscribed = subscribed
-        await self._learn_topics()
+        try:
+            await self._learn_topics()
+        except BaseException:
+            self._subscribed = Subscribed()  # nothing has begun: it may be tried again
+            raise
+        self._check_open()
         self._unwatch = self._cluster.watch(self._look_at_topics)
-        await self._join()
-        await self._settled
+        await self._group.join(subscribed)
+        self._check_open()
         if self.settings.boolean("enable.auto.commit"):
             interval = self.settings.integer("auto.commit.interval.ms") / 1000
             self._reading.committer.start(interval, self._reading.feeds.values)
+
+    def _new_stream(self) -> Stream:
+        return make_stream(self._reactor, self.settings)
+
+    def _streams_of(self, topic: str) -> Sequence[Stream]:
+        return self._subscribed.streams_of(topic)
 
     # -- offsets ---------------------------------------------------------------------------------------------------
 
@@ -151,31 +159,49 @@ class ConsumerConnector:
         Each offset is that of the next message to read.
         """
         self._check_open()
-        feeds = self._reading.feeds
-        if offsets is None:
-            for feed in feeds.values():
-                feed.returned()
-        return ensureDeferred(
-            self._reading.committer.commit(done_with(feeds.values()) if offsets is None else offsets, feeds)
-        )
+        return ensureDeferred(self._commit(None if offsets is None else arguments.offsets("offsets", offsets)))
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
+        reading = self._reading
+        feeds, given = reading.ours(), reading.given()
+        if offsets is not None:
+            await reading.committer.commit(offsets, feeds)
+            return
+        changed = {key: offset for key, offset in given.items() if offset != feeds[key].committed}
+        await reading.committer.commit(changed, feeds)
+        reading.deal_with(given, feeds)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
         """What the group has committed for these, or for all that this member reads, where it has."""
         self._check_open()
-        return ensureDeferred(self._store.fetch(self.assignment if partitions is None else partitions))
+        wanted = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
+        return ensureDeferred(self._store.fetch(wanted))
 
     def position(self, topic: str, partition: int) -> int | None:
         """The offset of the next message that a stream gives; None as long as that is being found out."""
-        offset = self._feed(topic, partition).handed
-        return None if offset < 0 else offset
+        return self._reading.given().get(self._feed(topic, partition).key)
 
     def lag(self, topic: str, partition: int) -> int | None:
         """How many offsets of the partition are behind the position; None if that is not known yet."""
-        return self._feed(topic, partition).lag
+        feed, position = self._feed(topic, partition), self.position(topic, partition)
+        return None if feed.high_watermark < 0 or position is None else max(0, feed.high_watermark - position)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Let the next message of the partition be the one at this offset, or the first behind it."""
-        self._reading.seek(self._feed(topic, partition).key, offset)
+        self._reading.seek(self._feed(topic, partition).key, arguments.offset("offset", offset))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return frozenset(self._reading.paused)
+
+    def pause(self, topic: str, partition: int) -> None:
+        """Let streams give no more messages of the partition, until `resume`, or until another member has it."""
+        self._reading.pause(self._feed(topic, partition).key)
+
+    def resume(self, topic: str, partition: int) -> None:
+        """Let messages of a paused partition come again, from where it was left."""
+        self._reading.resume(self._feed(topic, partition).key)
 
     def _feed(self, topic: str, partition: int) -> Feed:
         feed = self._reading.feeds.get((topic, partition))
@@ -198,18 +224,23 @@ class ConsumerConnector:
         self._unwatch()
         self._reading.committer.stop()
         self._reading.finish()
-        await self._leave()
+        try:
+            await self._group.leave()
+        except Exception:
+            log.failure("leaving the group {group}", group=self.group)
         for stream in self._subscribed.streams():
             stream.end()
         self._reading.close()
         self._pauses.close()
-        self.settle(Closed("the connector was shut down"))
-        self._settled.addErrback(lambda _: None)  # there may be nobody who waits for it
         await self._cluster.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the connector is shut down")
+
+    def relay_through(self, relay: Relay) -> None:
+        """Messages of the streams go through this on their way to their reader."""
+        self._reading.relay = relay
 
     # -- the group -------------------------------------------------------------------------------------------------
 
@@ -224,205 +255,46 @@ class ConsumerConnector:
             self._cluster.want(self._subscribed.topics)
             patience = self.settings.integer("default.api.timeout.ms") / 1000
             await retrying(self._cluster.refresh, self._pauses, Backoff.of(self.settings), patience)
+            for error in self._refusals().values():
+                raise error
+
+    def _refusals(self) -> dict[str, KafkaError]:
+        """Topics that were named and cannot be read, now or later, and why."""
+        found = {topic: self._cluster.refusal_of(topic) for topic in self._subscribed.topics}
+        return {topic: error for topic, error in found.items() if error is not None}
 
     def _look_at_topics(self) -> None:
         self._reading.fetcher.wake()
-        if self.member is not None:
-            self.member.topics_changed()
+        self._group.look()
+        refused = self._refusals()
+        for topic in refused.keys() - self._refused.keys():
+            for stream in self._streams_of(topic):
+                stream.fail(refused[topic])
+        self._refused = refused
 
-    async def _join(self) -> None:
-        if self._tree is None:
-            self.member = GroupMember(
-                self._cluster,
-                self._reactor,
-                _group_settings(self.group, self.settings),
-                self._assignors,
-                _ByGroup(self, self._reading),
-            )
-            self.member.start()
-        else:
-            node = self._subscribed.node()
-            self._registry = Registry(
-                self._tree,
-                self._reactor,
-                self.group,
-                node,
-                _ByTree(self, self._reading),
-                max_retries=self.settings.integer("rebalance.max.retries"),
-                backoff=self.settings.integer("rebalance.backoff.ms") / 1000,
-            )
-            await self._registry.start()
-            self.settle()
-
-    async def _leave(self) -> None:
-        if self.member is not None:
-            await self.member.leave()
-        if self._registry is not None:
-            await self._registry.stop()
-
-    def fail(self, error: Exception) -> None:
-        """It is over: whoever waits for streams or for messages is told."""
-        self.settle(error)
+    def _fail(self, error: Exception) -> None:
+        """It is over: whoever waits for messages is told."""
+        self._tell(error)
         for stream in self._subscribed.streams():
-            stream.fail(error)
             stream.end()
 
-    def settle(self, error: Exception | None = None) -> None:
-        """The group has given this member its partitions, or does not want it."""
-        if not self._settled.called:
-            self._settled.callback(None) if error is None else self._settled.errback(error)
+    def _tell(self, error: Exception) -> None:
+        """Readers are to know of it, and can read on."""
+        for stream in self._subscribed.streams():
+            stream.fail(error)
 
-    # -- parts -----------------------------------------------------------------------------------------------------
+    def _make_group(self, tree: ITree | None) -> Belonging:
+        reactor, reading = self._reactor, self._reading
+        if tree is not None:
+            return ByTree(tree, reactor, self.group, self.settings, reading, self._tell)
+        settings = group_settings(self.group, self.settings)
+        return ByBrokers(self._cluster, reactor, settings, self._assignors, reading, self.topics, self._fail)
 
-    def _new_stream(self) -> Stream:
-        timeout = self.settings.integer("consumer.timeout.ms")
-        return Stream(self._reactor, self.settings.integer("max.poll.records"), None if timeout < 0 else timeout / 1000)
-
-    def _make_reading(self, unpack: Unpacker, listener: RebalanceListener) -> Reading:
-        values, backoff = self.settings, self.settings.integer("retry.backoff.ms") / 1000
-        patience = values.integer("default.api.timeout.ms") / 1000
-        reading = Reading(
-            self._reactor,
-            lambda topic: self._subscribed.streams_of(topic),
-            values.integer("max.partition.fetch.bytes"),
-            values.integer("rebalance.wait.ms") / 1000,
-            values.boolean("enable.auto.commit"),
-            Committer(self._reactor, self._store.commit, self._refused, backoff, patience),
-            listener,
-        )
-        reading.fetcher = Fetcher(
-            self._cluster,
-            self._reactor,
-            _fetch_settings(values),
-            unpack,
-            reading.fed,
-            reading.out_of_range,
-            reading.fail_one,
-        )
-        reading.positions = Positions(
-            self._cluster,
-            self._reactor,
-            values.text("auto.offset.reset"),
-            values.text("isolation.level") == "read_committed",
-            backoff,
-            self._store.fetch,
-            reading.fail_one,
-        )
-        return reading
-
-    def _make_store(self) -> OffsetStore:
-        tree = None if self._tree is None else TreeOffsets(self._tree, self.group)
-        brokers = BrokerOffsets(self._cluster, self.group, _Standing(self))
-        return choose_store(
-            self.settings.text("offsets.storage"), self.settings.boolean("dual.commit.enabled"), brokers, tree
-        )
-
-    def _refused(self, code: ErrorCode) -> None:
-        if self.member is not None:
-            self.member.refused(code)
-
-
-@attrs.frozen
-class _Standing:
-    """In which capacity offsets are committed: as the member that this connector is now, if it is one."""
-
-    _connector: ConsumerConnector
-
-    @property
-    def generation(self) -> int:
-        member = self._connector.member
-        return NO_GENERATION if member is None else member.generation
-
-    @property
-    def member_id(self) -> str:
-        member = self._connector.member
-        return "" if member is None else member.member_id
-
-    @property
-    def instance_id(self) -> str | None:
-        member = self._connector.member
-        return None if member is None else member.instance_id
-
-
-@attrs.frozen
-class _ByGroup:
-    """What the group protocol tells."""
-
-    _connector: ConsumerConnector
-    _reading: Reading
-
-    def topics(self) -> frozenset[str]:
-        return self._connector.topics()
-
-    async def give_up(self, partitions: Partitions, lost: bool) -> None:
-        await (self._reading.lose if lost else self._reading.give_up)(partitions)
-
-    def take(self, partitions: Partitions) -> None:
-        self._reading.take(dict.fromkeys(partitions))
-        self._connector.settle()
-
-    def failed(self, error: Exception) -> None:
-        self._connector.fail(error)
-
-
-@attrs.frozen
-class _ByTree:
-    """What the registry in the coordination tree tells."""
-
-    _connector: ConsumerConnector
-    _reading: Reading
-
-    async def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        await self._reading.give_up(partitions)
-
-    async def lose(self, partitions: Collection[TopicPartition]) -> None:
-        await self._reading.lose(partitions)
-
-    def take(self, partitions: Mapping[TopicPartition, int]) -> None:
-        self._reading.take(dict(partitions))
-
-    def failed(self, error: Exception) -> None:
-        log.warn("the group {group} does not settle: {error}", group=self._connector.group, error=error)
-
-
-def _source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
-    """Brokers by the list if there is one, else by the tree."""
-    brokers = bootstrap or settings.texts("bootstrap.servers")
-    if not brokers and tree is not None:
-        return TreeBrokers(tree)
-    return StaticBrokers(brokers)
-
-
-def _group_settings(group: str, settings: Values) -> GroupSettings:
-    return GroupSettings(
-        group,
-        settings.optional_text("group.instance.id"),
-        settings.text("client.rack") or None,
-        settings.integer("session.timeout.ms"),
-        settings.integer("heartbeat.interval.ms"),
-        settings.integer("max.poll.interval.ms"),
-        settings.integer("retry.backoff.ms"),
-        settings.integer("retry.backoff.max.ms"),
-        settings.integer("request.timeout.ms") / 1000,
-    )
-
-
-def _fetch_settings(settings: Values) -> FetchSettings:
-    return FetchSettings(
-        settings.integer("fetch.max.wait.ms"),
-        settings.integer("fetch.min.bytes"),
-        settings.integer("fetch.max.bytes"),
-        settings.integer("max.partition.fetch.bytes"),
-        settings.text("isolation.level") == "read_committed",
-        settings.text("client.rack"),
-        settings.integer("retry.backoff.ms") / 1000,
-        settings.integer("request.timeout.ms") / 1000,
-    )
-
-
-def _decode(plugged: Plugged[IDecoder]) -> Decode | None:
-    """The decoder as a function; None for the one that does nothing, since that need not be called."""
-    return None if plugged.name == "bytes" else decoding(plugged)
+    def _make_store(self, tree: ITree | None) -> OffsetStore:
+        in_tree = None if tree is None else TreeOffsets(tree, self.group)
+        brokers = BrokerOffsets(self._cluster, self.group, self._group)
+        storage, dual = self.settings.text("offsets.storage"), self.settings.boolean("dual.commit.enabled")
+        return choose_store(storage, dual, brokers, in_tree)
 
 
 def _global_reactor() -> Any:

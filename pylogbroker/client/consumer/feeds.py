@@ -41,6 +41,7 @@ class Chunk:
     size: int
     next_offset: int  # of what follows it in the log
     error: Exception | None = None  # of the message that comes next
+    epoch: int = -1  # of the leader that wrote the last of it
 
     def draw(self, count: int) -> list[Message]:
         """At most so many messages; none if it is empty.
@@ -95,6 +96,8 @@ class Feed:
     full_since: float | None = None
     not_before: float = 0.0  # when it may be fetched again after an error
     round: int = 0  # counts the times that reading began elsewhere
+    epoch: int = -1  # of the leader that wrote what is before `position`; -1 if that is not known
+    sure_until: int = -1  # the last leader epoch in which all of that was there
     on_room: Callable[[], object] = _nobody
     on_done: Callable[[], object] = _nobody
 
@@ -120,12 +123,13 @@ class Feed:
     def begin(self, offset: int) -> None:
         """Read from this offset on, and forget what was fetched."""
         self.position = self.handed = self.done = offset
+        self.epoch = -1
         self.round += 1
         self._forget()
 
     def jump(self, offset: int) -> None:
         """Go on elsewhere, once what was fetched is read."""
-        self.position = offset
+        self.position, self.epoch = offset, -1
         if not self.chunks:
             self.handed = self.done = offset
 
@@ -134,6 +138,7 @@ class Feed:
         self.chunks.append(chunk)
         self.buffered += chunk.size
         self.position = chunk.next_offset
+        self.epoch = chunk.epoch
 
     def draw(self, count: int) -> tuple[list[Message], int]:
         """At most so many messages of the oldest chunk, and the offset behind them. The chunk goes when it is empty."""

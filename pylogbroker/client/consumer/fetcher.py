@@ -7,7 +7,7 @@ otherwise, since it may want more at any moment and there is but one request: no
 who reads at speed never waits for partitions where nothing happens, and who does not read at all costs next to nothing.
 
 What goes wrong with one partition holds up that one: a leader that has moved is looked for, an offset out of range is
-handed to `on_out_of_range`, what reading cannot get over to `on_error`.
+handed to `on_out_of_range`, a log that was cut below it to `on_truncated`, what reading cannot get over to `on_error`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.codes import code_of
 from pylogbroker.client.consumer.feeds import Chunk, Feed
 from pylogbroker.client.consumer.sessions import FetchSession, Wanted
+from pylogbroker.client.consumer.truncation import Doubts
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire import NO_ID
@@ -55,7 +56,6 @@ class FetchSettings:
     max_bytes: int = 52_428_800
     partition_bytes: int = 1_048_576
     read_committed: bool = False
-    rack: str = ""
     backoff: float = 0.1
     request_timeout: float = 30.0
 
@@ -74,13 +74,13 @@ class Leader:
 class Asked:
     """What one request asks for, also of what the session knows without being told again."""
 
-    feeds: dict[TopicPartition, tuple[Feed, int]] = attrs.field(factory=dict)
+    feeds: dict[TopicPartition, tuple[Feed, int, int]] = attrs.field(factory=dict)  # with round and leader epoch
     names: dict[UUID, str] = attrs.field(factory=dict)
     have_ids: bool = True
 
-    def add(self, feed: Feed, topic_id: UUID) -> None:
+    def add(self, feed: Feed, topic_id: UUID, epoch: int) -> None:
         """Ask for this one too."""
-        self.feeds[feed.key] = feed, feed.round
+        self.feeds[feed.key] = feed, feed.round, epoch
         self.names[topic_id] = feed.topic
         self.have_ids = self.have_ids and topic_id != NO_ID
 
@@ -99,11 +99,18 @@ class Fetcher:
     _fed: Callable[[Feed], None]
     _on_out_of_range: Callable[[Feed], None]
     _on_error: Callable[[Feed, Exception], None]
+    _on_truncated: Callable[[Feed, int], None]
+    doubts: Doubts = attrs.field(init=False)
     feeds: dict[TopicPartition, Feed] = attrs.field(factory=dict)
     _leaders: dict[int, Leader] = attrs.field(factory=dict)
     _woken: Any = None
     _timer: Any = None
+    _looking: bool = False
+    _filled: list[Feed] = attrs.field(factory=list)  # since the last answer, which their streams do not know yet
     _closed: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.doubts = Doubts(self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake)
 
     # -- what is fetched -------------------------------------------------------------------------------------------
 
@@ -121,7 +128,7 @@ class Fetcher:
     def wake(self) -> None:
         """Something may have changed: look, soon, whether there is anything to fetch."""
         if self._woken is None and not self._closed:
-            self._woken = self._clock.callLater(0, self._look)
+            self._woken = self._clock.callLater(0, self._look_soon)
 
     def close(self) -> None:
         """Fetch nothing any more."""
@@ -132,13 +139,27 @@ class Fetcher:
         for leader in self._leaders.values():
             if leader.under_way is not None:
                 leader.under_way.cancel()
+        self.doubts.close()
 
     # -- what to ask -----------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _look_soon(self) -> None:
         self._woken = None
+        self._look()
+
+    def _look(self) -> None:
         if self._closed:
             return
+        if self._looking:  # what was asked for has failed at once
+            self.wake()
+            return
+        self._looking = True
+        try:
+            self._ask()
+        finally:
+            self._looking = False
+
+    def _ask(self) -> None:
         now = self._clock.seconds()
         by_leader, later = self._by_leader(now)
         for node, feeds in by_leader.items():
@@ -163,7 +184,7 @@ class Fetcher:
             if node is None:
                 self._hold(feed, now)
                 later.append(feed.not_before)
-            else:
+            elif not self.doubts.about(feed, node, self._identity(feed)[1]):
                 by_leader.setdefault(node, []).append(feed)
         return by_leader, later
 
@@ -186,20 +207,21 @@ class Fetcher:
                 wait = min(wait, max(SHORTEST_WAIT_MS, round((now - feed.full_since) * 1000)))
             else:
                 topic_id, epoch = self._identity(feed)
-                asked.add(feed, topic_id)
+                asked.add(feed, topic_id, epoch)
                 wanted[feed.key] = Wanted(feed.position, self._settings.partition_bytes, topic_id, epoch)
         request = self._request(wait)
         leader.session.fill(request, wanted)
-        leader.under_way = ensureDeferred(self._fetch(leader, request, asked))
+        under_way = ensureDeferred(self._fetch(leader, request, asked))
+        leader.under_way = None if under_way.called else under_way
 
     def _request(self, wait: int) -> FetchRequest:
+        """The rack is not told: it would be answered with the name of a nearer replica instead of records."""
         settings = self._settings
         return FetchRequest(
             max_wait_ms=wait,
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             isolation_level=_READ_COMMITTED if settings.read_committed else 0,
-            rack_id=settings.rack,
         )
 
     def _identity(self, feed: Feed) -> tuple[UUID, int]:
@@ -224,7 +246,15 @@ class Fetcher:
             self._failed(leader, asked, error)
         finally:
             leader.under_way = None
-            self.wake()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Ask for more, and only then give what has come: so the broker is at work while the reader is."""
+        filled, self._filled = self._filled, []
+        self._look()
+        for feed in filled:
+            if feed.chunks:
+                self._fed(feed)
 
     def _version(self, leader: Leader, asked: Asked) -> int | None:
         """Topics without an id, of brokers that have none, can be named in older versions only."""
@@ -251,14 +281,14 @@ class Fetcher:
         for topic in answer.responses:
             name = topic.topic or asked.names.get(topic.topic_id, "")
             for each in topic.partitions:
-                feed, begun = asked.feeds.get((name, each.partition_index), (None, 0))
+                feed, begun, epoch = asked.feeds.get((name, each.partition_index), (None, 0, -1))
                 if feed is not None and not feed.closed and feed.round == begun:
-                    self._take_partition(feed, each)
+                    self._take_partition(feed, each, epoch)
 
-    def _take_partition(self, feed: Feed, data: PartitionData) -> None:
+    def _take_partition(self, feed: Feed, data: PartitionData, epoch: int) -> None:
         code = code_of(data.error_code)
         if not code:
-            self._fill(feed, data)
+            self._fill(feed, data, epoch)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range(feed)
         elif code.retriable and code is not ErrorCode.CORRUPT_MESSAGE:
@@ -266,7 +296,7 @@ class Fetcher:
         else:
             self._stop(feed, KafkaError(f"{feed.topic}-{feed.partition}: {code.meaning}", code))
 
-    def _fill(self, feed: Feed, data: PartitionData) -> None:
+    def _fill(self, feed: Feed, data: PartitionData, epoch: int) -> None:
         feed.high_watermark, feed.last_stable_offset = data.high_watermark, data.last_stable_offset
         try:
             chunk = self._unpack(feed, data)
@@ -276,8 +306,9 @@ class Fetcher:
         if chunk is not None:
             was_empty = not feed.chunks
             feed.add(chunk)
+            feed.sure_until = epoch
             if was_empty:
-                self._fed(feed)
+                self._filled.append(feed)
 
     def _stop(self, feed: Feed, error: Exception) -> None:
         self.feeds.pop(feed.key, None)
@@ -287,6 +318,9 @@ class Fetcher:
         """Let its leader be looked for, and fetch it again a little later."""
         feed.not_before = now + self._settings.backoff
         self._cluster.leader_is_stale(feed.topic, feed.partition)
+
+    def _hold_now(self, feed: Feed) -> None:
+        self._hold(feed, self._clock.seconds())
 
     def _are_stale(self, asked: Asked) -> None:
         for topic, partition in asked.feeds:

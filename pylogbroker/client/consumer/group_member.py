@@ -15,9 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster, Coordinator
-from pylogbroker.client.consumer.codes import code_of
-from pylogbroker.client.consumer.membership import (
-    NO_GENERATION,
+from pylogbroker.client.consumer.actions import (
     Action,
     Actions,
     Beat,
@@ -27,12 +25,12 @@ from pylogbroker.client.consumer.membership import (
     GiveUp,
     Join,
     Leave,
-    Membership,
     Partitions,
-    State,
     Sync,
     Take,
 )
+from pylogbroker.client.consumer.codes import code_of
+from pylogbroker.client.consumer.membership import NO_GENERATION, Membership, State
 from pylogbroker.client.consumer.subscription import (
     PROTOCOL_TYPE,
     decode_assignment,
@@ -44,9 +42,14 @@ from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.client.guarding import assigning
 from pylogbroker.client.plugging import Plugged
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
-from pylogbroker.interfaces import IAssignor, Subscription
+from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
-from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pylogbroker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pylogbroker.wire.schema import Request
@@ -93,6 +96,14 @@ class GroupSettings:
 def is_cooperative(assignors: Iterable[Plugged[IAssignor]]) -> bool:
     """Whether members may keep what they have: if every assignor that the group may settle on can do that."""
     return all(each.plugin.protocol == "cooperative" for each in assignors)
+
+
+def _subscriptions(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
+    return {each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in members}
+
+
+def _topics_of(subscriptions: Iterable[Subscription]) -> set[str]:
+    return {topic for each in subscriptions for topic in each.topics}
 
 
 @attrs.define(eq=False)
@@ -164,7 +175,11 @@ class GroupMember:
 
     async def leave(self) -> None:
         """Give everything up and leave."""
-        self._do(self._machine.leave(self._now()))
+        waits_for_others = self._machine.state in (State.JOINING, State.SYNCING)
+        actions = self._machine.leave(self._now())
+        if waits_for_others:
+            self._cluster.hang_up(self._node)  # or what is still to be said would wait for them too
+        self._do(actions)
         if self._machine.state is not State.GONE:
             gone: Deferred[None] = Deferred()
             self._gone.append(gone)
@@ -189,6 +204,8 @@ class GroupMember:
             gone, self._gone = self._gone, []
             for each in gone:
                 each.callback(None)
+        elif any(isinstance(action, Take) for action in actions):
+            self.topics_changed()  # while the group was busy with itself
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -275,7 +292,9 @@ class GroupMember:
             ],
             reason=join.reason,
         )
-        answer = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE)
+        answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE)
+        if answer.skip_assignment:  # who leads, and need not divide, looks out for more partitions all the same
+            self._divided = self._counts(_topics_of(_subscriptions(answer.members).values()))
         return lambda: self._machine.joined(answer, self._now())
 
     def _subscription(self, plugged: Plugged[IAssignor], join: Join) -> bytes:
@@ -295,11 +314,9 @@ class GroupMember:
         return encode_subscription(subscription)
 
     async def _divide(self, divide: Divide) -> Callable[[], Actions]:
-        members = {
-            each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in divide.members
-        }
+        members = _subscriptions(divide.members)
         assign = assigning(next(each for each in self._assignors if each.plugin.name == divide.protocol))
-        topics = {topic for each in members.values() for topic in each.topics}
+        topics = _topics_of(members.values())
         if any(self._cluster.partitions_of(topic) is None for topic in topics):
             await self._cluster.all_topics()  # which, unlike asking for them by name, creates none
         self._divided = self._counts(topics)
@@ -325,8 +342,15 @@ class GroupMember:
         )
         answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + GRACE)
         code = code_of(answer.error_code)
-        part = frozenset() if code else frozenset(decode_assignment(answer.assignment))
+        part = frozenset() if code else self._wanted(decode_assignment(answer.assignment))
         return lambda: self._machine.synced(code, part, self._now())
+
+    def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
+        """What was assigned of topics that are subscribed to. There is nobody to read others."""
+        wanted = frozenset(key for key in part if key[0] in self._subscribed)
+        if unwanted := frozenset(part) - wanted:
+            log.warn("the leader of {group} assigns {unwanted}, unasked", group=self._settings.group, unwanted=unwanted)
+        return wanted
 
     async def _beat(self, beat: Beat) -> Callable[[], Actions]:
         settings = self._settings
@@ -339,9 +363,9 @@ class GroupMember:
             self._settings.group,
             members=[MemberIdentity(leave.member_id, reason="the consumer is shut down")],
         )
-        if (self._cluster.version_at(self._node, LeaveGroupRequest) or 0) < 3:
-            request.member_id, request.members = leave.member_id, []
         try:
+            if await self._cluster.find_version(self._node, LeaveGroupRequest) < 3:
+                request.member_id, request.members = leave.member_id, []
             await self._send(request, GOODBYE)
         except (PylogbrokerError, CancelledError) as error:
             log.debug("leaving {group}: {error}", group=self._settings.group, error=error)

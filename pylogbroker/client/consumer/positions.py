@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.feeds import Feed
 from pylogbroker.client.consumer.looking_up import EARLIEST, LATEST, look_up
-from pylogbroker.client.errors import ClientError, OutOfRange, error_of, is_retriable
+from pylogbroker.client.errors import ClientError, OutOfRange, Truncated, error_of, is_retriable
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 
@@ -73,7 +73,13 @@ class Positions:
             return
         waiting = _nowhere(feeds)
         while waiting:
-            found, refused = await look_up(self._cluster, {feed.key: time for feed in waiting}, self._read_committed)
+            try:
+                found, refused = await look_up(
+                    self._cluster, {feed.key: time for feed in waiting}, self._read_committed
+                )
+            except PylogbrokerError as error:
+                waiting = await self._after(error, _nowhere(waiting))
+                continue
             for feed in _nowhere(waiting):
                 if feed.key in found:
                     feed.begin(found[feed.key])
@@ -90,11 +96,24 @@ class Positions:
             "{topic}/{partition} has no offset {offset}", topic=feed.topic, partition=feed.partition, offset=offset
         )
         feed.position = -1
+        try:
+            if POLICIES[self._policy] is None:
+                first, end = [await self._edge(feed, time) for time in (EARLIEST, LATEST)]
+                self._on_error(feed, OutOfRange(feed.topic, feed.partition, offset, first, end))
+            elif feed.round == begun:
+                await self._jump(feed)
+        except PylogbrokerError as error:
+            self._on_error(feed, error)
+
+    def goes_back(self, feed: Feed, offset: int, end: int) -> bool:
+        """Whether to read on where the log was cut, behind which messages were given already; or tell the reader."""
+        error = Truncated(feed.topic, feed.partition, offset, end)
         if POLICIES[self._policy] is None:
-            first, end = [await self._edge(feed, time) for time in (EARLIEST, LATEST)]
-            self._on_error(feed, OutOfRange(feed.topic, feed.partition, offset, first, end))
-        elif feed.round == begun:
-            await self._jump(feed)
+            feed.position = -1
+            self._on_error(feed, error)
+            return False
+        log.warn("{error}", error=error)
+        return True
 
     async def _edge(self, feed: Feed, time: int) -> int:
         """Where the partition begins or ends; -1 if nobody says."""

@@ -8,10 +8,11 @@ lose     no more messages --> forgotten: somebody else reads them already
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -30,7 +31,7 @@ COMMIT_PATIENCE: Final = 5.0
 
 
 class RebalanceListener(Protocol):
-    """Whoever wants to know which partitions come and go. The group waits for what these return."""
+    """Whoever wants to know which partitions come and go. The group waits for what `revoked` and `lost` return."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
         """These are going to be read; `seek` says from where on, if not from what is committed."""
@@ -55,6 +56,26 @@ class Nobody:
         pass
 
 
+class Relay(Protocol):
+    """Whoever takes messages from streams before their reader asks for them. Called on the reactor's thread."""
+
+    def unread(self) -> Mapping[TopicPartition, int]:
+        """The first offset of each partition that the reader was not given yet."""
+
+    def forget(self, partition: TopicPartition) -> None:
+        """What is here of the partition is not wanted."""
+
+
+class NoRelay:
+    """Streams are what the reader reads from."""
+
+    def unread(self) -> Mapping[TopicPartition, int]:
+        return {}
+
+    def forget(self, partition: TopicPartition) -> None:
+        pass
+
+
 @attrs.define(eq=False)
 class Reading:
     """What is read, and by which stream."""
@@ -64,13 +85,16 @@ class Reading:
     _limit: int  # bytes that are kept for each partition
     _patience: float  # seconds that the reader may take to come back
     _auto_commit: bool
-    committer: Committer
     listener: RebalanceListener
+    committer: Committer = attrs.field(init=False)
     fetcher: Fetcher = attrs.field(init=False)
     positions: Positions = attrs.field(init=False)
     feeds: dict[TopicPartition, Feed] = attrs.field(factory=dict)
+    paused: set[TopicPartition] = attrs.field(factory=set)
+    relay: Relay = attrs.field(factory=NoRelay)
     _stream_of: dict[Feed, Stream] = attrs.field(factory=dict)
-    _busy: set[Feed] = attrs.field(factory=set)  # given up, and waited for
+    _parting: set[Feed] = attrs.field(factory=set)  # being given up: still ours
+    _ending: bool = False
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
 
     # -- what the group says ---------------------------------------------------------------------------------------
@@ -83,21 +107,35 @@ class Reading:
     async def give_up(self, partitions: Collection[TopicPartition]) -> None:
         """Stop reading these; commit how far that went."""
         feeds = self._close(partitions)
-        await self._until_returned(feeds.values())
-        if self._auto_commit:
-            await self.committer.commit_quietly(done_with(feeds.values()), feeds, COMMIT_PATIENCE)
-        await self._tell(self.listener.revoked, partitions)
+        self._parting.update(feeds.values())
+        try:
+            await self._until_returned(feeds.values())
+            if self._auto_commit:
+                await self.committer.commit_quietly(done_with(feeds.values()), feeds, COMMIT_PATIENCE)
+            await self._tell(self.listener.revoked, partitions)
+        finally:
+            self._parting.difference_update(feeds.values())
+            self._forget(feeds)
 
     async def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Stop reading these at once."""
-        self._close(partitions)
+        self._forget(self._close(partitions))
         await self._tell(self.listener.lost, partitions)
+
+    def is_ours(self, feed: Feed) -> bool:
+        """Whether the group waits for us before it gives the partition to anybody else."""
+        return self.feeds.get(feed.key) is feed or feed in self._parting
 
     def finish(self) -> None:
         """Whatever the readers were given counts as dealt with: it is the end."""
-        self._patience = 0
-        for feed in (*self.feeds.values(), *self._busy):
-            feed.returned()
+        self._ending = True
+        feeds, given = self.ours(), self.given()
+        for key, offset in given.items():
+            feeds[key].handed = offset
+        self._forget(feeds)
+        self.deal_with(given, feeds)
+        for feed in tuple(self._parting):
+            feed.on_done()
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -110,10 +148,39 @@ class Reading:
 
     def seek(self, key: TopicPartition, offset: int) -> None:
         """Let the next message be the one at this offset."""
-        feed = self.feeds[key]
-        feed.begin(offset)
-        self._stream_of[feed].forget(feed)
-        self.fetcher.wake()
+        self._move(self.feeds[key], offset)
+
+    def pause(self, key: TopicPartition) -> None:
+        """Give no messages of it, and fetch none; what was fetched and not given is fetched again later."""
+        feed, done = self.feeds[key], self.feeds[key].done
+        self.paused.add(key)
+        self.fetcher.feeds.pop(key, None)
+        if feed.handed >= 0:
+            self._move(feed, self.given()[key])
+            feed.done = done  # the reader may still be busy
+
+    def resume(self, key: TopicPartition) -> None:
+        """Go on with it."""
+        if key in self.paused:
+            self.paused.discard(key)
+            self.fetcher.add(self.feeds[key])
+
+    def ours(self) -> dict[TopicPartition, Feed]:
+        """What is read, and what is being given up."""
+        return {**{feed.key: feed for feed in self._parting}, **self.feeds}
+
+    def given(self) -> dict[TopicPartition, int]:
+        """Behind what the readers were given, of all that is ours."""
+        unread = self.relay.unread()
+        return {key: unread.get(key, feed.handed) for key, feed in self.ours().items() if feed.handed >= 0}
+
+    def deal_with(self, offsets: Mapping[TopicPartition, int], feeds: Mapping[TopicPartition, Feed]) -> None:
+        """What was given before these offsets counts as dealt with."""
+        for key, offset in offsets.items():
+            feed = feeds[key]
+            if feed.done < offset <= feed.handed:
+                feed.done = offset
+                feed.on_done()
 
     # -- what fetching says ----------------------------------------------------------------------------------------
 
@@ -124,6 +191,12 @@ class Reading:
     def out_of_range(self, feed: Feed) -> None:
         """What was to be fetched is not there."""
         self._spawn(self._reposition(feed))
+
+    def truncated(self, feed: Feed, end: int) -> None:
+        """The log of a new leader was cut at `end`: what was fetched from there on is not in it."""
+        given = self.given()[feed.key]
+        if given <= end or self.positions.goes_back(feed, given, end):
+            self._move(feed, min(given, end))
 
     def fail_one(self, feed: Feed, error: Exception) -> None:
         """A partition cannot be read: whoever reads it is told."""
@@ -142,6 +215,13 @@ class Reading:
         self.fetcher.add(feed)
         return feed
 
+    def _move(self, feed: Feed, offset: int) -> None:
+        feed.begin(offset)
+        self._stream_of[feed].forget(feed)
+        self.relay.forget(feed.key)
+        if feed.key not in self.paused:
+            self.fetcher.add(feed)  # an error may have ended fetching
+
     async def _begin(self, feeds: list[Feed]) -> None:
         await self._tell(self.listener.assigned, [feed.key for feed in feeds])
         await self.positions.begin(feeds)
@@ -153,6 +233,7 @@ class Reading:
 
     def _close(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Feed]:
         feeds = {key: feed for key in partitions if (feed := self.feeds.pop(key, None)) is not None}
+        self.paused.difference_update(feeds)
         for feed in feeds.values():
             self.fetcher.remove(feed)
             self._stream_of.pop(feed).detach(feed)
@@ -161,27 +242,25 @@ class Reading:
     async def _until_returned(self, feeds: Iterable[Feed]) -> None:
         """Wait for readers that may be busy with what they were given, but not for ever."""
         busy = [feed for feed in feeds if feed.lent]
+        if self._ending:
+            self.deal_with(self.given(), self.ours())
+            return
         if not busy:
             return
         returned: Deferred[None] = Deferred()
 
         def look() -> None:
-            if not returned.called and not any(feed.lent for feed in busy):
+            if not returned.called and (self._ending or not any(feed.lent for feed in busy)):
                 returned.callback(None)
 
-        self._busy.update(busy)
         for feed in busy:
             feed.on_done = look
+        with suppress(TimeoutError):  # what it was given is given once more, to somebody else
+            await returned.addTimeout(self._patience, self._clock)
 
-        def give_up() -> None:
-            if not returned.called:
-                returned.callback(None)
-
-        timer = self._clock.callLater(self._patience, give_up)
-        await returned
-        self._busy.difference_update(busy)
-        if timer.active():
-            timer.cancel()
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self.relay.forget(partition)
 
     async def _tell(
         self, tell: Callable[[Collection[TopicPartition]], Any], partitions: Collection[TopicPartition]

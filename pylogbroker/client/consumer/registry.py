@@ -98,6 +98,7 @@ class Registry:
     _max_retries: int = 4
     _backoff: float = 2.0
     _held: dict[TopicPartition, int] = attrs.field(init=False, factory=dict)
+    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # given up; the tree may not know it yet
     _watching: set[str] = attrs.field(init=False, factory=set)
     _changed: bool = attrs.field(init=False, default=False)
     _waiting: Deferred[None] | None = attrs.field(init=False, default=None)
@@ -110,9 +111,10 @@ class Registry:
         return dict(self._held)
 
     async def start(self) -> None:
-        """Register; from then on rebalance."""
-        await self._register()
-        self._running = ensureDeferred(self._run())
+        """Register, and rebalance: once, and then whenever something changes."""
+        begun: Deferred[None] = Deferred()
+        self._running = ensureDeferred(self._run(begun))
+        await begun
 
     async def stop(self) -> None:
         """Give up everything, and leave the group."""
@@ -120,8 +122,10 @@ class Registry:
         self._wake()
         if self._running is not None:
             await self._running
-        await self._release(list(self._held))
-        await self._delete({paths.consumer(self._group, self.consumer_id)}, lambda node: True)
+        try:
+            await self._release(list(self._held))
+        finally:
+            await self._delete({paths.consumer(self._group, self.consumer_id)}, lambda node: True)
 
     def rebalance(self) -> None:
         """Rebalance now, or once more if it is being done."""
@@ -130,11 +134,18 @@ class Registry:
 
     # -- one after another -----------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
+    async def _run(self, begun: Deferred[None]) -> None:
+        try:
+            await self._register()
+        except Exception:
+            begun.errback()
+            return
         retries = 0
         while not self._stopping:
             self._changed = False
             missing = await self._try()
+            if not begun.called:
+                begun.callback(None)
             if self._changed or missing is None:
                 retries = 0
             else:
@@ -142,6 +153,8 @@ class Registry:
                 if retries == self._max_retries:
                     self._say(self._listener.failed, missing)
             await self._wait(self._backoff if missing else None)
+        if not begun.called:
+            begun.callback(None)
 
     async def _try(self) -> RebalanceFailed | None:
         """Rebalance once; return why it is not at its end."""
@@ -197,12 +210,15 @@ class Registry:
             await self._tell(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        if not partitions:
-            return
-        await self._tell(self._listener.give_up, partitions)
-        await self._delete({self._owner(each) for each in partitions}, self._is_mine)
+        """Stop reading these; then let go of them, and of those that could not be let go of before."""
+        if partitions:
+            await self._tell(self._listener.give_up, partitions)
         for partition in partitions:
             del self._held[partition]
+        self._returning.update(partitions)
+        if self._returning:
+            await self._delete({self._owner(each) for each in self._returning}, self._is_mine)
+            self._returning.clear()
 
     async def _claim(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Become the owner of those that nobody owns."""

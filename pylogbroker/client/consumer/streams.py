@@ -49,7 +49,7 @@ class Stream:
     _lent: list[Feed] = attrs.field(factory=list)
     _waiting: list[Deferred[None]] = attrs.field(factory=list)
     _ended: bool = False
-    _error: Exception | None = None
+    _errors: deque[Exception] = attrs.field(factory=deque)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -98,13 +98,15 @@ class Stream:
         return message
 
     async def _take_later(self, count: int | None, timeout: float | None) -> list[Message]:
-        while not self._over() and await self._something(timeout):
+        deadline = self._deadline(timeout)
+        while not self._over() and await self._something(deadline):
             if messages := self.take(count):
                 return messages
         return []
 
     async def _next_source(self) -> Feed:
         self._return()
+        deadline = self._deadline(self.timeout)
         while True:
             while self._ready:
                 source, messages, end = self._draw(AT_ONCE)
@@ -116,7 +118,7 @@ class Stream:
                 source.handed = source.done = end
             if self._over():
                 raise StopAsyncIteration
-            if not await self._something(self.timeout):
+            if not await self._something(deadline):
                 raise ConsumerTimeout(f"no message came for {self.timeout} s")
 
     def _draw(self, count: int) -> tuple[Feed, list[Message], int]:
@@ -150,16 +152,20 @@ class Stream:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def _over(self) -> bool:
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        if self._errors:
+            raise self._errors.popleft()
         return self._ended
 
-    async def _something(self, timeout: float | None) -> bool:
+    def _deadline(self, timeout: float | None) -> float | None:
+        return None if timeout is None else self._clock.seconds() + timeout
+
+    async def _something(self, deadline: float | None) -> bool:
         """Wait until something happens; False if nothing did in time."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
-        timer = None if timeout is None else self._clock.callLater(timeout, self._give_up, waiting)
+        timer = None
+        if deadline is not None:
+            timer = self._clock.callLater(max(0.0, deadline - self._clock.seconds()), self._give_up, waiting)
         try:
             await waiting
         except TimeoutError:
@@ -214,5 +220,5 @@ class Stream:
 
     def fail(self, error: Exception) -> None:
         """Tell the reader, once it has read what is there."""
-        self._error = error
+        self._errors.append(error)
         self._wake()

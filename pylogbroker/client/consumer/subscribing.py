@@ -23,6 +23,8 @@ class Subscribed:
     @classmethod
     def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> Subscribed:
         """So many streams for each topic."""
+        if not isinstance(topics, Mapping) or not all(isinstance(topic, str) for topic in topics):
+            raise ConfigError(f"{topics!r}: expected topics and how many streams for each, {{'orders': 1}}, say")
         if not topics:
             raise ConfigError("no topics are given")
         return cls({topic: _streams(count, new) for topic, count in topics.items()})
@@ -30,6 +32,8 @@ class Subscribed:
     @classmethod
     def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> Subscribed:
         """So many streams for all topics that pass."""
+        if not isinstance(topics, TopicFilter):
+            raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, Whitelist('orders.*'), say")
         return cls(filter=topics, shared=_streams(count, new))
 
     def streams(self) -> list[Stream]:
@@ -55,6 +59,6 @@ class Subscribed:
 
 
 def _streams(count: int, new: Callable[[], Stream]) -> list[Stream]:
-    if count < 1:
-        raise ConfigError(f"{count} streams are too few to read from")
+    if not isinstance(count, int) or count < 1:
+        raise ConfigError(f"{count!r} is not how many streams there can be: expected 1 or more")
     return [new() for _ in range(count)]

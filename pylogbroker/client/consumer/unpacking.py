@@ -36,7 +36,7 @@ class Unpacker:
         )
         if found.next_offset == feed.position and not found.valid_bytes:
             return self._nothing_whole(feed, found)
-        return Chunk(iter(found), len(found.data), found.next_offset)
+        return Chunk(iter(found), len(found.data), found.next_offset, epoch=found.leader_epoch)
 
     def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
         if not self._read_committed:

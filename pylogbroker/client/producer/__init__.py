@@ -1,6 +1,7 @@
 """The producer of the Python client.
 
 producer        what programs use
+parts           its parts, and what concerns them all: to flush, to refuse, to end
 settings        what older names of settings mean;  options: the settings as values
 model           what goes in, and what comes out;  errors: what it may fail with
 entrance        waiting for room;  topics: waiting for a topic, and which partition
@@ -8,13 +9,15 @@ pipeline        records as events, where there are callback or event handlers
 many            many records at once
 accumulator     records become batches, without I/O: batch, lane (one partition's), sequences
 sender          batches leave;  answers: what leaders say to them
-identities      idempotence;  transactions: that, and more
+identities      idempotence;  transactions: that, and more;  coordinating: what coordinators are asked
+given           what a producer is made of
 """
 
 from pylogbroker.client.producer.errors import (
     DeliveryTimedOut,
     Fenced,
     NeedsAbort,
+    NotAllSent,
     SomeFailed,
     TransactionAborted,
     TransactionError,
@@ -28,6 +31,7 @@ __all__ = [
     "Fenced",
     "GroupMember",
     "NeedsAbort",
+    "NotAllSent",
     "OffsetToCommit",
     "Producer",
     "ProducerRecord",

@@ -4,6 +4,7 @@
 written, or written before                     acknowledged
 a batch of several records is too large        it is sent again as two
 out of order, or the producer is not known     it comes back as refused; `lane` says what that means
+the epoch is too old                           the same, except in a transaction: there it fails
 an error that may pass, or no answer           it comes back, and the lane pauses (`retry.backoff.ms`, growing)
 any other error                                it fails
 =============================================  =====================================================================
@@ -58,7 +59,11 @@ _LEADER_MOVED: Final = frozenset(
 
 @attrs.define(eq=False)
 class Answers:
-    """Deals with answers. `on_failed` is told of each batch that fails, `on_released` when there is room again."""
+    """Deals with answers.
+
+    `on_failed` is told of each batch that fails, `on_released` when there is room again; `are_wanted` says whether
+    batches that were not written are to be sent again.
+    """
 
     reactor: IReactorTime
     cluster: Cluster
@@ -67,6 +72,7 @@ class Answers:
     counts: Counts
     on_failed: Callable[[BaseException], object] = lambda error: None
     on_released: Callable[[], object] = lambda: None
+    are_wanted: Callable[[], bool] = lambda: True
     _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
 
     def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
@@ -107,9 +113,10 @@ class Answers:
             self._look_after(lane)
 
     def refuse(self, lane: Lane, batch: Batch, error: BaseException) -> None:
-        """The lane's next batch cannot be sent."""
-        self._failed(lane, batch, error)
-        self._look_after(lane)
+        """The lane's next batch cannot be sent; unless it is taken out already."""
+        if batch.attempts or lane.is_next(batch):
+            self._failed(lane, batch, error)
+            self._look_after(lane)
 
     def _failed(self, lane: Lane, batch: Batch, error: BaseException) -> None:
         """The batch is not to be tried any more."""
@@ -152,7 +159,7 @@ class Answers:
     def _refused(self, lane: Lane, batch: Batch, code: ErrorCode, error: KafkaError) -> None:
         if code in _LEADER_MOVED:
             self.cluster.leader_is_stale(lane.topic, lane.partition)
-        if lane.idempotent and code in _REFUSED:
+        if lane.idempotent and (code in _REFUSED or (code is ErrorCode.INVALID_PRODUCER_EPOCH and lane.may_renew)):
             self._try_again(lane, batch, error, refused=True)
         elif code.retriable:
             self._try_again(lane, batch, error, doubtful=code in _MAYBE_WRITTEN)
@@ -181,10 +188,11 @@ class Answers:
     def _try_again(
         self, lane: Lane, batch: Batch, error: BaseException, *, refused: bool = False, doubtful: bool = False
     ) -> None:
-        """The batch goes back to its lane, unless it has been tried often or long enough."""
+        """The batch goes back to its lane, unless it has been tried often or long enough, or is not wanted any more."""
         now = self.reactor.seconds()
         lane.came_back(batch, refused=refused, doubtful=doubtful)
-        if batch.attempts > self.options.retries or batch.deadline <= now:
+        is_settled = not batch.doubtful and not self.are_wanted()
+        if batch.attempts > self.options.retries or batch.deadline <= now or is_settled:
             self._failed(lane, batch, error)
             return
         lane.resume_at = max(lane.resume_at, now + self.options.backoff.pause(batch.attempts))

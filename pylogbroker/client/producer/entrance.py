@@ -19,7 +19,7 @@ from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.model import Counts
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Waiter:
     """Somebody who waits for room."""
 
@@ -111,12 +111,17 @@ class Entrance:
 
     def _expire(self) -> None:
         now = self.reactor.seconds()
-        while self.waiting and self.waiting[0].deadline <= now:
+        late = [waiter for waiter in self.waiting if waiter.deadline <= now]
+        self.waiting = deque(waiter for waiter in self.waiting if waiter.deadline > now)
+        if late and not self.waiting:
+            self.accumulator.hurry -= 1
+        next_deadline = min((waiter.deadline for waiter in self.waiting), default=inf)
+        if next_deadline < inf:
+            self._timer = self.reactor.callLater(next_deadline - now, self._expire)
+        for waiter in late:
             self.counts.dropped += 1
-            self._leave().refuse(self._full())
-        deadlines = [waiter.deadline for waiter in self.waiting if waiter.deadline < inf]
-        if deadlines:
-            self._timer = self.reactor.callLater(max(0.0, deadlines[0] - now), self._expire)
+            waiter.refuse(self._full())
+        self.move()
 
     def _full(self) -> QueueFull:
         bounds = self.accumulator.bounds

@@ -15,6 +15,14 @@ class DeliveryTimedOut(ClientError):
         super().__init__(f"{topic}-{partition} did not take a record within {seconds:g} s (delivery.timeout.ms)")
 
 
+class NotAllSent(ClientError):
+    """A producer was closed before it could send everything, or everything was acknowledged; `count` is of records."""
+
+    def __init__(self, count: int, why: str) -> None:
+        super().__init__(f"records that were not acknowledged when the producer was closed: {count} ({why})")
+        self.count = count
+
+
 class SomeFailed(ClientError):
     """Of the records of one `send_many`, some have failed; the cause is the first one's error.
 

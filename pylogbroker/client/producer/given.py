@@ -14,6 +14,7 @@ from pylogbroker.client.guarding import Encode, Partitioners, encoding
 from pylogbroker.client.plugging import CALLBACK_HANDLER, ENCODER, EVENT_HANDLER, Plugged, plug, plug_all
 from pylogbroker.client.producer.options import Options
 from pylogbroker.client.producer.settings import translated
+from pylogbroker.client.settings import as_mapping
 from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
@@ -56,7 +57,7 @@ def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
 
 def given_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
     """All settings by their names of today."""
-    given = translated(settings or {})
+    given = translated(as_mapping(settings))
     for name, value in translated({keyword.replace("_", "."): value for keyword, value in named.items()}).items():
         if name in given:
             raise ConfigError(f"{name} is given twice: in the settings and as a keyword")
@@ -83,6 +84,12 @@ def check_topic(name: object) -> None:
     """KafkaError unless it can be the name of a topic."""
     if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise KafkaError(f"{name!r} cannot be the name of a topic", ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def check_partition(number: object) -> None:
+    """InvalidRecords unless it can be the number of a partition, or is None."""
+    if type(number) is not int and number is not None and not hasattr(number, "__index__"):
+        raise InvalidRecords(f"partition: {number!r} is not accepted; expected a number")
 
 
 def check_time(timestamp: object) -> None:

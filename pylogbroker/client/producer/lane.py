@@ -66,6 +66,15 @@ class Lane:
         """Whether there is nothing here."""
         return not (self.queue or self.flying or self.returned)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a batch is missing, so that the leader would not take what follows."""
+        return self.hole is not None or self.lost is not None
+
+    def is_next(self, batch: Batch) -> bool:
+        """Whether the batch is the first one of the queue."""
+        return bool(self.queue) and self.queue[0] is batch
+
     def sequence(self, batch: Batch) -> int:
         """The batch's base sequence; -1 without idempotence."""
         return sequence_at(batch.position, self.origin) if self.idempotent else -1
@@ -82,7 +91,7 @@ class Lane:
         if self.returned:
             first = self.returned[0]
             return first if not flying or flying[-1].position < first.position else None
-        if not self.queue or self.hole is not None or self.lost is not None:
+        if not self.queue or self.is_stuck:
             return None
         return self.queue[0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
 from pylogbroker.client.producer.batch import Collector
 from pylogbroker.client.producer.lane import Lane
@@ -17,6 +18,7 @@ from pylogbroker.client.producer.topics import Topic
 class Columns:
     """Records of one topic that need no encoder."""
 
+    topic: str
     values: Sequence[bytes]
     keys: Sequence[bytes] | None  # None: no record has one
     sizes: Sequence[int]
@@ -24,41 +26,54 @@ class Columns:
 
 def columns_of(records: Sequence[Any]) -> Columns | None:
     """Tuples (topic, value), or all with a key, for one topic and with bytes only; None for whatever else."""
+    if set(map(type, records)) != {tuple}:
+        return None
     width = len(records[0])
-    if width not in (2, 3) or set(map(type, records)) != {tuple} or set(map(len, records)) != {width}:
+    if width not in (2, 3) or set(map(len, records)) != {width}:
         return None
     topics, values, *rest = zip(*records, strict=True)
     keys = rest[0] if rest else None
     kinds = {*map(type, values), *map(type, keys or ())}
-    if kinds != {bytes} or set(topics) != {topics[0]}:
+    if kinds != {bytes} or set(map(type, topics)) != {str} or set(topics) != {topics[0]}:
         return None
     sizes = [OVERHEAD + len(value) for value in values]
     if keys is not None:
         sizes = [size + len(key) for size, key in zip(sizes, keys, strict=True)]
-    return Columns(values, keys, sizes)
+    return Columns(topics[0], values, keys, sizes)
 
 
-def put(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> None:
-    """Put the records into the batches of their partitions; PluginFailed, and none is put, if the partitioner fails."""
+def put(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> int:
+    """Put the records into the batches of their partitions.
+
+    Returned is how many, from the first one on: fewer than all if the partitioner fails, the others are to be sent one
+    by one then.
+    """
     if columns.keys is None and topic.partitioner.batch_full is not None:
-        _put_in_runs(accumulator, topic, columns, collector, now)
-        return
+        return _put_in_runs(accumulator, topic, columns, collector, now)
     keys: Sequence[bytes | None] = columns.keys or [None] * len(columns.values)
     places: dict[Lane, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(topic.choose(key), []).append(place)
+    try:
+        for place, key in enumerate(keys):
+            places.setdefault(topic.choose(key), []).append(place)
+    except PluginFailed:
+        return 0
     for lane, chosen in places.items():
         _put_chosen(accumulator, lane, columns, chosen, collector, now)
+    return len(keys)
 
 
-def _put_in_runs(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> None:
+def _put_in_runs(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> int:
     """Records without keys, where the partitioner keeps to a partition until its batch is full."""
     timestamp, start, end = int(now * 1000), 0, len(columns.values)
     while start < end:
-        lane = topic.choose(None)
+        try:
+            lane = topic.choose(None)
+        except PluginFailed:
+            break
         start += accumulator.extend(
             lane, None, columns.values[start:], timestamp, columns.sizes[start:], collector, range(start, end), now
         )
+    return start
 
 
 def _put_chosen(

@@ -46,15 +46,22 @@ class Ticket:
         """Whether nobody has been told yet."""
         return not self.told.called
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether nobody has been told, and nobody will be by a batch."""
+        return self.open and self.room > 0
+
     def callback(self, result: Any) -> None:
-        """It is done."""
-        self._close()
-        self.sink.callback(result)
+        """It is done; what is told later, of the same event once more, is not passed on."""
+        if self.open:
+            self._close()
+            self.sink.callback(result)
 
     def errback(self, fail: Any) -> None:
         """It has failed."""
-        self._close()
-        self.sink.errback(fail)
+        if self.open:
+            self._close()
+            self.sink.errback(fail)
 
     def leave(self) -> None:
         """The event's room is taken by a batch now."""
@@ -80,10 +87,13 @@ class Pipeline:
     batch_bytes: int
     batch_records: int
     handle: Handle
+    failed: Callable[[BaseException], object]  # called for each record that fails here
     _queue: list[Event] = attrs.Factory(list)
     _size: int = 0
     _timer: IDelayedCall | None = None
-    _handling: dict[Deferred[None], None] = attrs.Factory(dict)
+    _handling: dict[Deferred[None], Sequence[Event]] = attrs.Factory(dict)
+    _is_dispatching: bool = False
+    _is_more: bool = False  # to be dispatched, after what is being dispatched
 
     def send(self, event: Event, sink: Sink) -> None:
         """Take an event in."""
@@ -100,12 +110,17 @@ class Pipeline:
             self._enter(changed, event.ticket)
 
     def dispatch(self) -> None:
-        """Let the event handler have what waits."""
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        events, self._queue, self._size = self._queue, [], 0
-        if events:
-            self._dequeue(events)
+        """Let the event handler have what waits; what comes meanwhile has its turn later, to keep the order."""
+        self._is_more = True
+        if self._is_dispatching:
+            return
+        self._is_dispatching = True
+        try:
+            while self._is_more:
+                self._is_more = False
+                self._dequeue(self._take_queue())
+        finally:
+            self._is_dispatching = False
 
     async def handled(self) -> None:
         """Wait until the event handler is done with all that it has now."""
@@ -116,15 +131,20 @@ class Pipeline:
             await done
 
     def refuse_all(self, error: BaseException) -> None:
-        """What waits fails."""
+        """What waits fails, and what an event handler has and did not pass on."""
+        handled = [event for events in self._handling.values() for event in events if event.ticket is not None]
+        kept = [event for event in handled if event.ticket.is_kept]
+        self._fail(self._take_queue(), error)
+        self._fail(kept, error)
+
+    def _take_queue(self) -> list[Event]:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         events, self._queue, self._size = self._queue, [], 0
-        self._fail(events, error)
+        return events
 
     def _enter(self, event: Event, ticket: Ticket) -> None:
-        if event.ticket is None:
-            event.ticket = ticket
+        event.ticket = ticket
         room = OVERHEAD + _size(event.key) + _size(event.value)
 
         def proceed() -> None:
@@ -161,7 +181,7 @@ class Pipeline:
 
     def _dequeue(self, events: Sequence[Event]) -> None:
         kept: Sequence[Event] = events
-        if self.callbacks.after_dequeue is not None:
+        if events and self.callbacks.after_dequeue is not None:
             try:
                 kept = self.callbacks.after_dequeue(events)
             except PluginFailed as error:
@@ -170,22 +190,27 @@ class Pipeline:
             self._drop(_left_out(events, kept))
         if kept:
             done = self.handle(kept)
-            self._handling[done] = None
-            done.addCallbacks(lambda _: self._drop(kept, 0), lambda failure: self._fail(kept, failure.value))
+            self._handling[done] = kept
+            done.addCallbacks(lambda _: self._dealt_with(kept), lambda failure: self._fail(kept, failure.value))
             done.addBoth(lambda _: self._handling.pop(done, None))
 
-    def _drop(self, events: Iterable[Event], count: int = 1) -> None:
+    def _drop(self, events: Iterable[Event]) -> None:
         """Events that go no further, which is no failure."""
         for event in events:
             if event.ticket is not None and event.ticket.open:
-                self.counts.dropped += count
-                partition = UNKNOWN_OFFSET if event.partition is None else event.partition
-                event.ticket.callback(RecordMetadata(event.topic, partition, UNKNOWN_OFFSET, event.timestamp or -1))
+                self.counts.dropped += 1
+                event.ticket.callback(_nowhere(event))
+
+    def _dealt_with(self, events: Iterable[Event]) -> None:
+        """The event handler is done with them: those that it has passed on are told by their batches."""
+        for event in events:
+            if event.ticket is not None and event.ticket.is_kept:
+                event.ticket.callback(_nowhere(event))
 
     def _fail(self, events: Iterable[Event], error: BaseException) -> None:
         for event in events:
             if event.ticket is not None and event.ticket.open:
-                self.counts.failed += 1
+                self.failed(error)
                 event.ticket.errback(error)
 
     def _release(self, room: int) -> None:
@@ -199,8 +224,10 @@ class Pipeline:
 class BuiltInHandler:
     """The built-in event handler: serializes and sends. `serialize` makes an arrival of an event, or raises."""
 
+    reactor: IReactorTime
     serialize: Callable[[Event, Sink], Arrival]
     put: Callable[[Arrival], object]
+    failed: Callable[[BaseException], object]
     counts: Counts
     before_send: Callable[[Sequence[Event]], Sequence[Event]] | None
 
@@ -219,25 +246,30 @@ class BuiltInHandler:
         try:
             arrival = self.serialize(event, ticket)
         except Exception as error:
-            self.counts.failed += 1
+            self.failed(error)
             ticket.errback(error)
             return
-        ticket.leave()
         self.put(arrival)
+        ticket.leave()  # behind it: who waits for the room is not to overtake
 
     def prepare(self, lane: Lane, batch: Batch) -> None:
-        """Let callback handlers see the batch before it is sent, and make it what they leave of it."""
+        """Let callback handlers see the batch before it is sent, and make it what they leave of it.
+
+        Those whose records it loses by that are told at the reactor's next turn: they may do anything with the
+        producer, and the batch is half done.
+        """
         events, change = batch.events, self.before_send
         if not events or change is None:
             return
         kept = change(events)
+        if not lane.is_next(batch):  # a handler has had the queue emptied
+            return
         for event in _left_out(events, kept):
             self.counts.dropped += 1
-            time = -1 if event.timestamp is None else event.timestamp
-            event.ticket.callback(RecordMetadata(lane.topic, lane.partition, UNKNOWN_OFFSET, time))
-        self._fill(lane, batch, kept)
+            self.reactor.callLater(0, event.ticket.callback, _nowhere(event))
+        self._fill(batch, kept)
 
-    def _fill(self, lane: Lane, batch: Batch, events: Sequence[Event]) -> None:
+    def _fill(self, batch: Batch, events: Sequence[Event]) -> None:
         arrivals = []
         for event in events:
             if not isinstance(event.ticket, Ticket):
@@ -245,8 +277,7 @@ class BuiltInHandler:
             try:
                 arrivals.append(self.serialize(event, event.ticket))
             except Exception as error:
-                self.counts.failed += 1
-                event.ticket.errback(error)
+                self.reactor.callLater(0, self._tell_failure, event.ticket, error)
         batch.values = [arrival.value for arrival in arrivals]
         batch.keys = [arrival.key for arrival in arrivals]
         batch.headers = [arrival.headers for arrival in arrivals]
@@ -254,6 +285,10 @@ class BuiltInHandler:
         batch.sinks = [arrival.sink for arrival in arrivals]
         batch.size = sum(arrival.size for arrival in arrivals)
         batch.events = None
+
+    def _tell_failure(self, ticket: Ticket, error: BaseException) -> None:
+        self.failed(error)
+        ticket.errback(error)
 
 
 class _Nobody:
@@ -264,6 +299,13 @@ class _Nobody:
 
     def errback(self, fail: object) -> None:
         """It is all the same."""
+
+
+def _nowhere(event: Event) -> RecordMetadata:
+    """What is told of an event that is not written, or not by this producer."""
+    partition = UNKNOWN_OFFSET if event.partition is None else event.partition
+    timestamp = UNKNOWN_OFFSET if event.timestamp is None else event.timestamp
+    return RecordMetadata(event.topic, partition, UNKNOWN_OFFSET, timestamp)
 
 
 def _pass_on(result: T, done: Deferred[None]) -> T:

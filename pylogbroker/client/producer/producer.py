@@ -12,23 +12,19 @@ and then, best by awaiting `room`.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
-from twisted.internet.defer import Deferred
-from twisted.internet.defer import TimeoutError as TimedOut
-from twisted.logger import Logger
+from twisted.internet.defer import Deferred, fail
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
-from pylogbroker.client.guarding import handling
-from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
-from pylogbroker.client.producer.answers import Answers
-from pylogbroker.client.producer.batch import Collector, Sink
-from pylogbroker.client.producer.entrance import Entrance
-from pylogbroker.client.producer.errors import SomeFailed, TransactionAborted
+from pylogbroker.client.joint import Joint
+from pylogbroker.client.producer.accumulator import OVERHEAD
+from pylogbroker.client.producer.batch import Collector
+from pylogbroker.client.producer.errors import SomeFailed
 from pylogbroker.client.producer.given import (
+    check_partition,
     check_time,
     check_topic,
     checked_headers,
@@ -38,22 +34,16 @@ from pylogbroker.client.producer.given import (
     source_of,
     too_large,
 )
-from pylogbroker.client.producer.identities import Identities, OpenGate
-from pylogbroker.client.producer.lane import Lane
 from pylogbroker.client.producer.many import columns_of, put
 from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
 from pylogbroker.client.producer.options import options_of
-from pylogbroker.client.producer.pipeline import BuiltInHandler, Pipeline
-from pylogbroker.client.producer.sender import Gate, Sender
-from pylogbroker.client.producer.topics import Arrival, Topics
+from pylogbroker.client.producer.parts import Parts
+from pylogbroker.client.producer.topics import Arrival
 from pylogbroker.client.producer.transactions import Transactions
-from pylogbroker.client.retrying import Pauses
 from pylogbroker.client.settings import PRODUCER, read
-from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.errors import ConfigError, InvalidRecords, PylogbrokerError
 from pylogbroker.interfaces import Event, ICallbackHandler, ITree
 from pylogbroker.records import Header
-
-log = Logger()
 
 Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 
@@ -81,7 +71,7 @@ class Producer:
         callback_handlers: object = None,
         **named: Any,
     ) -> None:
-        plugins = {
+        choices = {
             "value.serializer": encoder,
             "key.serializer": key_encoder,
             "partitioner.class": partitioner,
@@ -89,19 +79,23 @@ class Producer:
             "callback.handlers": callback_handlers,
         }
         given = given_settings(settings, named)
-        chosen = {name: plugin for name, plugin in plugins.items() if plugin is not None}
+        chosen = {name: plugin for name, plugin in choices.items() if plugin is not None}
         values = read(PRODUCER, {name: value for name, value in given.items() if name not in chosen})
-        self._plugins = plugins_of({name: chosen.get(name, values[name]) for name in plugins}, values)
-        self._encode, self._plain_values = self._plugins.encode, self._plugins.plain_values
-        self._encode_key, self._plain_keys = self._plugins.encode_key, self._plugins.plain_keys
+        self._plugins = plugins = plugins_of({name: chosen.get(name, values[name]) for name in choices}, values)
+        self._encode, self._plain_values = plugins.encode, plugins.plain_values
+        self._encode_key, self._plain_keys = plugins.encode_key, plugins.plain_keys
         self._reactor = reactor_or(reactor)
         self._options = options_of(values)
-        self._counts = Counts()
-        source = source_of(bootstrap, coordination, values)
-        self._cluster = Cluster(self._reactor, values, source)
-        self._pauses = Pauses(self._reactor)
-        self._closing = False
-        self._connect_parts()
+        cluster = Cluster(self._reactor, values, source_of(bootstrap, coordination, values))
+        self._parts = parts = Parts(self._reactor, self._options, plugins, cluster)
+        self._accumulator, self._entrance, self._topics = parts.accumulator, parts.entrance, parts.topics
+        self._sender, self._pipeline, self._transactions = parts.sender, parts.pipeline, parts.transactions
+        self._closing = Joint()
+        self._is_closing = False
+        self._has_closed = False
+
+    def __repr__(self) -> str:
+        return f"<Producer of {self._parts.cluster}{', closed' if self._has_closed else ''}>"
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -122,12 +116,17 @@ class Producer:
         TransactionError or Closed. To cancel it does not take the record back.
         """
         done: Deferred[RecordMetadata] = Deferred()
+        if self._is_closing or self._transactions is not None:
+            try:
+                self._check_open()
+            except PylogbrokerError as error:
+                self._parts.came_late()
+                done.errback(error)
+                return done
         if self._pipeline is not None:
-            self._send_event(Event(topic, value, key, partition, timestamp, headers), done)
+            self._pipeline.send(Event(topic, value, key, partition, timestamp, headers), done)
             return done
         try:
-            if self._closing or self._transactions is not None:
-                self._check_open()
             if type(value) is not bytes or not self._plain_values:
                 value = self._encode(value)
             if key is not None and (type(key) is not bytes or not self._plain_keys):
@@ -142,6 +141,8 @@ class Producer:
                 timestamp = int(now * 1000)
             else:
                 check_time(timestamp)
+            if partition is not None:
+                check_partition(partition)
             known = self._topics.ready(topic)
             lane = None
             if known is not None and self._entrance.is_open(size):
@@ -150,12 +151,12 @@ class Producer:
                 self._arrive(Arrival(topic, key, value, partition, timestamp, tuple(headers), size, done))
                 return done
         except Exception as error:
-            self._counts.failed += 1
+            self._parts.record_failed(error)
             done.errback(error)
             return done
         self._accumulator.append(lane, key, value, timestamp, headers, size, done, now)  # type: ignore[arg-type]
         if not self._sender.scheduled:
-            self._kick()
+            self._parts.kick()
         return done
 
     def send_many(self, records: Iterable[Record]) -> Deferred[list[RecordMetadata]]:
@@ -177,8 +178,8 @@ class Producer:
                 done.callback(results)  # type: ignore[arg-type]
 
         collector = Collector([RecordMetadata("", -1, -1, -1)] * len(given), finish)
-        if not self._send_columns(given, collector):
-            self._send_each(given, collector)
+        together = self._send_columns(given, collector)
+        self._send_each(given, together, collector)
         return done
 
     @property
@@ -187,9 +188,14 @@ class Producer:
         return self._plugins.callbacks.handlers
 
     @property
+    def trouble(self) -> str:
+        """Why no broker could be asked the last time; "" if one could."""
+        return self._parts.cluster.trouble
+
+    @property
     def counts(self) -> Counts:
         """What the producer has done so far."""
-        counts, accumulator = self._counts, self._accumulator
+        counts, accumulator = self._parts.counts, self._accumulator
         counts.queued, counts.queued_bytes = accumulator.held, accumulator.used
         counts.waiting = len(self._entrance.waiting)
         return counts
@@ -200,60 +206,45 @@ class Producer:
 
     def flush(self) -> Deferred[None]:
         """Send all that waits, without lingering; fires when it is acknowledged, or has failed."""
-        return Deferred.fromCoroutine(self._flush())
+        if self._has_closed:
+            return fail(Closed("the producer has been closed"))
+        return Deferred.fromCoroutine(self._parts.flush())
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
-        """Flush and end; what is not done after `timeout` seconds fails with Closed. An open transaction is aborted."""
-        return Deferred.fromCoroutine(self._close(timeout))
+        """Flush and end; what is not done after `timeout` seconds fails with Closed. An open transaction is aborted.
+
+        When all is closed, it fails with NotAllSent if records could not be sent, which have failed then. No records
+        are taken from now on. Who calls it again waits for the same end; to cancel it does not stop it.
+        """
+        self._is_closing = True
+        return self._closing.run(lambda: self._close(timeout))
 
     # -- transactions --------------------------------------------------------------------------------------------------
 
     def begin(self) -> Deferred[None]:
         """Begin a transaction. The first time, producers with the same transactional id are shut out."""
+        if self._is_closing:
+            return fail(Closed("the producer has been closed"))
         return Deferred.fromCoroutine(self._in_transactions().begin())
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember) -> Deferred[None]:
-        """Commit offsets of a group, by (topic, partition), as part of the transaction."""
+        """Commit offsets of a group, by (topic, partition), as part of the transaction, whose end waits for that."""
         member = GroupMember(group) if isinstance(group, str) else group
-        return Deferred.fromCoroutine(self._in_transactions().send_offsets(offsets, member))
+        return self._in_transactions().send_offsets(offsets, member)
 
     def commit(self) -> Deferred[None]:
-        """Flush, and commit the transaction. NeedsAbort if a record has failed."""
-        return Deferred.fromCoroutine(self._commit())
+        """Flush, and commit the transaction. NeedsAbort if anything in it has failed.
+
+        To cancel it ends the wait alone; who calls it again meanwhile waits for the same end.
+        """
+        return self._in_transactions().commit()
 
     def abort(self) -> Deferred[None]:
-        """Abort the transaction: records that are not on their way yet fail with TransactionAborted."""
-        return Deferred.fromCoroutine(self._abort())
+        """Abort the transaction: records that are not on their way yet fail with TransactionAborted.
 
-    async def _commit(self) -> None:
-        transactions = self._in_transactions()
-        if self._pipeline is not None:
-            self._pipeline.dispatch()
-        transactions.begin_commit()
-        await self._flush()
-        await transactions.commit()
-
-    async def _abort(self) -> None:
-        transactions = self._in_transactions()
-        transactions.begin_abort()
-        self._refuse_waiting(TransactionAborted("the transaction was aborted"))
-        await self._answers.finished(self._accumulator.batches())
-        await transactions.abort()
-
-    async def _flush(self) -> None:
-        """Wait until all that was sent so far is done."""
-        self._accumulator.hurry_on()
-        try:
-            if self._pipeline is not None:
-                self._pipeline.dispatch()
-            self._kick()
-            await self._entrance.passed()
-            await self._topics.settled()
-            if self._pipeline is not None:
-                await self._pipeline.handled()
-            await self._answers.finished(self._accumulator.batches())
-        finally:
-            self._accumulator.hurry -= 1
+        If the outcome of a commit was not known, and it turns out that it took place, it fails with TransactionError.
+        """
+        return self._in_transactions().abort()
 
     def _in_transactions(self) -> Transactions:
         if self._transactions is None:
@@ -262,54 +253,9 @@ class Producer:
 
     # -- the inside ---------------------------------------------------------------------------------------------------
 
-    def _connect_parts(self) -> None:
-        """Make the parts, and let them know of each other."""
-        reactor, options, cluster = self._reactor, self._options, self._cluster
-        bounds = options.bounds
-        in_events = self._plugins.handler is not None or self._plugins.callbacks.handlers
-        if in_events:
-            bounds = attrs.evolve(bounds, linger=0.0)
-        transactional = options.transactional_id is not None
-        self._accumulator = Accumulator(bounds, options.idempotent, not transactional)
-        self._entrance = Entrance(reactor, self._accumulator, self._counts, options.enqueue_timeout, self._kick)
-        self._answers = Answers(reactor, cluster, self._accumulator, options, self._counts)
-        self._answers.on_released = self._released
-        self._transactions = None
-        gate: Gate = OpenGate()
-        if transactional:
-            self._transactions = Transactions(self._pauses, cluster, self._accumulator, options, self._resume)
-            self._answers.on_failed = self._transactions.failed
-            gate = self._transactions
-        elif options.idempotent:
-            gate = Identities(self._pauses, cluster, options.backoff, self._resume, self._refuse_queued)
-        self._sender = Sender(reactor, cluster, self._accumulator, options, gate, self._answers, self._counts)
-        self._topics = Topics(
-            reactor, cluster, self._accumulator, self._plugins.partitioners, options.patience, self._kick, self._refused
-        )
-        self._topics.watch()
-        self._pipeline = self._make_pipeline() if in_events else None
-
-    def _make_pipeline(self) -> Pipeline:
-        bounds = self._options.bounds
-        built_in = BuiltInHandler(self._serialize, self._topics.put, self._counts, self._plugins.callbacks.before_send)
-        if self._plugins.callbacks.before_send is not None:
-            self._sender.prepare = built_in.prepare
-        pipeline = Pipeline(
-            self._reactor,
-            self._accumulator,
-            self._entrance,
-            self._plugins.callbacks,
-            self._counts,
-            bounds.linger,
-            bounds.batch_bytes,
-            bounds.batch_records,
-            built_in.handle if self._plugins.handler is None else handling(self._plugins.handler, built_in),
-        )
-        return pipeline
-
     def _check_open(self) -> None:
         """Raise why no record can be sent, if none can."""
-        if self._closing:
+        if self._is_closing:
             raise Closed("the producer has been closed")
         if self._transactions is not None:
             self._transactions.check_open()
@@ -318,23 +264,18 @@ class Producer:
         """A record that could not be put into a batch at once."""
         check_topic(arrival.topic)
         self._entrance.enter(
-            arrival.size, lambda: self._topics.put(arrival), lambda error: self._refused(arrival, error)
+            arrival.size, lambda: self._topics.put(arrival), lambda error: self._parts.refused(arrival, error)
         )
 
-    def _send_event(self, event: Event, sink: Sink) -> None:
-        try:
-            self._check_open()
-        except PylogbrokerError as error:
-            self._counts.failed += 1
-            sink.errback(error)
-            return
-        if self._pipeline is not None:
-            self._pipeline.send(event, sink)
-
-    def _send_each(self, records: Sequence[Record], collector: Collector) -> None:
+    def _send_each(self, records: Sequence[Any], start: int, collector: Collector) -> None:
         """One by one: what is not alike, or has to wait."""
-        for place, record in enumerate(records):
-            one = record if isinstance(record, ProducerRecord) else ProducerRecord(*record)
+        for place, record in enumerate(records[start:], start):
+            try:
+                one = record if isinstance(record, ProducerRecord) else ProducerRecord(*_fields(record))
+            except InvalidRecords as error:
+                self._parts.record_failed(error)
+                collector.put([place], [error])
+                continue
             sent = self.send(
                 one.topic, one.value, one.key, partition=one.partition, timestamp=one.timestamp, headers=one.headers
             )
@@ -343,97 +284,34 @@ class Producer:
                 lambda failure, place=place: collector.put([place], [failure.value]),
             )
 
-    def _send_columns(self, records: Sequence[Record], collector: Collector) -> bool:
-        """All together, if they are tuples for one topic that is known, and there is room."""
-        first = records[0]
-        if self._pipeline is not None or type(first) is not tuple or not (self._plain_values and self._plain_keys):
-            return False
-        try:
-            self._check_open()
-            topic = self._topics.ready(first[0])
-            columns = None if topic is None else columns_of(records)
-            if topic is None or columns is None or not self._takes(columns.sizes):
-                return False
-            put(self._accumulator, topic, columns, collector, self._reactor.seconds())
-        except PylogbrokerError:
-            return False  # each record is told by itself
-        self._kick()
-        return True
+    def _send_columns(self, records: Sequence[Any], collector: Collector) -> int:
+        """Those at the beginning all together, if they are tuples for one topic that is known, and there is room."""
+        columns = None
+        if self._pipeline is None and self._plain_values and self._plain_keys and not self._is_closing:
+            columns = columns_of(records)
+        topic = None if columns is None else self._topics.ready(columns.topic)
+        if columns is None or topic is None or not self._takes(columns.sizes):
+            return 0
+        count = put(self._accumulator, topic, columns, collector, self._reactor.seconds())
+        self._parts.kick()
+        return count
 
     def _takes(self, sizes: Sequence[int]) -> bool:
         """Whether records of these sizes may enter now."""
+        if self._transactions is not None and not self._transactions.is_open:
+            return False
         return max(sizes) <= self._options.max_request_size and self._entrance.is_open(sum(sizes), len(sizes))
 
-    def _serialize(self, event: Event, sink: Sink) -> Arrival:
-        """The event as bytes; raises what it has to fail with."""
-        value, key = self._encode(event.value), None if event.key is None else self._encode_key(event.key)
-        headers, size = checked_headers(event.headers, OVERHEAD + len(value or b"") + len(key or b""))
-        if size > self._options.max_request_size:
-            raise too_large(size, self._options)
-        check_topic(event.topic)
-        if event.timestamp is None:
-            event.timestamp = int(self._reactor.seconds() * 1000)
-        check_time(event.timestamp)
-        seen = event if self._plugins.callbacks.before_send is not None else None
-        return Arrival(event.topic, key, value, event.partition, event.timestamp, headers, size, sink, seen)
-
-    def _kick(self) -> None:
-        """Something may leave: now, if each record leaves by itself, or at the next turn."""
-        if self._options.sync and not self._sender.running:
-            self._sender.run()
-        else:
-            self._sender.kick()
-
-    def _released(self) -> None:
-        """Batches are done: there is room."""
-        if self._entrance.waiting:
-            self._entrance.move()
-
-    def _resume(self, lanes: Sequence[Lane]) -> None:
-        """These lanes may send now."""
-        self._accumulator.ready.update((lane, None) for lane in lanes)
-        self._sender.kick()
-
-    def _refused(self, arrival: Arrival, error: BaseException) -> None:
-        """A record does not get into a batch."""
-        self._counts.failed += 1
-        arrival.sink.errback(error)
-        self._released()
-
-    def _refuse_queued(self, error: BaseException) -> None:
-        """Nothing that is not on its way will ever be."""
-        for lane, batch in self._accumulator.drop():
-            self._answers.give_up(lane, batch, error)
-
-    def _refuse_waiting(self, error: BaseException) -> None:
-        """Nothing that is not on its way is wanted any more."""
-        if self._pipeline is not None:
-            self._pipeline.refuse_all(error)
-        self._entrance.refuse_all(error)
-        self._topics.refuse_all(error)
-        self._refuse_queued(error)
-
     async def _close(self, timeout: float | None) -> None:
-        if self._closing:
-            return
-        if self._transactions is None:
-            await self._within(timeout, self._flush())
-        elif self._transactions.can_abort:
-            await self._within(timeout, self._abort())
-        self._closing = True
-        self._sender.close()
-        self._topics.close()
-        self._pauses.close()
-        self._refuse_waiting(Closed("the producer has been closed"))
-        await self._cluster.close()
-        self._plugins.callbacks.close()
+        if not self._has_closed:
+            try:
+                await self._parts.close(timeout)
+            finally:
+                self._has_closed = True
 
-    async def _within(self, timeout: float | None, work: Coroutine[Any, Any, None]) -> None:
-        """Do what there is to do before the end, if it succeeds in time."""
-        done = Deferred.fromCoroutine(work)
-        if timeout is not None:
-            done.addTimeout(timeout, self._reactor)
-        try:
-            await done
-        except (PylogbrokerError, TimedOut) as error:
-            log.warn("the producer is closed before all was done: {error!r}", error=error)
+
+def _fields(record: Any) -> Sequence[Any]:
+    """A tuple's or a list's, which may be that of a record without a ProducerRecord."""
+    if isinstance(record, tuple | list) and 2 <= len(record) <= 3:
+        return record
+    raise InvalidRecords(f"expected a ProducerRecord, (topic, value) or (topic, value, key); not {record!r:.100}")

@@ -141,18 +141,22 @@ class Sender:
         load.add(lane, batch, data)
 
     def _prepare(self, lane: Lane, batch: Batch) -> bool:
-        """Let callback handlers see the batch; False if they left nothing of it."""
-        if self.prepare is not None:
-            self.accumulator.release(batch)
-            try:
-                self.prepare(lane, batch)
-            finally:
-                self.accumulator.count(batch)
-            if not batch.count:
-                lane.leave(batch)
-                self.answers.finish(batch)
-                return False
-        return True
+        """Let callback handlers see the batch; False if they left nothing of it, or it is not to be sent any more."""
+        if self.prepare is None:
+            return True
+        if batch is lane.open:  # what they send meanwhile belongs to the next one
+            self.accumulator.close(lane)
+        self.accumulator.release(batch)
+        try:
+            self.prepare(lane, batch)
+        finally:
+            self.accumulator.count(batch)
+        if not lane.is_next(batch):
+            return False
+        if not batch.count:
+            lane.leave(batch)
+            self.answers.finish(batch)
+        return batch.count > 0
 
     def _encode(self, lane: Lane, batch: Batch) -> bytes:
         options, identity = self.options, batch.identity
@@ -186,7 +190,7 @@ class Sender:
         request = load.request(options)
         self.counts.requests += 1
         self._under_way[load.node] = self._under_way.get(load.node, 0) + 1
-        timeout = options.request_timeout
+        timeout = min(options.request_timeout, max(_SWEEPS, load.deadline - now))
         sent = self.cluster.send(load.node, request, expect_answer=options.acks != 0, timeout=timeout)
         sent.addCallbacks(self.answers.answered, self.answers.unanswered, (load.batches,), {}, (load.batches,), {})
         sent.addErrback(lambda failure: log.failure("an answer could not be dealt with", failure))
@@ -250,12 +254,14 @@ class _Load:
     batches: dict[tuple[str, int], tuple[Lane, Batch]] = attrs.Factory(dict)
     topics: dict[str, list[PartitionProduceData]] = attrs.Factory(dict)
     size: int = 0
+    deadline: float = 0.0  # of the batch that may take longest
 
     def add(self, lane: Lane, batch: Batch, data: bytes) -> None:
         """A batch, and its bytes."""
         self.batches[lane.topic, lane.partition] = (lane, batch)
         self.topics.setdefault(lane.topic, []).append(PartitionProduceData(lane.partition, data))
         self.size += batch.size
+        self.deadline = max(self.deadline, batch.deadline)
 
     def request(self, options: Options) -> ProduceRequest:
         """The request with all that was added."""

@@ -5,15 +5,18 @@ Records of a topic that is not known yet wait with it, in order, and take their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
+from math import inf
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.errors import PluginFailed, is_retriable
+from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.guarding import Partitioners, TopicPartitioner
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.batch import Sink
@@ -58,7 +61,11 @@ class Topic:
 
     def lane(self, partition: int) -> Lane | None:
         """The lane of a partition, if the topic has it."""
-        return self.lanes[partition] if _has(len(self.lanes), partition) else None
+        return self.lanes[partition] if self.has(partition) else None
+
+    def has(self, partition: int | None) -> bool:
+        """Whether there is such a partition; if it does not matter which, whether there is any."""
+        return 0 <= (partition or 0) < len(self.lanes)
 
 
 @attrs.define(eq=False)
@@ -73,7 +80,8 @@ class Topics:
     kick: Callable[[], None]
     refused: Callable[[Arrival, BaseException], object]
     known: dict[str, Topic] = attrs.Factory(dict)
-    _waiting: dict[str, list[tuple[float, Arrival]]] = attrs.Factory(dict)
+    _waiting: dict[str, deque[tuple[float, Arrival]]] = attrs.Factory(dict)
+    _seeking: set[str] = attrs.Factory(set)
     _markers: list[Deferred[None]] = attrs.Factory(list)
     _stop_watching: Callable[[], None] = lambda: None
 
@@ -85,19 +93,10 @@ class Topics:
     def put(self, arrival: Arrival) -> None:
         """Put a record into its partition's batch, as soon as its topic is known."""
         topic = self.ready(arrival.topic)
-        if topic is None:
-            self._wait(arrival)
-            return
-        try:
-            lane = topic.choose(arrival.key) if arrival.partition is None else topic.lane(arrival.partition)
-        except PluginFailed as error:
-            self.refused(arrival, error)
-            return
-        if lane is None:
+        if topic is None or not topic.has(arrival.partition):
             self._wait(arrival)
         else:
-            self._append(lane, arrival)
-            self.kick()
+            self._place(topic, arrival)
 
     def ready(self, name: str) -> Topic | None:
         """The topic, if it is known and no record waits for it."""
@@ -115,11 +114,21 @@ class Topics:
     def refuse_all(self, error: BaseException) -> None:
         """Those that wait fail."""
         for name in list(self._waiting):
-            self._refuse(name, error, self._waiting[name])
+            self._refuse(name, error)
 
     def close(self) -> None:
         """Look at the cluster no more."""
         self._stop_watching()
+
+    def _place(self, topic: Topic, arrival: Arrival) -> None:
+        """Put the record into a batch; the partition, if it says one, is there."""
+        try:
+            lane = topic.choose(arrival.key) if arrival.partition is None else topic.lanes[arrival.partition]
+            self._append(lane, arrival)
+        except Exception as error:  # a plugin's, say
+            self.refused(arrival, error)
+            return
+        self.kick()
 
     def _append(self, lane: Lane, arrival: Arrival) -> None:
         now = self.reactor.seconds()
@@ -135,58 +144,72 @@ class Topics:
 
     def _wait(self, arrival: Arrival) -> None:
         """The record's topic, or its partition, is not known: it waits, and all that follow to the topic do."""
-        waiting = self._waiting.setdefault(arrival.topic, [])
+        waiting = self._waiting.setdefault(arrival.topic, deque())
         waiting.append((self.reactor.seconds() + self.patience, arrival))
         self.accumulator.used += arrival.size
         self.accumulator.held += 1
-        if len(waiting) == 1:
-            self._seek(arrival.topic)
+        self._seek(arrival.topic)
 
     def _seek(self, name: str) -> None:
+        if name in self._seeking:
+            return
+        self._seeking.add(name)
         finding = self.cluster.refresh() if name in self.known else Deferred.fromCoroutine(self._find(name))
         finding.addCallbacks(lambda _: self._found(name), lambda why: self._missed(name, why.value))
-        finding.addErrback(lambda failure: log.failure("records that waited for a topic are stuck", failure))
+        finding.addErrback(lambda why: self._stuck(name, why.value or LookupError(name)))
 
     async def _find(self, name: str) -> None:
         await self.cluster.find_topic(name)
 
     def _found(self, name: str) -> None:
+        """Those who wait go on, one by one: who comes meanwhile waits behind them."""
         self._update(name)
-        count = len(self.known[name].lanes) if name in self.known else 0
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        lacking = [entry for entry in self._waiting.get(name, ()) if not _has(count, entry[1].partition)]
-        self._refuse(name, KafkaError(f"the partitions of {name} are those from 0 to {count - 1}", unknown), lacking)
-        for arrival in self._leave(name, self._waiting.get(name, ())):
-            self.put(arrival)
-
-    def _missed(self, name: str, error: BaseException) -> None:
-        """The topic was not found in time: nor will it be for those who wait as long."""
-        now = self.reactor.seconds()
-        late = self._waiting.get(name, [])
-        if is_retriable(error):
-            late = [entry for entry in late if entry[0] <= now]
-        self._refuse(name, error, late)
+        for _ in range(len(self._waiting.get(name, ()))):
+            if name in self._waiting:
+                self._go_on(name, self._leave(name))
+        self._seeking.discard(name)
         if name in self._waiting:
             self._seek(name)
 
-    def _refuse(self, name: str, error: BaseException, entries: Sequence[tuple[float, Arrival]]) -> None:
-        for arrival in self._leave(name, entries):
-            self.refused(arrival, error)
+    def _go_on(self, name: str, arrival: Arrival) -> None:
+        topic = self.known.get(name)
+        if topic is not None and topic.has(arrival.partition):
+            self._place(topic, arrival)
+            return
+        count = 0 if topic is None else len(topic.lanes)
+        what = f"the partitions of {name} are those from 0 to {count - 1}" if count else f"{name} has no partitions"
+        self.refused(arrival, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def _leave(self, name: str, entries: Sequence[tuple[float, Arrival]]) -> list[Arrival]:
-        """These wait no more."""
-        entries = list(entries)
+    def _stuck(self, name: str, error: BaseException) -> None:
+        """Neither found nor missed: those who wait fail, and whoever comes later has it looked for anew."""
+        log.failure("records that waited for the topic {topic} have failed", Failure(error), topic=name)
+        self._seeking.discard(name)
+        self._refuse(name, error)
+
+    def _missed(self, name: str, error: BaseException) -> None:
+        """The topic was not found in time: nor will it be for those who wait as long."""
+        self._refuse(name, error, self.reactor.seconds() if is_retriable(error) else inf)
+        self._seeking.discard(name)
         if name in self._waiting:
-            gone = {id(entry) for entry in entries}
-            self._waiting[name] = [entry for entry in self._waiting[name] if id(entry) not in gone]
-            if not self._waiting[name]:
-                del self._waiting[name]
-        for _, arrival in entries:
-            self.accumulator.used -= arrival.size
-            self.accumulator.held -= 1
-        if not self._waiting:
-            self.reactor.callLater(0, self._tell_markers)
-        return [arrival for _, arrival in entries]
+            self._seek(name)
+
+    def _refuse(self, name: str, error: BaseException, until: float = inf) -> None:
+        """Those fail who wait for it now, and would not have waited longer than that."""
+        for _ in range(len(self._waiting.get(name, ()))):
+            if name in self._waiting and self._waiting[name][0][0] <= until:
+                self.refused(self._leave(name), error)
+
+    def _leave(self, name: str) -> Arrival:
+        """The first one who waits for the topic waits no more."""
+        waiting = self._waiting[name]
+        _, arrival = waiting.popleft()
+        self.accumulator.used -= arrival.size
+        self.accumulator.held -= 1
+        if not waiting:
+            del self._waiting[name]
+            if not self._waiting:
+                self.reactor.callLater(0, self._tell_markers)
+        return arrival
 
     def _tell_markers(self) -> None:
         if not self._waiting:
@@ -214,7 +237,3 @@ class Topics:
         topic = self.known.get(lane.topic)
         if topic is not None and topic.sticky == lane.partition and topic.partitioner.batch_full is not None:
             topic.partitioner.batch_full()
-
-
-def _has(count: int, partition: int | None) -> bool:
-    return partition is None or 0 <= partition < count

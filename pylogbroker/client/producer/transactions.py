@@ -4,286 +4,298 @@
 state        what it means                                         what leads on
 ===========  ====================================================  =================================================
 READY        no transaction                                        `begin`
+BEGINNING    the first time: the coordinator is asked for an id    its answer: OPEN
 OPEN         records may be sent                                   `commit`, `abort`; a failure makes it BROKEN
+COMMITTING   what was sent leaves, then the coordinator is told    its answer: READY; a failure makes it BROKEN
 BROKEN       something has failed                                  `abort`
-ENDING       it is being committed or aborted                      the coordinator's answer: READY
+ABORTING     what is on its way lands, then the same               its answer: READY, or else BROKEN
 FENCED       another producer has taken over                       nothing
 ===========  ====================================================  =================================================
 
-A partition is added to the transaction at its coordinator before the first batch for it leaves: as a gate of the
-sender, this lets only added lanes through. After a failure the producer takes a new epoch, in which all sequences
+Whatever fails in a transaction breaks it, so that none is committed that lacks a record; what has not left then fails
+as well. A partition is added to the transaction at its coordinator before the first batch for it leaves: as a gate of
+the sender, this lets only added lanes through. After a failure the producer takes a new epoch, in which all sequences
 begin anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
 
-from pylogbroker.client.cluster import Cluster, Coordinator
-from pylogbroker.client.errors import error_of
+from pylogbroker.client.joint import Joint
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionError
+from pylogbroker.client.producer.coordinating import TransactionCoordinator
+from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionAborted, TransactionError
 from pylogbroker.client.producer.lane import Lane
-from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
-from pylogbroker.client.producer.options import Options
-from pylogbroker.client.producer.sequences import Identity
-from pylogbroker.client.retrying import Pauses, retrying
+from pylogbroker.client.producer.model import GroupMember, Offsets
+from pylogbroker.client.producer.sequences import ANONYMOUS, Identity
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
-from pylogbroker.wire import Request
-from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from pylogbroker.wire.messages.end_txn import EndTxnRequest
-from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
-from pylogbroker.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+
+log = Logger()
 
 _FENCING: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-_ELSEWHERE: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+# What a coordinator says to the end of a transaction that it does not have, or not any more.
+_NOTHING_TO_END: Final = frozenset(
+    {ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
-_ADD_PARTITIONS_VERSION: Final = 3  # higher ones are for brokers
 
 
 class State(Enum):
     """Where the producer is; see the module's table."""
 
     READY = auto()
+    BEGINNING = auto()
     OPEN = auto()
+    COMMITTING = auto()
     BROKEN = auto()
-    ENDING = auto()
+    ABORTING = auto()
     FENCED = auto()
 
 
 @attrs.define(eq=False)
 class Transactions:
-    """The transactions of one producer. `resume` is called with lanes that may send now."""
+    """The transactions of one producer.
 
-    pauses: Pauses
-    cluster: Cluster
+    `resume` is called with lanes that may send now.  `flush` waits until all is acknowledged or has failed, `landed`
+    until nothing is on its way; `refuse` fails all that is not.
+    """
+
+    coordinator: TransactionCoordinator
     accumulator: Accumulator
-    options: Options
     resume: Callable[[list[Lane]], object]
+    flush: Callable[[], Coroutine[Any, Any, None]]
+    landed: Callable[[], Deferred[None]]
+    refuse: Callable[[BaseException], object]
     state: State = State.READY
     cause: BaseException | None = None
     identity: Identity | None = None
+    _committing: Joint = attrs.Factory(Joint)
+    _aborting: Joint = attrs.Factory(Joint)
     _added: set[Lane] = attrs.Factory(set)
     _wanted: dict[Lane, None] = attrs.Factory(dict)
-    _adding: Deferred[None] | None = None
-    _began: bool = False  # whether the coordinator knows of a transaction to end
+    _adding: bool = False
+    _asking: int = 0  # requests that belong to the transaction and have no answer yet
+    _answered: list[Deferred[None]] = attrs.Factory(list)
+    _began: bool = False  # whether the coordinator may know of a transaction to end
+    _in_doubt: bool = False  # a commit was asked for, and nobody knows whether it took place
+    _too_late: bool = False  # it did, as an abort has found out
     _renew: bool = False  # whether sequences have to begin anew
 
-    @property
-    def id(self) -> str:
-        """The transactional id."""
-        return self.options.transactional_id or ""
+    # -- as a gate ---------------------------------------------------------------------------------------------------
 
     def admits(self, lane: Lane) -> bool:
         """Whether the lane is part of the transaction; if not, it is added."""
         if lane in self._added:
             return True
-        if self.state in (State.OPEN, State.ENDING):
+        if self.takes_records:
             self._wanted[lane] = None
-            if self._adding is None:
-                self._adding = Deferred.fromCoroutine(self._add_wanted())
+            if not self._adding:
+                self._adding = True
+                adding = Deferred.fromCoroutine(self._add_wanted())
+                adding.addErrback(lambda failure: log.failure("partitions could not be added", failure))
         return False
 
     @property
-    def can_abort(self) -> bool:
-        """Whether there is a transaction to abort."""
-        return self.state in (State.OPEN, State.BROKEN)
+    def is_open(self) -> bool:
+        """Whether records may be given."""
+        return self.state is State.OPEN
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether records are sent: new ones, or those from before `commit`."""
+        return self.state in (State.OPEN, State.COMMITTING)
 
     def check_open(self) -> None:
-        """TransactionError unless records may be sent."""
+        """TransactionError unless records may be given."""
         if self.state is not State.OPEN:
+            raise self._refusal("send a record")
+
+    def check_taking(self) -> None:
+        """TransactionError unless records that were given may be sent."""
+        if not self.takes_records:
             raise self._refusal("send a record")
 
     def failed(self, error: BaseException) -> None:
         """Something of the transaction has failed."""
-        if _code(error) in _FENCING:
+        if isinstance(error, KafkaError) and error.code in _FENCING:
             self._fence(error)
-        elif self.state in (State.OPEN, State.ENDING):
+        elif self.takes_records:
             self.state, self.cause = State.BROKEN, error
             self._renew = True
+            self._wanted.clear()
+            self.refuse(error)
+
+    # -- what programs ask for ---------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Begin a transaction; the first time, shut out producers with the same id, and abort what they left open."""
         if self.state is not State.READY:
             raise self._refusal("begin a transaction")
         if self.identity is None:
-            await self._initialize()
+            self.state = State.BEGINNING
+            try:
+                await self._initialize()
+            finally:
+                if self.state is State.BEGINNING:
+                    self.state = State.READY
         self.state = State.OPEN
 
-    def begin_commit(self) -> None:
-        """Take no more records."""
+    def commit(self) -> Deferred[None]:
+        """Send what is left, and commit. Who asks while that is being done waits with those who did before."""
+        return self._committing.run(self._commit)
+
+    def abort(self) -> Deferred[None]:
+        """Abort; it is the same for those who ask meanwhile."""
+        return self._aborting.run(self._abort)
+
+    def send_offsets(self, offsets: Offsets, member: GroupMember) -> Deferred[None]:
+        """Commit a group's offsets as part of the transaction, whose end waits for that."""
+        return Joint().run(lambda: self._send_offsets(offsets, member))
+
+    async def close(self) -> None:
+        """Let a commit come to its end; abort what is open then."""
+        await self._committing.over()
+        await self._aborting.over()
+        if self.state in (State.OPEN, State.BROKEN):
+            await self.abort()
+
+    # -- how it is done ----------------------------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
         if self.state is not State.OPEN:
             raise self._refusal("commit")
-        self.state = State.ENDING
-
-    async def commit(self) -> None:
-        """Commit, now that all records are acknowledged or have failed."""
-        if self.state is not State.ENDING:
-            raise self._refusal("commit")
+        self.state = State.COMMITTING
         try:
+            await self.flush()
+            await self._quiet()
+            if self.state is not State.COMMITTING:
+                raise self._refusal("commit")
             await self._end(True)
-        except PylogbrokerError as error:
+        except Exception as error:
             self.failed(error)
             raise
+        self.state = State.READY
 
-    def begin_abort(self) -> None:
-        """Take no more records, and send none."""
+    async def _abort(self) -> None:
         if self.state not in (State.OPEN, State.BROKEN):
             raise self._refusal("abort")
-        self.state = State.BROKEN
+        self.state = State.ABORTING
         self._wanted.clear()
+        self.refuse(TransactionAborted("the transaction was aborted"))
+        try:
+            await self._committing.over()
+            await self.landed()
+            await self._quiet()
+            if self.state is not State.ABORTING:
+                raise self._refusal("abort")
+            await self._take_back()
+            if self._renew or any(lane.is_stuck for lane in self.accumulator.lanes.values()):
+                await self._initialize()
+        finally:
+            if self.state is State.ABORTING:
+                self.state = State.BROKEN
+        self.state, self.cause = State.READY, None
+        if self._too_late:
+            self._too_late = False
+            raise TransactionError("cannot abort: the transaction had been committed, though nobody was told")
 
-    async def abort(self) -> None:
-        """Abort, now that nothing is on its way any more."""
-        if self._adding is not None:
-            await self._settled()
+    async def _take_back(self) -> None:
+        """End the transaction without committing it."""
         try:
             await self._end(False)
         except KafkaError as error:
-            if error.code in _FENCING:
-                self._fence(error)
-            if error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:
-                raise
-            self._renew = True
-        if self._renew:
-            await self._initialize()
-        self.state, self.cause = State.READY, None
-
-    async def send_offsets(self, offsets: Offsets, member: GroupMember) -> None:
-        """Commit a group's offsets as part of the transaction."""
-        if self.state is not State.OPEN:
-            raise self._refusal("send offsets")
-        identity = self._known_identity()
-        try:
-            self._began = True
-            await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
-            await self._commit_offsets(offsets, member, identity)
-        except PylogbrokerError as error:
             self.failed(error)
-            raise
+            if error.code not in _NOTHING_TO_END:
+                raise
+            self._too_late = self._in_doubt and error.code is ErrorCode.INVALID_TXN_STATE
+            self.cause, self._renew = error, True
+            self._forget()
 
-    async def _commit_offsets(self, offsets: Offsets, member: GroupMember, identity: Identity) -> None:
-        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-        for (topic, partition), given in offsets.items():
-            one = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
-            row = TxnOffsetCommitRequestPartition(partition, one.offset, one.leader_epoch, one.metadata)
-            topics.setdefault(topic, TxnOffsetCommitRequestTopic(topic)).partitions.append(row)
-        request = TxnOffsetCommitRequest(
-            self.id,
-            member.group,
-            identity.id,
-            identity.epoch,
-            member.generation,
-            member.member_id,
-            member.instance_id,
-            list(topics.values()),
-        )
-        await self._ask(request, Coordinator.GROUP, member.group, codes=_offset_codes)
+    async def _end(self, committed: bool) -> None:
+        if self._began:
+            self._in_doubt = self._in_doubt or committed
+            try:
+                await self.coordinator.end(self._known_identity(), committed)
+            except KafkaError as error:
+                if committed and not error.code.retriable:
+                    self._in_doubt = False
+                raise
+        self._forget()
+
+    def _forget(self) -> None:
+        """The coordinator has no transaction to end."""
+        self._began = self._in_doubt = False
+        self._added.clear()
 
     async def _initialize(self) -> None:
-        """Get an id and an epoch, by which all before are shut out."""
-        before = self.identity or Identity(-1, -1)
-        timeout = int(self.options.transaction_timeout * 1000)
+        """Get an id and an epoch."""
+        is_forgotten = _code(self.cause) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        before = ANONYMOUS if self.identity is None or is_forgotten else self.identity
         try:
-            response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
+            identity = await self.coordinator.initialize(before)
         except KafkaError as error:
             if error.code in _FENCING or error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 self._fence(error)
             raise
-        self.identity = Identity(response.producer_id, response.producer_epoch)
+        self.identity = identity
         for lane in self.accumulator.lanes.values():
-            lane.adopt(self.identity)
+            lane.adopt(identity)
         self._renew = False
 
-    async def _end(self, committed: bool) -> None:
-        identity = self._known_identity()
-        if self._began:
-            await self._ask(EndTxnRequest(self.id, identity.id, identity.epoch, committed))
-        self._began = False
-        self._added.clear()
-        if committed:
-            self.state = State.READY
+    async def _send_offsets(self, offsets: Offsets, member: GroupMember) -> None:
+        if self.state is not State.OPEN:
+            raise self._refusal("send offsets")
+        self._began = True
+        self._asking += 1
+        try:
+            await self.coordinator.send_offsets(self._known_identity(), offsets, member)
+        except Exception as error:
+            self.failed(error)
+            raise
+        finally:
+            self._less_asked()
 
     async def _add_wanted(self) -> None:
         """Add the lanes that are wanted, and those that are by then."""
+        self._asking += 1
         try:
             while self._wanted:
                 lanes, self._wanted = list(self._wanted), {}
                 await self._add(lanes)
                 self.resume(lanes)
         except PylogbrokerError as error:
-            self._wanted.clear()
             self.failed(error)
-            self.resume([])
         finally:
-            self._adding = None
+            self._adding = False
+            self._less_asked()
 
     async def _add(self, lanes: list[Lane]) -> None:
         identity = self._known_identity()
-        topics: dict[str, AddPartitionsToTxnTopic] = {}
-        for lane in lanes:
-            topics.setdefault(lane.topic, AddPartitionsToTxnTopic(lane.topic)).partitions.append(lane.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.id,
-            v3_and_below_producer_id=identity.id,
-            v3_and_below_producer_epoch=identity.epoch,
-            v3_and_below_topics=list(topics.values()),
-        )
         self._began = True
-        await self._ask(request, version=_ADD_PARTITIONS_VERSION, codes=_partition_codes)
+        await self.coordinator.add(identity, lanes)
         for lane in lanes:
             lane.identity = lane.identity or identity
             self._added.add(lane)
 
-    async def _settled(self) -> None:
-        """Wait until no partition is being added."""
-        done: Deferred[None] = Deferred()
-        if self._adding is not None:
-            self._adding.addBoth(lambda _: done.callback(None))
-            await done
+    def _quiet(self) -> Deferred[None]:
+        """Fires when all that was asked of coordinators is answered."""
+        if not self._asking:
+            return succeed(None)
+        self._answered.append(Deferred())
+        return self._answered[-1]
 
-    async def _ask(
-        self,
-        request: Request,
-        kind: Coordinator = Coordinator.TRANSACTION,
-        key: str | None = None,
-        *,
-        version: int | None = None,
-        codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
-    ) -> Any:
-        """The coordinator's answer; what may pass is waited for, `max.block.ms` at most."""
-        where = self.id if key is None else key
-
-        async def work() -> Any:
-            try:
-                return await self._ask_once(request, kind, where, version, codes)
-            except PylogbrokerError as error:
-                if _code(error) in _ELSEWHERE or not isinstance(error, KafkaError):
-                    self.cluster.forget_coordinator(where, kind)
-                raise
-
-        return await retrying(work, self.pauses, self.options.backoff, self.options.patience)
-
-    async def _ask_once(
-        self, request: Request, kind: Coordinator, key: str, version: int | None, codes: Callable[[Any], list[int]]
-    ) -> Any:
-        node = await self.cluster.coordinator(key, kind)
-        response = await self.cluster.send(node, request, version=version)
-        errors = [error_of(code) for code in codes(response) if code]
-        for error in sorted(errors, key=lambda error: error.code.retriable):
-            raise error
-        return response
+    def _less_asked(self) -> None:
+        self._asking -= 1
+        if not self._asking:
+            answered, self._answered = self._answered, []
+            for each in answered:
+                each.callback(None)
 
     def _known_identity(self) -> Identity:
         if self.identity is None:
@@ -291,16 +303,21 @@ class Transactions:
         return self.identity
 
     def _fence(self, error: BaseException) -> None:
-        self.state, self.cause = State.FENCED, error
+        if self.state is not State.FENCED:
+            self.state, self.cause = State.FENCED, error
+            self.refuse(error)
 
     def _refusal(self, what: str) -> TransactionError:
         """Why something cannot be done now."""
         texts = {
             State.READY: "no transaction has begun",
+            State.BEGINNING: "a transaction is about to begin",
             State.OPEN: "a transaction is open",
-            State.ENDING: "the transaction is being ended",
+            State.COMMITTING: "the transaction is being committed",
+            State.ABORTING: "the transaction is being aborted",
             State.BROKEN: f"the transaction has failed and must be aborted: {self.cause}",
-            State.FENCED: f"another producer with the id {self.id} has taken over: {self.cause}",
+            State.FENCED: f"another producer with the id {self.coordinator.id} has taken over, or the transaction "
+            f"has taken longer than transaction.timeout.ms: {self.cause}",
         }
         kind = {State.BROKEN: NeedsAbort, State.FENCED: Fenced}.get(self.state, TransactionError)
         refusal = kind(f"cannot {what}: {texts[self.state]}")
@@ -308,16 +325,5 @@ class Transactions:
         return refusal
 
 
-def _code(error: BaseException) -> ErrorCode | None:
+def _code(error: BaseException | None) -> ErrorCode | None:
     return error.code if isinstance(error, KafkaError) else None
-
-
-def _partition_codes(response: Any) -> list[int]:
-    topics = response.results_by_topic_v3_and_below
-    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
-    others = [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
-    return others or codes
-
-
-def _offset_codes(response: Any) -> list[int]:
-    return [row.error_code for topic in response.topics for row in topic.partitions]

@@ -81,11 +81,13 @@ class Background:
     def __init__(self) -> None:
         self.reactor = _new_reactor()
         self._closers: dict[int, Callable[[], Awaitable[object]]] = {}
+        self._stopped = False
         started = threading.Event()
         self.reactor.callWhenRunning(started.set)
         self._thread = threading.Thread(target=self._run, name="pylogbroker reactor", daemon=True)
         self._thread.start()
         started.wait()
+        _stop_with_worker(self.stop)
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Pending[T]:
         """Starts work on the reactor's thread; from any thread."""
@@ -127,9 +129,17 @@ class Background:
         self._closers.pop(id(owner), None)
 
     def stop(self) -> None:
-        """Closes what is open, stops the reactor and joins its thread: the end of the program."""
+        """Closes what is open, stops the reactor and joins its thread: the end of the program. Again is no error."""
+        if self._stopped:
+            return
+        self._stopped = True
         closing = [self.begin(close).future for close in list(self._closers.values())]
-        wait(closing, LAST_SECONDS + 1)
+        done, late = wait(closing, LAST_SECONDS + 1)
+        complaints = [str(error) for each in done if (error := each.exception()) is not None]
+        if late:
+            complaints.append(f"not everything could be closed within {LAST_SECONDS + 1:g} s")
+        for complaint in complaints:
+            print(f"pylogbroker: {complaint}", file=sys.stderr)
         self.reactor.callFromThread(self.reactor.stop)
         self._thread.join(LAST_SECONDS)
 
@@ -149,6 +159,13 @@ def _new_reactor() -> ReactorBase:
     from twisted.internet.selectreactor import SelectReactor
 
     return SelectReactor()
+
+
+def _stop_with_worker(stop: Callable[[], None]) -> None:
+    """A forked worker of multiprocessing ends without `atexit`, but not without this."""
+    process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, stop, exitpriority=10)
 
 
 class _Process:

@@ -8,8 +8,13 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from pylogbroker.client.sync.background import LAST_SECONDS, running
+from twisted.logger import Logger
 
+from pylogbroker.client import arguments
+from pylogbroker.client.sync.background import LAST_SECONDS, TimedOut, running
+from pylogbroker.errors import PylogbrokerError
+
+log = Logger()
 C = TypeVar("C")
 T = TypeVar("T")
 
@@ -17,13 +22,15 @@ T = TypeVar("T")
 TIMEOUT = 60.0
 #: Seconds more until a `close`, which has its timeout too, is not waited for any more.
 GRACE = 5.0
+#: Seconds that a `with` block which is left by an exception takes at most to close.
+HASTE = 3.0
 
 
 class Blocking(Generic[C]):
     """A client of the background's reactor, and calls that wait for it."""
 
     def __init__(self, make: Callable[..., C], timeout: float) -> None:
-        self.timeout = timeout
+        self.timeout = arguments.seconds("timeout", timeout)
         self._background = running()
         self._name = type(self).__name__
         self._is_closed = False
@@ -36,13 +43,24 @@ class Blocking(Generic[C]):
 
         self._client = self._background.call(begin, self._seconds(None), self._name)
 
+    def __repr__(self) -> str:
+        return repr(self._client)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """Closes it; if an exception is under way, not for long, and what comes of it is told with that."""
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close(min(self.timeout, HASTE))
+        except PylogbrokerError as another:
+            error.add_note(f"{self._name}: {another}")
+            log.warn("{name}: {error}", name=self._name, error=another)
 
     def close(self, timeout: float | None = None) -> None:
         """Ends it, as its namesake in `pylogbroker.client` does; again is no error."""
@@ -60,8 +78,19 @@ class Blocking(Generic[C]):
         raise NotImplementedError
 
     def _call(self, what: str, work: Callable[[], Awaitable[T]], timeout: float | None, keep: bool = False) -> T:
-        return self._background.call(work, self._seconds(timeout), f"{self._name}.{what}", keep)
+        try:
+            return self._background.call(work, self._seconds(timeout), f"{self._name}.{what}", keep)
+        except TimedOut as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: TimedOut) -> TimedOut:
+        """With why no broker can be reached, if that is so."""
+        trouble = self._trouble()
+        return TimedOut(f"{error}; {trouble}") if trouble else error
+
+    def _trouble(self) -> str:
+        return ""
 
     def _seconds(self, timeout: float | None) -> float | None:
-        seconds = self.timeout if timeout is None else timeout
+        seconds = self.timeout if timeout is None else arguments.seconds("timeout", timeout)
         return None if seconds == math.inf else seconds

@@ -16,6 +16,7 @@ from pylogbroker.client.producer.producer import Producer as AsyncProducer
 from pylogbroker.client.sync.background import Pending, TimedOut
 from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
 from pylogbroker.client.sync.submitting import Submissions
+from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import ICallbackHandler
 from pylogbroker.records import Header
 
@@ -80,7 +81,8 @@ class Producer(Blocking[AsyncProducer]):
         size, seconds = RECORD_BYTES + _size(value) + _size(key), self._seconds(timeout)
         future = self._submissions.submit(send, size, seconds)
         if future is None:
-            raise TimedOut(f"{self._name}.submit to {topic!r}: no room within {seconds:g} s; the record was not taken")
+            late = TimedOut(f"{self._name}.submit to {topic!r}: no room within {seconds:g} s; the record was not taken")
+            raise self._explained(late)
         return future
 
     def send_many(
@@ -119,6 +121,8 @@ class Producer(Blocking[AsyncProducer]):
         except SomeFailed as error:
             results += error.results
             return False
+        except TimedOut as error:
+            raise self._explained(error) from None
         results += metadata
         return True
 
@@ -144,14 +148,33 @@ class Producer(Blocking[AsyncProducer]):
 
     @contextmanager
     def transaction(self, timeout: float | None = None) -> Iterator[Self]:
-        """`with producer.transaction():` commits at the end of the block, and aborts if it raises, Ctrl-C included."""
+        """`with producer.transaction():` commits at the end of the block, and aborts if it raises, Ctrl-C included.
+
+        If it cannot be committed, it is aborted as well; a commit that is not done in time goes on.
+        """
         self.begin(timeout)
         try:
             yield self
-        except BaseException:
-            self.abort(timeout)
+        except BaseException as error:
+            self._abort_because(error, timeout)
             raise
-        self.commit(timeout)
+        try:
+            self.commit(timeout)
+        except TimedOut:
+            raise
+        except PylogbrokerError as error:
+            self._abort_because(error, timeout)
+            raise
+
+    def _abort_because(self, error: BaseException, timeout: float | None) -> None:
+        """Abort; should that fail, the error is told all the same, with a note."""
+        try:
+            self.abort(timeout)
+        except PylogbrokerError as another:
+            error.add_note(f"the transaction could not be aborted: {another}")
+
+    def _trouble(self) -> str:
+        return self._client.trouble
 
     async def _close(self, seconds: float | None) -> None:
         await self._client.close(seconds)

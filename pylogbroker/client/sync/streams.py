@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from typing import Self
+
+import attrs
 
 from pylogbroker.client.consumer.streams import Stream as AsyncStream
 from pylogbroker.client.messages import Message
@@ -38,6 +41,7 @@ class Stream:
         self._filling = threading.Lock()
         self._stride = 1
         self._filled_at = 0.0
+        self._dropped: frozenset[TopicPartition] = frozenset()  # of what is in `_messages`
 
     def __iter__(self) -> Self:
         return self
@@ -51,24 +55,39 @@ class Stream:
     def get(self, timeout: float | None = None) -> Message | None:
         """The next message; None if the stream has ended, or nothing came in so many seconds."""
         while True:
+            message: Message | None
             try:
-                message = self._messages.popleft()
+                message = self._messages[0]
+                del self._messages[0]  # nothing is called between this and `return`: Ctrl-C comes before or after
             except IndexError:
+                message = None
+            if message is None:  # not within `except`: what is raised here has nothing to do with that
                 if not self._fill(timeout):
                     return None
-            else:
+            elif not self._dropped or not self._is_dropped(message):
                 self.count += 1
                 return message
 
     def get_many(self, most: int = STRIDE_MESSAGES, timeout: float | None = None) -> list[Message]:
         """Messages, as soon as there are any; none if the stream has ended, or nothing came in so many seconds."""
         messages: list[Message] = []
-        while not messages and (self._messages or self._fill(timeout, most)):
-            with suppress(IndexError):
-                while len(messages) < most:
-                    messages.append(self._messages.popleft())
-        self.count += len(messages)
+        try:
+            while not messages and (self._messages or self._fill(timeout, most)):
+                self._move(messages, most)
+                if self._dropped:
+                    messages = [message for message in messages if not self._is_dropped(message)]
+            self.count += len(messages)
+        except BaseException:
+            self._messages.extendleft(reversed(messages))
+            raise
         return messages
+
+    def _move(self, messages: list[Message], most: int) -> None:
+        with suppress(IndexError):
+            while len(messages) < most:
+                message = self._messages[0]
+                del self._messages[0]  # as in `get`
+                messages.append(message)
 
     def _fill(self, timeout: float | None, most: int = 0) -> bool:
         """Whether there are messages now."""
@@ -93,6 +112,7 @@ class Stream:
         except Exception:
             self._pending = None
             raise
+        self._dropped = frozenset()
         self._messages = deque(messages)  # before the other is let go: nothing is unaccounted for in between
         self._pending = None
         self._filled_at = time.monotonic()
@@ -109,14 +129,15 @@ class Stream:
 
     def unread(self) -> dict[TopicPartition, int]:
         """Of each partition of which messages are here that were not given yet, the offset of the first of them."""
-        waiting = [*self._messages.copy(), *self._arrived()]
+        here = [message for message in self._messages.copy() if not self._is_dropped(message)]
+        waiting = [*here, *self._arrived()]
         return {(message.topic, message.partition): message.offset for message in reversed(waiting)}
 
     def forget(self, topic: str, partition: int) -> None:
         """What is here of a partition is not wanted."""
-        self._messages = deque(each for each in self._messages.copy() if not _is_of(each, topic, partition))
         arrived = self._arrived()
-        arrived[:] = [each for each in arrived if not _is_of(each, topic, partition)]
+        arrived[:] = [each for each in arrived if (each.topic, each.partition) != (topic, partition)]
+        self._dropped |= {(topic, partition)}  # the reader may take from the others meanwhile
 
     def _arrived(self) -> list[Message]:
         """What has come and was not taken over yet: because the wait for it was given up, say."""
@@ -125,6 +146,21 @@ class Stream:
             return []
         return pending.future.result()
 
+    def _is_dropped(self, message: Message) -> bool:
+        return (message.topic, message.partition) in self._dropped
 
-def _is_of(message: Message, topic: str, partition: int) -> bool:
-    return message.topic == topic and message.partition == partition
+
+@attrs.frozen
+class Relay:
+    """What lies in the hands of a connector's streams; on the reactor's thread."""
+
+    _streams: Sequence[Stream]
+
+    def unread(self) -> dict[TopicPartition, int]:
+        """The first offset of each partition that its reader was not given yet."""
+        return {key: offset for stream in self._streams for key, offset in stream.unread().items()}
+
+    def forget(self, partition: TopicPartition) -> None:
+        """What is here of the partition is not wanted."""
+        for stream in self._streams:
+            stream.forget(*partition)

@@ -19,17 +19,20 @@ import attrs
 import numpy as np
 
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
-from pylogbroker.records.batch import encode_headers, read_headers
+from pylogbroker.records.batch import CODEC, HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columns.aborted import AbortedTransactions
-from pylogbroker.records.columns.pieces import Piece, pieces
-from pylogbroker.records.columns.varints import Bytes, Flags, Ints, Unsure, raw_varints, signed, starts
+from pylogbroker.records.columns.pieces import Heads, Piece, pieces
+from pylogbroker.records.columns.starts import starts
+from pylogbroker.records.columns.varints import Bytes, Flags, Ints, Unsure, raw_varints, signed
 from pylogbroker.records.compression import MAX_DECOMPRESSED
 from pylogbroker.records.model import Header
 
 _SMALLEST: Final = 7  # bytes of a record
 _LARGE: Final = 1 << 32  # what no length or offset delta, still zigzag, comes to
 _MANY_HEADERS: Final = 64  # of a record, each of which costs a step for all
+_SHORT: Final = 1024  # bytes that are worth copying twice
+_AT_ONCE: Final = 1 << 16  # bytes to be copied before they are copied again
 _FAR: Final = 1 << 61  # what is nearer to 0 may be added to any varint of nine bytes
 
 
@@ -40,7 +43,9 @@ class Columns:
     next_offset: int
     """What to go on with: behind the last batch, which may be further than behind the last record."""
 
-    raw: bytes
+    raw: Buffer
+    """What the spans are of."""
+
     offsets: Ints
     timestamps: Ints
     timestamp_types: Ints
@@ -56,7 +61,7 @@ class Columns:
 
     @property
     def data(self) -> Bytes:
-        """What the spans are of."""
+        """`raw` as an array."""
         return np.frombuffer(self.raw, np.uint8)
 
     def keys(self) -> list[bytes | None]:
@@ -68,18 +73,38 @@ class Columns:
     def headers(self) -> list[tuple[Header, ...]]:
         if not self.has_headers:
             return [()] * len(self)
-        return [read_headers(self.raw, start)[0] for start in self.header_starts.tolist()]
+        raw = self._bytes()
+        return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
 
     def some(self, chosen: Flags | slice) -> Columns:
         """The chosen ones."""
         return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
+    def _bytes(self) -> bytes:
+        return self.raw if isinstance(self.raw, bytes) else bytes(self.raw)
+
     def _spans(self, begins: Ints, lengths: Ints) -> list[bytes | None]:
-        raw = self.raw
+        raw = self._bytes()
+        if lengths.size and (lengths == lengths[0]).all():
+            return _alike(raw, begins, int(lengths[0]))
         if lengths.min(initial=0) < 0:
             bounds = zip(begins.tolist(), lengths.tolist(), strict=True)
             return [None if length < 0 else raw[start : start + length] for start, length in bounds]
         return [raw[start:end] for start, end in zip(begins.tolist(), (begins + lengths).tolist(), strict=True)]
+
+
+def _alike(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
+    """Spans of one length, some of which are gathered at a time: for short ones that is several times faster."""
+    if length < 0:
+        return [None] * len(begins)
+    if not 0 < length <= _SHORT:
+        return [raw[start : start + length] for start in begins.tolist()]
+    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))  # what begins at each position
+    found: list[bytes | None] = []
+    step = _AT_ONCE // length
+    for first in range(0, len(begins), step):
+        found += windows[begins[first : first + step]].tolist()
+    return found
 
 
 _COLUMNS: Final = (
@@ -119,10 +144,14 @@ def columns_from(found: Iterable[Piece], first_offset: int) -> Iterator[Columns]
             yield columns.some(~early) if early.any() else columns
 
 
-def columns_of(piece: Piece) -> Iterator[Columns]:
-    """One for the piece, or if something about it is unusual, one for each of its entries."""
+def columns_of(piece: Piece, *, in_place: bool = False) -> Iterator[Columns]:
+    """One for the piece, or if something about it is unusual, one for each of its entries.
+
+    If they are to be found in place, what the spans are of may be the buffer that was fetched.  That saves a copy, for
+    who wants no `bytes`.
+    """
     try:
-        columns = _together(piece) if piece.is_v2 else _plain(piece)
+        columns = _together(piece, in_place) if piece.is_v2 else _plain(piece)
     except (Unsure, PylogbrokerError):
         for single in piece.singles():
             yield _one_by_one(single)
@@ -136,25 +165,34 @@ def _plain(piece: Piece) -> Columns:
     return _one_by_one(piece)
 
 
-def _together(piece: Piece) -> Columns:
+def _together(piece: Piece, in_place: bool) -> Columns:
     """The records of v2 batches; Unsure if something does not add up."""
-    entries = piece.entries
-    raw = b"".join(piece.payloads)
-    counts = _column(entry.count for entry in entries)
-    ends = np.cumsum(_column(len(payload) for payload in piece.payloads))
-    begins = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    _require((counts > 0) & (counts <= (ends - begins) // _SMALLEST))
-    bases = _column(entry.base_offset for entry in entries)
-    firsts = _column(entry.first_timestamp for entry in entries)
+    heads = piece.heads
+    counts = heads["count"].astype(np.int64)
+    sizes = _column(map(len, piece.payloads))
+    _require((counts > 0) & (counts <= sizes // _SMALLEST))
+    bases, firsts = heads["base_offset"], heads["first_timestamp"]
     _require((np.maximum(bases, firsts) < _FAR) & (np.minimum(bases, firsts) > -_FAR))
-    return _rows(piece, raw, begins, ends, counts, bases, firsts)
+    if in_place and not (heads["attributes"] & CODEC).any():
+        raw, begins = _in_place(piece)
+    else:
+        raw, begins = b"".join(piece.payloads), np.cumsum(sizes) - sizes
+    ends = begins + sizes
+    start = starts(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
+    end = np.append(start[1:], ends[-1:])
+    end[np.cumsum(counts) - 1] = ends
+    return _rows(piece, raw, heads, start, end)
 
 
-def _rows(piece: Piece, raw: bytes, begins: Ints, ends: Ints, counts: Ints, bases: Ints, firsts: Ints) -> Columns:
+def _in_place(piece: Piece) -> tuple[Buffer, Ints]:
+    """The bytes from the first batch to the last one, and where in them the records of each begin."""
+    first, behind = piece.places[0], piece.places[-1] + len(piece.batches[-1])
+    return piece.buffer[first:behind], np.array(piece.places) - first + HEADER_V2.size
+
+
+def _rows(piece: Piece, raw: Buffer, heads: Heads, start: Ints, end: Ints) -> Columns:
     data = np.frombuffer(raw, np.uint8)
-    start = starts(data, raw, begins, ends, counts)
     length, body = raw_varints(data, start)
-    end = np.append(start[1:], ends[-1])
     _require((length & 1 == 0) & (length < _LARGE))
     _require(body + (length >> 1) == end)
     elapsed, at = raw_varints(data, body + 1)
@@ -163,8 +201,8 @@ def _rows(piece: Piece, raw: bytes, begins: Ints, ends: Ints, counts: Ints, base
     value_start, value_length, at = _field(data, at)
     has_headers = _check_headers(data, at, end)
     _require(delta < _LARGE)
-    times, kinds = _timestamps(piece, elapsed, counts, firsts)
-    offsets = signed(delta) + np.repeat(bases, counts)
+    times, kinds = _timestamps(heads, elapsed)
+    offsets = signed(delta) + np.repeat(heads["base_offset"].astype(np.int64), heads["count"])
     return Columns(
         piece.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
     )
@@ -201,11 +239,12 @@ def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
     return True
 
 
-def _timestamps(piece: Piece, elapsed: Ints, counts: Ints, firsts: Ints) -> tuple[Ints, Ints]:
-    times = signed(elapsed) + np.repeat(firsts, counts)
-    kinds = np.repeat(_column(entry.timestamp_type for entry in piece.entries), counts)
+def _timestamps(heads: Heads, elapsed: Ints) -> tuple[Ints, Ints]:
+    counts = heads["count"]
+    times = signed(elapsed) + np.repeat(heads["first_timestamp"].astype(np.int64), counts)
+    kinds = np.repeat((heads["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
     if kinds.any():
-        newest = _column(entry.max_timestamp for entry in piece.entries)
+        newest = heads["max_timestamp"].astype(np.int64)
         _require(newest > -_FAR)
         times = np.where(kinds, np.repeat(newest, counts), times)
     return times, kinds

@@ -7,26 +7,53 @@ A piece is of one kind, v2 batches or messages of v0 and v1.  Compressed batches
 for, and a piece ends when that came to some megabytes; so what a fetch inflates to is never all in memory.
 
 Batches that are not for applications (markers, and data of aborted transactions where these are known) and empty ones
-are passed over.
+are passed over.  So is all that begins at the end that was asked for, or behind it; it is not even looked at.
 What is wrong with an entry is raised when it is its turn: the entries before it are a piece of their own.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.records.batch import CODEC, HEADER_V2, read_records
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TRANSACTIONAL, read_records
+from pylogbroker.records.buffers import Buffer, view
+from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.columns.aborted import AbortedTransactions
-from pylogbroker.records.compression import MAX_DECOMPRESSED, inflate
-from pylogbroker.records.entry import Entry, entries
+from pylogbroker.records.compression import MAX_DECOMPRESSED, codec_of, inflate
+from pylogbroker.records.entry import Entry, cut, parse
 from pylogbroker.records.model import Record
 
+Heads: TypeAlias = npt.NDArray[np.void]
+
 ENOUGH: Final = 8 << 20  # bytes of records, inflated, for one piece
+_PREFIX: Final = struct.Struct(">q8xb")  # of any entry: offset and magic
+_MAGIC: Final = 16
+_NOTHING: Final = memoryview(b"")
+_CRC: Final = struct.Struct(">17xI")
+_ATTRIBUTES: Final = 22  # the half that says something
+_COUNT: Final = struct.Struct(">57xi")
+_HEAD: Final[Any] = [
+    ("base_offset", ">i8"),
+    ("length", ">i4"),
+    ("leader_epoch", ">i4"),
+    ("magic", "i1"),
+    ("crc", ">u4"),
+    ("attributes", ">i2"),
+    ("last_delta", ">i4"),
+    ("first_timestamp", ">i8"),
+    ("max_timestamp", ">i8"),
+    ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"),
+    ("base_sequence", ">i4"),
+    ("count", ">i4"),
+]
 
 
 @attrs.define(eq=False)
@@ -35,9 +62,29 @@ class Piece:
 
     next_offset: int = -1
     limit: int = MAX_DECOMPRESSED
-    entries: list[Entry] = attrs.Factory(list)
+    _entries: list[Entry] = attrs.Factory(list)
     payloads: list[Buffer] = attrs.Factory(list)
     """The records of each v2 batch, inflated; of messages nothing."""
+
+    batches: list[memoryview] = attrs.Factory(list)
+    """Each v2 batch as it was fetched."""
+
+    places: list[int] = attrs.Factory(list)
+    """Where in the buffer they begin."""
+
+    buffer: memoryview = _NOTHING
+    """All that was fetched."""
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries; batches are made entries when somebody asks for them."""
+        self._entries += map(parse, self.batches[len(self._entries) :])
+        return self._entries
+
+    @property
+    def heads(self) -> Heads:
+        """The headers of the batches, as a table."""
+        return np.frombuffer(b"".join([batch[: HEADER_V2.size] for batch in self.batches]), _HEAD)
 
     @property
     def is_v2(self) -> bool:
@@ -47,7 +94,7 @@ class Piece:
     @property
     def most(self) -> int:
         """How many records there are, if that can be told: messages of v0 and v1 may be compressed."""
-        return sum(entry.count for entry in self.entries) if self.is_v2 else len(self.entries)
+        return sum(_COUNT.unpack_from(batch)[0] for batch in self.batches) if self.is_v2 else len(self.entries)
 
     def records(self) -> Iterator[Record]:
         """The records, one by one."""
@@ -63,9 +110,22 @@ class Piece:
         last = len(self.entries) - 1
         for index, entry in enumerate(self.entries):
             behind = self.next_offset if index == last else entry.next_offset
-            yield Piece(behind, self.limit, [entry], self.payloads[index : index + 1])
+            some = slice(index, index + 1)
+            yield attrs.evolve(
+                self,
+                next_offset=behind,
+                entries=[entry],
+                payloads=self.payloads[some],
+                batches=self.batches[some],
+                places=self.places[some],
+            )
         if not self.entries:
             yield self
+
+    def before(self, last: memoryview) -> Piece:
+        """The same, which an entry, perhaps one that was passed over, is the last of."""
+        self.next_offset = parse(last).next_offset
+        return self
 
 
 def pieces(
@@ -75,15 +135,18 @@ def pieces(
     limit: int = MAX_DECOMPRESSED,
     enough: int = ENOUGH,
     check: bool = True,
+    end: int | None = None,
 ) -> Iterator[Piece]:
     """The pieces of `buffer`; an entry that is cut off at its end is left out.
 
-    No batch may inflate to more than `limit` bytes.  Unless `check`, checksums are not looked at.
+    No batch may inflate to more than `limit` bytes.  Unless `check`, checksums are not looked at.  `end` is the first
+    offset that is not wanted, though records behind it may come.
     """
-    piece, size = Piece(limit=limit), 0
-    coming = _sound(buffer, aborted, limit, check)
+    buffer = view(buffer)
+    piece, size, place = Piece(limit=limit, buffer=buffer), 0, 0
+    coming = _sound(buffer, aborted, limit, check, end)
     failure: PylogbrokerError | None = None
-    anything = False
+    last: memoryview | None = None
     while True:
         try:
             found = next(coming, None)
@@ -91,38 +154,62 @@ def pieces(
             found, failure = None, error
         if found is None:
             break
-        entry, payload = found
-        if piece.entries and (size >= enough or piece.is_v2 != (entry.magic == 2)):
-            yield piece
-            piece, size = Piece(limit=limit), 0
-        anything = True
-        piece.next_offset = entry.next_offset
-        if payload is not None:
-            piece.entries.append(entry)
-            piece.payloads += [payload] if entry.magic == 2 else []
+        whole, payload = found
+        is_v2 = whole[_MAGIC] == 2
+        if last is not None and (piece.batches or piece.entries) and (size >= enough or piece.is_v2 != is_v2):
+            yield piece.before(last)
+            piece, size = Piece(limit=limit, buffer=buffer), 0
+        last = whole
+        if payload is None:
+            pass
+        elif is_v2:
+            piece.batches.append(whole)
+            piece.payloads.append(payload)
+            piece.places.append(place)
             size += len(payload)
-    if anything:
-        yield piece
+        else:
+            piece.entries.append(parse(whole))
+            size += len(payload)
+        place += len(whole)
+    if last is not None:
+        yield piece.before(last)
     if failure is not None:
         raise failure
 
 
 def _sound(
-    buffer: Buffer, aborted: AbortedTransactions | None, limit: int, check: bool
-) -> Iterator[tuple[Entry, Buffer | None]]:
+    buffer: Buffer, aborted: AbortedTransactions | None, limit: int, check: bool, end: int | None
+) -> Iterator[tuple[memoryview, Buffer | None]]:
     """Entries whose CRC is right, each with its records, inflated; without, if they are not to be seen."""
-    for entry in entries(buffer, partial=True):
-        if check:
-            entry.check()
-        if entry.magic < 2:
-            yield entry, entry.buffer
+    for whole in cut(buffer, partial=True):
+        if end is not None and _is_behind(whole, end):
+            yield whole, None
+            return
+        if whole[_MAGIC] < 2:
+            if check:
+                parse(whole).check()
+            yield whole, whole
             continue
-        hidden = aborted is not None and aborted.hides(entry)
-        if entry.is_control or hidden:
-            yield entry, None
-        elif entry.size == HEADER_V2.size and not entry.count and not entry.attributes & CODEC:
-            yield entry, None  # compaction left the header alone
-        elif entry.attributes & CODEC:
-            yield entry, inflate(entry.codec, entry.buffer[HEADER_V2.size :], 2, limit)
+        if check and crc32c(whole[CRC_START:]) != _CRC.unpack_from(whole)[0]:
+            parse(whole).check()
+        attributes = whole[_ATTRIBUTES]
+        special = attributes & (CONTROL | TRANSACTIONAL) or len(whole) == HEADER_V2.size
+        if special and _is_passed_over(parse(whole), aborted):
+            yield whole, None
+        elif attributes & CODEC:
+            yield whole, inflate(codec_of(attributes), whole[HEADER_V2.size :], 2, limit)
         else:
-            yield entry, entry.buffer[HEADER_V2.size :]
+            yield whole, whole[HEADER_V2.size :]
+
+
+def _is_behind(whole: memoryview, end: int) -> bool:
+    """Whether all that is in an entry is; the offset of compressed messages is that of the last one."""
+    offset, magic = _PREFIX.unpack_from(whole)
+    return bool(offset >= end) and (magic == 2 or parse(whole).count == 1)
+
+
+def _is_passed_over(entry: Entry, aborted: AbortedTransactions | None) -> bool:
+    """Whether nobody but brokers is meant to see a batch."""
+    hidden = aborted is not None and aborted.hides(entry)
+    emptied = entry.size == HEADER_V2.size and not entry.count and not entry.attributes & CODEC  # by compaction
+    return hidden or emptied or entry.is_control

@@ -11,9 +11,11 @@ from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
 from pylogbroker.client.consumer import ConsumerConnector, Whitelist
+from pylogbroker.client.consumer.nodes import ensure, parent
+from pylogbroker.client.consumer.registry import RebalanceFailed
 from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.interfaces import Create, TopicPartition
+from pylogbroker.interfaces import Create, Delete, TopicPartition
 from tests.client.consuming import Collector, committed, create, write
 from tests.coordination.conftest import now
 from tests.support.brokers import Broker
@@ -117,3 +119,24 @@ async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
     for member in members:
         await member.shutdown()
     assert sum(int(now(tree.get(paths.committed_offset(group, topic, number))).data) for number in range(2)) == written
+
+
+async def test_readers_are_told_when_the_group_does_not_settle(
+    broker: Broker, tree: EmbeddedTree, topic: str, group: str
+) -> None:
+    create(broker.bootstrap, topic, 2)
+    announce(tree, topic, 2)
+    now(ensure(tree, [parent(paths.owner(group, topic, 0))]))
+    now(tree.commit([Create(paths.owner(group, topic, 0), b"somebody-0")]))
+    named = {"coordination": tree, "rebalance_backoff_ms": 10, "rebalance_max_retries": 2}
+    connector = ConsumerConnector(broker.bootstrap, group=group, auto_offset_reset="earliest", **named)
+    streams = (await connector.create_message_streams({topic: 2}))[topic]
+    for stream in streams:
+        with pytest.raises(RebalanceFailed, match=topic):
+            await stream.get_many(timeout=PATIENCE)
+    now(tree.commit([Delete(paths.owner(group, topic, 0))]))
+    await until(lambda: len(connector.assignment) == 2)
+    write(broker.bootstrap, topic, ["a", "b"], 2)
+    for stream in streams:
+        assert len(await stream.get_many(timeout=PATIENCE)) == 1
+    await connector.shutdown()

@@ -20,6 +20,7 @@ WITHOUT_JAVA = [
     ("confluent", "range"),
     ("confluent", "cooperative-sticky"),
     ("kafka-python", "roundrobin"),
+    ("kafka-python", "cooperative-sticky"),
 ]
 WITH_JAVA = [("java-4", "range"), ("java-4", "cooperative-sticky")]
 java = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")

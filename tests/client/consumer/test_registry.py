@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -258,6 +259,45 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.numbers(only), [])
         self.clock.advance(2.0)
         self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5])
+
+    def test_what_could_not_be_let_go_of_is_read_again_when_it_comes_back(self) -> None:
+        only = self.started("c1")
+        commit = EmbeddedTree.commit
+
+        async def never(tree: EmbeddedTree, operations: Sequence[Operation]) -> list[str]:
+            if any(isinstance(each, Delete) and "/owners/" in each.path for each in operations):
+                raise Unavailable("/")
+            return await commit(tree, operations)
+
+        second = self.consumer("c2")
+        with mock.patch.object(EmbeddedTree, "commit", never):
+            self.now(second.start())
+            self.assertEqual(self.reader(only).told, ["take 6", "give up 3"])
+            self.assertEqual(self.numbers(only), [0, 2, 4])
+            self.commit(Delete("/consumers/g/ids/c2"))
+            self.clock.advance(2.0)
+        self.clock.pump([2.0] * 3)
+        self.now(second.stop())
+        self.clock.pump([2.0] * 3)
+        self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5])
+
+    def test_who_stops_before_it_has_begun_leaves_nothing(self) -> None:
+        only = self.consumer("c1")
+        commit, slow = EmbeddedTree.commit, Deferred[None]()
+
+        async def slowly(tree: EmbeddedTree, operations: Sequence[Operation]) -> list[str]:
+            if operations[0].path.endswith("/ids/c1") and not slow.called:
+                await slow
+            return await commit(tree, operations)
+
+        self.patch(EmbeddedTree, "commit", slowly)
+        starting, stopping = ensureDeferred(only.start()), ensureDeferred(only.stop())
+        slow.callback(None)
+        self.successResultOf(starting)
+        self.successResultOf(stopping)
+        self.assertEqual(self.now(self.tree.children("/consumers/g/ids")), [])
+        self.assertEqual(self.owners(), {})
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_listener_that_fails_keeps_nothing_from_others(self) -> None:
         first = self.started("c1")

@@ -2,113 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, PluginFailed, QueueFull
 from pylogbroker.client.producer import DeliveryTimedOut, Producer, RecordMetadata
 from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, Event, IEventHandler
-from pylogbroker.wire import Request
-from pylogbroker.wire.messages.init_producer_id import InitProducerIdResponse
-from pylogbroker.wire.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
-
-
-class FakeCluster(Cluster):
-    """One topic `t` with two partitions, led by broker 1, which answers produce requests when it is told to."""
-
-    def __init__(self, *_: Any) -> None:
-        self.requests: list[tuple[ProduceRequest, Deferred[Any]]] = []
-
-    def send(self, node_id: int, request: Request, **_: Any) -> Deferred[Any]:
-        assert isinstance(request, ProduceRequest)
-        answer: Deferred[Any] = Deferred()
-        self.requests.append((request, answer))
-        return answer
-
-    def send_anywhere(self, request: Request, **_: Any) -> Deferred[Any]:
-        return succeed(InitProducerIdResponse(producer_id=9, producer_epoch=0))
-
-    def leader_of(self, topic: str, partition: int) -> int | None:
-        return 1
-
-    def partitions_of(self, topic: str) -> int | None:
-        return 2
-
-    async def find_topic(self, topic: str) -> Any:
-        return None
-
-    def leader_is_stale(self, topic: str, partition: int) -> None:
-        """It stays."""
-
-    def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        return lambda: None
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def acknowledge(self, base_offset: int = 0) -> None:
-        """Answer the oldest request."""
-        request, answer = self.requests.pop(0)
-        responses = [
-            TopicProduceResponse(
-                topic.name,
-                [PartitionProduceResponse(each.index, 0, base_offset) for each in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
-        answer.callback(ProduceResponse(responses))
-
-    def lose(self) -> None:
-        """The connection is lost before the oldest request is answered."""
-        self.requests.pop(0)[1].errback(ConnectionLost("lost"))
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., tuple[Producer, FakeCluster]]:
-    cluster = FakeCluster()
-    monkeypatch.setattr("pylogbroker.client.producer.producer.Cluster", lambda *_: cluster)
-
-    def made(**settings: Any) -> tuple[Producer, FakeCluster]:
-        return Producer("nowhere:1", reactor=clock, **settings), cluster
-
-    return made
-
-
-Make = Callable[..., tuple[Producer, FakeCluster]]
-
-
-def failure(sent: Deferred[Any]) -> BaseException:
-    """What a record has failed with."""
-    found: list[Any] = []
-    sent.addErrback(found.append)
-    [result] = found
-    error = result.value
-    assert isinstance(error, BaseException)
-    return error
-
-
-def turn(clock: Clock, seconds: float = 0) -> None:
-    """Let the reactor do what is due: a turn may cause another."""
-    clock.advance(seconds)
-    for _ in range(5):
-        clock.advance(0)
+from tests.client.producer.offline import Make, failure, turn
 
 
 def test_a_full_queue_drops(make: Make, clock: Clock) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import attrs
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.structs import OffsetAndMetadata
@@ -22,7 +24,12 @@ from tests.clients.members.base import (
     say_record,
 )
 
-ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+COOPERATIVE = "cooperative-sticky"
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    COOPERATIVE: CooperativeStickyAssignor,
+}
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -31,6 +38,18 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """What comes next is told by the assignment."""
+
+
+@attrs.define
+class CooperativeListener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Is told of what comes and what goes, and says what there is then."""
+
+    _consumer: KafkaConsumer
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        say_assigned(each.partition for each in self._consumer.assignment())
+
+    on_partitions_revoked = on_partitions_assigned
 
 
 def main() -> None:
@@ -47,7 +66,8 @@ def main() -> None:
         enable_auto_commit=False,
         fetch_max_wait_ms=50,
     )
-    consumer.subscribe([given.topic], listener=Listener())
+    listener = CooperativeListener(consumer) if given.assignor == COOPERATIVE else Listener()
+    consumer.subscribe([given.topic], listener=listener)
     # a leader that assigns before it has heard of the topic joins again when it hears, and may be stuck then
     consumer.topics()
     command = ""

@@ -1,0 +1,132 @@
+"""The parts of a connector, made as its settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.committing import Committer, Standing
+from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.group_member import GroupSettings
+from pylogbroker.client.consumer.offset_stores import OffsetStore
+from pylogbroker.client.consumer.positions import Positions
+from pylogbroker.client.consumer.reading import Reading, RebalanceListener
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.client.consumer.unpacking import Unpacker
+from pylogbroker.client.guarding import decoding
+from pylogbroker.client.messages import Decode
+from pylogbroker.client.plugging import DECODER, Plugged, plug
+from pylogbroker.client.retrying import Backoff, Pauses
+from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
+from pylogbroker.config import Values
+from pylogbroker.interfaces import IDecoder, ITree
+
+
+def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
+    """Brokers by the list if there is one, else by the tree."""
+    brokers = bootstrap or settings.texts("bootstrap.servers")
+    if not brokers and tree is not None:
+        return TreeBrokers(tree)
+    return StaticBrokers(brokers)
+
+
+def make_stream(reactor: Any, settings: Values) -> Stream:
+    """A stream that nothing feeds yet."""
+    timeout = settings.integer("consumer.timeout.ms")
+    return Stream(reactor, settings.integer("max.poll.records"), None if timeout < 0 else timeout / 1000)
+
+
+def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
+    """With the decoders that are given, or else named by the settings."""
+    return Unpacker(
+        _decode(settings, "key.deserializer", key),
+        _decode(settings, "value.deserializer", value),
+        _read_committed(settings),
+        settings.boolean("check.crcs"),
+    )
+
+
+def make_reading(
+    reactor: Any, settings: Values, streams_of: Callable[[str], Sequence[Stream]], listener: RebalanceListener
+) -> Reading:
+    """What reads, but for what `fit` adds."""
+    return Reading(
+        reactor,
+        streams_of,
+        settings.integer("max.partition.fetch.bytes"),
+        settings.integer("rebalance.wait.ms") / 1000,
+        settings.boolean("enable.auto.commit"),
+        listener,
+    )
+
+
+def fit(
+    reading: Reading,
+    cluster: Cluster,
+    pauses: Pauses,
+    settings: Values,
+    unpack: Unpacker,
+    store: OffsetStore,
+    standing: Standing,
+) -> None:
+    """Give it what fetches, what knows where to begin, and what commits."""
+    patience = settings.integer("default.api.timeout.ms") / 1000
+    backoff = Backoff.of(settings)
+    reading.committer = Committer(pauses, store.commit, standing, reading.is_ours, backoff, patience)
+    reading.fetcher = Fetcher(
+        cluster,
+        pauses.clock,
+        _fetching(settings),
+        unpack,
+        reading.fed,
+        reading.out_of_range,
+        reading.fail_one,
+        reading.truncated,
+    )
+    reading.positions = Positions(
+        cluster,
+        pauses.clock,
+        settings.text("auto.offset.reset"),
+        _read_committed(settings),
+        backoff.first,
+        store.fetch,
+        reading.fail_one,
+    )
+
+
+def group_settings(group: str, settings: Values) -> GroupSettings:
+    """Who we are in the group."""
+    return GroupSettings(
+        group,
+        settings.optional_text("group.instance.id"),
+        settings.text("client.rack") or None,
+        settings.integer("session.timeout.ms"),
+        settings.integer("heartbeat.interval.ms"),
+        settings.integer("max.poll.interval.ms"),
+        settings.integer("retry.backoff.ms"),
+        settings.integer("retry.backoff.max.ms"),
+        settings.integer("request.timeout.ms") / 1000,
+    )
+
+
+def _fetching(settings: Values) -> FetchSettings:
+    return FetchSettings(
+        settings.integer("fetch.max.wait.ms"),
+        settings.integer("fetch.min.bytes"),
+        settings.integer("fetch.max.bytes"),
+        settings.integer("max.partition.fetch.bytes"),
+        _read_committed(settings),
+        settings.integer("retry.backoff.ms") / 1000,
+        settings.integer("request.timeout.ms") / 1000,
+    )
+
+
+def _read_committed(settings: Values) -> bool:
+    return settings.text("isolation.level") == "read_committed"
+
+
+def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
+    """The decoder as a function; None for the one that does nothing, since that need not be called."""
+    plugged: Plugged[IDecoder] = plug(DECODER, name, choice or settings.text(name), settings.by_name())
+    return None if plugged.name == "bytes" else decoding(plugged)

@@ -1,0 +1,95 @@
+"""Whether a new leader has what was read of a partition (KIP-320).
+
+A leader that was elected though it had not everything (`unclean.leader.election.enable`) ends earlier than what some
+have read, and what it writes from there on has offsets that were used before. To go on behind them would pass over it.
+So where the leader's epoch is a later one than that of the last answer, its broker is asked where the epoch of the last
+batch that was read ends there, and nothing is fetched until it has said:
+
+behind our position, or at it     all that was read is there: fetching goes on
+before our position               the log was cut there; what follows is new
+it has nothing of that epoch      our position means nothing there: it is out of range
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.errors import is_retriable, raise_for
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+_CONSUMER: Final = -1
+
+
+@attrs.define(eq=False)
+class Doubts:
+    """Looks into feeds whose leader is a new one. `retry` looks for the leader again, `settled` fetches on."""
+
+    _cluster: Cluster
+    _on_truncated: Callable[[Feed, int], None]
+    _on_out_of_range: Callable[[Feed], None]
+    _retry: Callable[[Feed], None]
+    _settled: Callable[[], None]
+    _asking: dict[Feed, Deferred[None]] = attrs.field(factory=dict)
+
+    def about(self, feed: Feed, node: int, epoch: int) -> bool:
+        """Whether the feed is not to be fetched from this leader before it has been asked, which is done then."""
+        if feed in self._asking:
+            return True
+        if feed.epoch < 0 or epoch <= feed.sure_until:
+            return False
+        asking = ensureDeferred(self._settle(feed, node, epoch))
+        if not asking.called:
+            self._asking[feed] = asking
+        return True
+
+    def close(self) -> None:
+        """Ask no more."""
+        for asking in list(self._asking.values()):
+            asking.cancel()
+
+    async def _settle(self, feed: Feed, node: int, epoch: int) -> None:
+        try:
+            await self._look_into(feed, node, epoch)
+        except CancelledError:
+            pass
+        finally:
+            self._asking.pop(feed, None)
+            self._settled()
+
+    async def _look_into(self, feed: Feed, node: int, epoch: int) -> None:
+        begun, position = feed.round, feed.position
+        try:
+            end = await self._end_of_epoch(feed, node, epoch)
+        except PylogbrokerError as error:
+            if is_retriable(error):
+                self._retry(feed)
+                return
+            end = position  # brokers that do not tell
+        if feed.closed or feed.round != begun or feed.position != position:
+            return
+        feed.sure_until = epoch
+        if end < 0:
+            self._on_out_of_range(feed)
+        elif end < position:
+            self._on_truncated(feed, end)
+
+    async def _end_of_epoch(self, feed: Feed, node: int, epoch: int) -> int:
+        asked = OffsetForLeaderPartition(feed.partition, current_leader_epoch=epoch, leader_epoch=feed.epoch)
+        request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(feed.topic, [asked])])
+        response: OffsetForLeaderEpochResponse = await self._cluster.send(node, request)
+        [answer] = [each for topic in response.topics for each in topic.partitions] or [EpochEndOffset(-1)]
+        raise_for(answer.error_code)
+        return answer.end_offset

@@ -1,0 +1,209 @@
+"""A conversation with a broker: requests out, answers in, in the order of the requests.
+
+    dialled --ask--> waiting (first in, first out) --answer--> its Deferred
+                        |
+                        +-- lost, timed out, no answer at all --> every waiting Deferred fails, once
+
+Many requests may be under way. One that is not answered in time ends the connection: what comes after it would be
+answered later still. Nothing is sent again from here. What requests and answers are, subclasses know.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from pylogbroker.client.address import Address
+from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.client.transport import ChunkClient, set_options
+from pylogbroker.config import Values
+from pylogbroker.wire import FrameSplitter, WireError
+
+Read = Callable[[memoryview], Any]
+
+
+class _Waiting:
+    """A request that was sent and is not answered yet."""
+
+    __slots__ = ("deadline", "deferred", "name", "read")
+
+    def __init__(self, name: str, read: Read, deadline: float) -> None:
+        self.name = name
+        self.read = read
+        self.deadline = deadline
+        self.deferred: Deferred[Any] = Deferred()
+
+
+class Conversation(Protocol):
+    """The client's side of one connection; `pylogbroker.client.transport.dial` makes one."""
+
+    language: ClassVar[str]
+
+    def __init__(self, clock: Any, address: Address, settings: Values) -> None:
+        self.address = address
+        self.when_lost: Callable[[Failure], object] | None = None
+        self._clock = clock
+        self._seconds: Callable[[], float] = clock.seconds
+        self._timeout = settings.integer("request.timeout.ms") / 1000
+        self._buffers = settings.integer("send.buffer.bytes"), settings.integer("receive.buffer.bytes")
+        self._frames = FrameSplitter(settings.integer("receive.message.max.bytes"))
+        self._waiting: deque[_Waiting] = deque()
+        self._timer: IDelayedCall | None = None
+        self._timer_due = float("inf")
+        self._heard = False  # whether there was any answer
+        self._ended: Exception | None = None
+        self._unsent: list[Deferred[None]] = []
+        self._send: Callable[[Iterable[Any]], object]
+
+    # -- what the transport calls --------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        if isinstance(transport, ChunkClient):
+            transport.deliver_to(self)
+            set_options(transport, *self._buffers)
+            self._send = transport.send_chunks
+        else:
+            self._send = transport.writeSequence
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        why = reason.getErrorMessage().rstrip(".")
+        self._end(ConnectionLost(f"the connection to {self.address} was lost: {why}{self._doubt()}"))
+        if self.when_lost is not None:
+            told, self.when_lost = self.when_lost, None
+            told(reason)
+
+    def dataReceived(self, data: bytes) -> None:
+        for frame in self._frames.split(data):
+            self._answered(frame)
+        if self._frames.violation is not None:
+            self._violated("of an impossible length")
+
+    def receive_buffer(self) -> memoryview | None:
+        return self._frames.rest()
+
+    def buffer_filled(self, count: int) -> None:
+        frame = self._frames.filled(count)
+        if frame is not None:
+            self._answered(frame)
+
+    def chunks_sent(self) -> None:
+        told, self._unsent = self._unsent, []
+        for each in told:
+            each.callback(None)
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._ended is None
+
+    def close(self, reason: Exception | None = None) -> None:
+        """Drop the connection; what waits for answers fails."""
+        self._end(reason or Closed(f"the connection to {self.address} was closed"))
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()
+
+    def _exchange(self, name: str, chunks: Iterable[Any], read: Read, timeout: float | None = None) -> Deferred[Any]:
+        """Send a request; a Deferred of what `read` makes of the answer.
+
+        It fails with ConnectionLost or RequestTimedOut, after `timeout` seconds or else request.timeout.ms.
+        """
+        deadline = self._seconds() + (self._timeout if timeout is None else timeout)
+        waiting = _Waiting(name, read, deadline)
+        self._waiting.append(waiting)
+        if deadline < self._timer_due:
+            self._watch(deadline)
+        self._send(chunks)
+        return waiting.deferred
+
+    def _tell(self, chunks: Iterable[Any]) -> Deferred[None]:
+        """Send what is not answered; fires when the socket has taken it, so that what waits there can be bounded."""
+        self._send(chunks)
+        transport: Any = self.transport
+        if not isinstance(transport, ChunkClient) or not transport.unsent_chunks:
+            return succeed(None)
+        sent: Deferred[None] = Deferred()
+        self._unsent.append(sent)
+        return sent
+
+    def _refused(self) -> Deferred[Any]:
+        """What is told to whoever asks although the connection has ended."""
+        return fail(NotConnected(f"not connected to {self.address} any more: {self._ended}"))
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def _answered(self, frame: memoryview) -> None:
+        if self._ended is not None:
+            return
+        if not self._waiting:
+            self._violated("that nobody asked for")
+            return
+        waiting = self._waiting[0]
+        try:
+            answer = waiting.read(frame)
+        except WireError as error:
+            self._violated(f"that is none: {error}")
+            return
+        self._waiting.popleft()
+        self._heard = True
+        waiting.deferred.callback(answer)
+
+    def _violated(self, what: str) -> None:
+        self.close(ConnectionLost(f"{self.address} does not speak {self.language}: it sent an answer {what}"))
+
+    def _doubt(self) -> str:
+        """A question, if nothing that was asked was ever answered."""
+        return f"; does it speak {self.language}?" if self._waiting and not self._heard else ""
+
+    def _end(self, error: Exception) -> None:
+        """Nothing more is sent or answered; what waits fails."""
+        if self._ended is not None:
+            return
+        self._ended = error
+        self._frames.forget()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        unsent, self._unsent = self._unsent, []
+        for deferred in [*(each.deferred for each in waiting), *unsent]:
+            deferred.errback(Failure(error))
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _watch(self, due: float) -> None:
+        """See to the deadlines at `due`. Most requests are answered long before: the timer is not moved for them."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._clock.callLater(max(0.0, due - self._seconds()), self._due)
+
+    def _due(self) -> None:
+        self._timer_due = float("inf")
+        now = self._seconds()
+        late = [waiting for waiting in self._waiting if waiting.deadline <= now]
+        if late:
+            self._timed_out(late)
+        elif self._waiting:
+            self._watch(min(waiting.deadline for waiting in self._waiting))
+
+    def _timed_out(self, late: list[_Waiting]) -> None:
+        names = ", ".join(sorted({waiting.name for waiting in late}))
+        error = RequestTimedOut(f"{self.address} did not answer in time: {names}{self._doubt()}")
+        self._waiting = deque(waiting for waiting in self._waiting if waiting not in late)
+        self.close(ConnectionLost(f"the connection to {self.address} was given up: it did not answer in time"))
+        for waiting in late:
+            waiting.deferred.errback(Failure(error))

@@ -1,0 +1,136 @@
+"""What a transactional producer asks of its coordinator, and of the coordinators of groups.
+
+What may pass is tried again for `max.block.ms`: a coordinator that moves, a connection that ends, a transaction before
+that is still being completed. Any other error is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.errors import error_of
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
+from pylogbroker.client.producer.options import Options
+from pylogbroker.client.producer.sequences import Identity
+from pylogbroker.client.retrying import Pauses, retrying
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+_ELSEWHERE: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+_ADD_PARTITIONS_VERSION: Final = 3  # higher ones are for brokers
+
+
+@attrs.frozen
+class TransactionCoordinator:
+    """The coordinator of one transactional id."""
+
+    pauses: Pauses
+    cluster: Cluster
+    options: Options
+
+    @property
+    def id(self) -> str:
+        """The transactional id."""
+        return self.options.transactional_id or ""
+
+    async def initialize(self, before: Identity) -> Identity:
+        """An id and an epoch, by which all before are shut out, and what they left open is aborted."""
+        timeout = int(self.options.transaction_timeout * 1000)
+        response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
+        return Identity(response.producer_id, response.producer_epoch)
+
+    async def add(self, identity: Identity, lanes: Iterable[Lane]) -> None:
+        """Make partitions part of the transaction."""
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for lane in lanes:
+            topics.setdefault(lane.topic, AddPartitionsToTxnTopic(lane.topic)).partitions.append(lane.partition)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=identity.id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=list(topics.values()),
+        )
+        await self._ask(request, version=_ADD_PARTITIONS_VERSION, codes=_partition_codes)
+
+    async def send_offsets(self, identity: Identity, offsets: Offsets, member: GroupMember) -> None:
+        """Make a group part of the transaction, and commit offsets of it there."""
+        await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for (topic, partition), given in offsets.items():
+            one = given if isinstance(given, OffsetToCommit) else OffsetToCommit(given)
+            row = TxnOffsetCommitRequestPartition(partition, one.offset, one.leader_epoch, one.metadata)
+            topics.setdefault(topic, TxnOffsetCommitRequestTopic(topic)).partitions.append(row)
+        request = TxnOffsetCommitRequest(
+            self.id,
+            member.group,
+            identity.id,
+            identity.epoch,
+            member.generation,
+            member.member_id,
+            member.instance_id,
+            list(topics.values()),
+        )
+        await self._ask(request, Coordinator.GROUP, member.group, codes=_offset_codes)
+
+    async def end(self, identity: Identity, committed: bool) -> None:
+        """Commit, or abort."""
+        await self._ask(EndTxnRequest(self.id, identity.id, identity.epoch, committed))
+
+    async def _ask(
+        self,
+        request: Request,
+        kind: Coordinator = Coordinator.TRANSACTION,
+        key: str | None = None,
+        *,
+        version: int | None = None,
+        codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
+    ) -> Any:
+        """The coordinator's answer."""
+        where = self.id if key is None else key
+
+        async def work() -> Any:
+            try:
+                return await self._ask_once(request, kind, where, version, codes)
+            except PylogbrokerError as error:
+                if not isinstance(error, KafkaError) or error.code in _ELSEWHERE:
+                    self.cluster.forget_coordinator(where, kind)
+                raise
+
+        return await retrying(work, self.pauses, self.options.backoff, self.options.patience)
+
+    async def _ask_once(
+        self, request: Request, kind: Coordinator, key: str, version: int | None, codes: Callable[[Any], list[int]]
+    ) -> Any:
+        node = await self.cluster.coordinator(key, kind)
+        response = await self.cluster.send(node, request, version=version)
+        errors = [error_of(code) for code in codes(response) if code]
+        for error in sorted(errors, key=lambda error: error.code.retriable):
+            raise error
+        return response
+
+
+def _partition_codes(response: Any) -> list[int]:
+    topics = response.results_by_topic_v3_and_below
+    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
+    others = [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
+    return others or codes
+
+
+def _offset_codes(response: Any) -> list[int]:
+    return [row.error_code for topic in response.topics for row in topic.partitions]

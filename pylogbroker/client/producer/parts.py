@@ -1,0 +1,245 @@
+"""The parts of a producer, how they know of each other, and what concerns them all: to flush, to refuse, to end."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import TimeoutError as TimedOut
+from twisted.logger import Logger
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import Closed
+from pylogbroker.client.guarding import handling
+from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, Bounds
+from pylogbroker.client.producer.answers import Answers
+from pylogbroker.client.producer.batch import Sink
+from pylogbroker.client.producer.coordinating import TransactionCoordinator
+from pylogbroker.client.producer.entrance import Entrance
+from pylogbroker.client.producer.errors import NotAllSent
+from pylogbroker.client.producer.given import (
+    Plugins,
+    check_partition,
+    check_time,
+    check_topic,
+    checked_headers,
+    too_large,
+)
+from pylogbroker.client.producer.identities import Identities, OpenGate
+from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.model import Counts
+from pylogbroker.client.producer.options import Options
+from pylogbroker.client.producer.pipeline import BuiltInHandler, Pipeline
+from pylogbroker.client.producer.sender import Gate, Sender
+from pylogbroker.client.producer.topics import Arrival, Topics
+from pylogbroker.client.producer.transactions import Transactions
+from pylogbroker.client.retrying import Pauses
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import Event
+
+log = Logger()
+
+
+class Parts:
+    """All parts of one producer. Who calls `close` calls it once."""
+
+    def __init__(self, reactor: Any, options: Options, plugins: Plugins, cluster: Cluster) -> None:
+        self.reactor = reactor
+        self.options = options
+        self.plugins = plugins
+        self.cluster = cluster
+        self.counts = counts = Counts()
+        self.is_closed = False
+        self._first_failure: BaseException | None = None  # of a record, since it is being closed
+        self._late = 0  # records that came then
+        is_transactional = options.transactional_id is not None
+        self._pauses = Pauses(reactor)
+        self.accumulator = Accumulator(self._bounds(), options.idempotent, not is_transactional)
+        self.entrance = Entrance(reactor, self.accumulator, counts, options.enqueue_timeout, self.kick)
+        self.answers = Answers(reactor, cluster, self.accumulator, options, counts)
+        self.answers.on_released = self.released
+        self.answers.on_failed = self._failed
+        self.transactions = self._make_transactions() if is_transactional else None
+        before_send = plugins.callbacks.before_send
+        built_in = BuiltInHandler(reactor, self.serialize, self._put, self.record_failed, counts, before_send)
+        prepare = None if before_send is None else built_in.prepare
+        gate = self._gate()
+        self.sender = Sender(reactor, cluster, self.accumulator, options, gate, self.answers, counts, prepare)
+        self.topics = Topics(
+            reactor, cluster, self.accumulator, plugins.partitioners, options.patience, self.kick, self.refused
+        )
+        self.topics.watch()
+        self.pipeline = self._make_pipeline(built_in) if self._in_events else None
+
+    # -- what concerns all parts -------------------------------------------------------------------------------------
+
+    def kick(self) -> None:
+        """Something may leave: now, if each record leaves by itself, or at the next turn."""
+        if self.options.sync and not self.sender.running:
+            self.sender.run()
+        else:
+            self.sender.kick()
+
+    def released(self) -> None:
+        """There may be room."""
+        if self.entrance.waiting:
+            self.entrance.move()
+
+    def record_failed(self, error: BaseException) -> None:
+        """A record has failed before it got into a batch."""
+        self.counts.failed += 1
+        self._failed(error)
+
+    def came_late(self) -> None:
+        """A record was not taken: this is being closed, or no transaction is open."""
+        self.counts.failed += 1
+        self._late += 1
+
+    def _failed(self, error: BaseException) -> None:
+        """Records have failed."""
+        if self._first_failure is None:
+            self._first_failure = error
+        if self.transactions is not None:
+            self.transactions.failed(error)
+
+    def refused(self, arrival: Arrival, error: BaseException) -> None:
+        """The record does not get into a batch."""
+        self.record_failed(error)
+        arrival.sink.errback(error)
+        self.released()
+
+    async def flush(self) -> None:
+        """Wait until all that was sent so far is done."""
+        self.accumulator.hurry_on()
+        try:
+            if self.pipeline is not None:
+                self.pipeline.dispatch()
+            self.kick()
+            await self.entrance.passed()
+            await self.topics.settled()
+            if self.pipeline is not None:
+                await self.pipeline.handled()
+            await self.landed()
+        finally:
+            self.accumulator.hurry -= 1
+
+    def landed(self) -> Deferred[None]:
+        """Fires when all batches that are here now are done."""
+        return self.answers.finished(self.accumulator.batches())
+
+    def refuse_waiting(self, error: BaseException) -> None:
+        """Nothing that is not on its way is wanted any more."""
+        if self.pipeline is not None:
+            self.pipeline.refuse_all(error)
+        self.entrance.refuse_all(error)
+        self.topics.refuse_all(error)
+        self.refuse_queued(error)
+
+    def refuse_queued(self, error: BaseException) -> None:
+        """Of the batches, none that is not on its way will ever be."""
+        for lane, batch in self.accumulator.drop():
+            self.answers.give_up(lane, batch, error)
+
+    async def close(self, timeout: float | None) -> None:
+        """Do what there is to do, if that succeeds in time, and end. NotAllSent, unless it was for a transaction."""
+        failed, self._late, self._first_failure = self.counts.failed, 0, None
+        obstacle = await self._within(timeout, self.flush() if self.transactions is None else self.transactions.close())
+        reasons = (str(self._first_failure or ""), obstacle, self.cluster.trouble)
+        self.is_closed = True
+        self.sender.close()
+        self.topics.close()
+        self._pauses.close()
+        error = Closed("the producer has been closed")
+        self.refuse_waiting(error)
+        await self.cluster.close()
+        self.refuse_queued(error)  # what came back meanwhile
+        self.plugins.callbacks.close()
+        unsent = self.counts.failed - self._late - failed
+        if unsent and self.transactions is None:
+            raise NotAllSent(unsent, "; ".join(filter(None, reasons)))
+
+    async def _within(self, timeout: float | None, work: Coroutine[Any, Any, None]) -> str:
+        """Do it; what has come in its way, if anything has."""
+        done = Deferred.fromCoroutine(work)
+        if timeout is not None:
+            done.addTimeout(timeout, self.reactor)
+        try:
+            await done
+        except (PylogbrokerError, TimedOut, CancelledError) as error:
+            log.warn("the producer is closed before all was done: {error!r}", error=error)
+            return str(error) if isinstance(error, PylogbrokerError) else f"not done within {timeout or 0:g} s"
+        return ""
+
+    # -- how they are made -------------------------------------------------------------------------------------------
+
+    @property
+    def _in_events(self) -> bool:
+        return self.plugins.handler is not None or bool(self.plugins.callbacks.handlers)
+
+    def _bounds(self) -> Bounds:
+        """Those of batches: events have lingered before they become one."""
+        bounds = self.options.bounds
+        return attrs.evolve(bounds, linger=0.0) if self._in_events else bounds
+
+    def _gate(self) -> Gate:
+        if self.transactions is not None:
+            return self.transactions
+        if not self.options.idempotent:
+            return OpenGate()
+        return Identities(self._pauses, self.cluster, self.options.backoff, self._resume, self.refuse_queued)
+
+    def _make_transactions(self) -> Transactions:
+        transactions = Transactions(
+            TransactionCoordinator(self._pauses, self.cluster, self.options),
+            self.accumulator,
+            self._resume,
+            self.flush,
+            self.landed,
+            self.refuse_waiting,
+        )
+        self.answers.are_wanted = lambda: transactions.takes_records
+        return transactions
+
+    def _make_pipeline(self, built_in: BuiltInHandler) -> Pipeline:
+        bounds, handler = self.options.bounds, self.plugins.handler
+        return Pipeline(
+            self.reactor,
+            self.accumulator,
+            self.entrance,
+            self.plugins.callbacks,
+            self.counts,
+            bounds.linger,
+            bounds.batch_bytes,
+            bounds.batch_records,
+            built_in.handle if handler is None else handling(handler, built_in),
+            self.record_failed,
+        )
+
+    def _put(self, arrival: Arrival) -> None:
+        self.topics.put(arrival)
+
+    def serialize(self, event: Event, sink: Sink) -> Arrival:
+        """The event as bytes; raises what it has to fail with."""
+        if self.is_closed:
+            raise Closed("the producer has been closed")
+        if self.transactions is not None:
+            self.transactions.check_taking()
+        plugins = self.plugins
+        value, key = plugins.encode(event.value), None if event.key is None else plugins.encode_key(event.key)
+        headers, size = checked_headers(event.headers, OVERHEAD + len(value or b"") + len(key or b""))
+        if size > self.options.max_request_size:
+            raise too_large(size, self.options)
+        check_topic(event.topic)
+        check_partition(event.partition)
+        if event.timestamp is None:
+            event.timestamp = int(self.reactor.seconds() * 1000)
+        check_time(event.timestamp)
+        seen = event if plugins.callbacks.before_send is not None else None
+        return Arrival(event.topic, key, value, event.partition, event.timestamp, headers, size, sink, seen)
+
+    def _resume(self, lanes: Sequence[Lane]) -> None:
+        """These lanes may send now."""
+        self.accumulator.ready.update((lane, None) for lane in lanes)
+        self.sender.kick()

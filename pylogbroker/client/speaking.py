@@ -1,0 +1,116 @@
+"""How a client speaks with one broker: versions both know, requests to bytes, answers to messages. Bytes only.
+
+    speakers = Speakers("localhost:9092", "my-client")
+    while not speakers.is_greeted:
+        request, version = speakers.greeting()          # ApiVersions, until the broker has understood
+        ...                                             # send it, and
+        speakers.greeted(response)
+    speaker = speakers.newest(FetchRequest)             # from then on: the newest version that both know
+    chunks = speaker.request(correlation_id, request)   # what goes onto the wire, in pieces
+    response = speaker.answer(correlation_id, frame)    # WireError if it is none
+
+A broker that does not know the version of an ApiVersionsRequest answers in the layout of version 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pylogbroker import __version__
+from pylogbroker.client.errors import error_of
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire import (
+    Request,
+    UnsupportedVersion,
+    WireError,
+    decode_response_header,
+    request_codec,
+    response_codec,
+)
+from pylogbroker.wire.headers import RequestHeader, encode_request_header
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_pack_start = struct.Struct(">ihhi").pack
+_START_SIZE = 8  # of a header, up to its client id
+_REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+class Speaker:
+    """How one API is spoken in one version: the start of its requests, what encodes them, what decodes answers."""
+
+    __slots__ = ("_chunks", "_decode", "_header_rest", "api_key", "name", "version")
+
+    def __init__(self, kind: type[Request], version: int, client_id: str) -> None:
+        self.name = kind.__name__.removesuffix("Request")
+        self.api_key = kind.api_key
+        self.version = version
+        header = encode_request_header(RequestHeader(kind.api_key, version, 0, client_id))
+        self._header_rest = header[_START_SIZE:]
+        self._chunks = request_codec(kind.api_key, version).chunks
+        self._decode = response_codec(kind.api_key, version).decode_first
+
+    def request(self, correlation_id: int, request: Request) -> list[Any]:
+        """A whole frame, in chunks; EncodingError for what the version cannot say."""
+        chunks: list[Any] = self._chunks(request)
+        rest = self._header_rest
+        size = _START_SIZE + len(rest) + sum(map(len, chunks))
+        chunks[0] = _pack_start(size, self.api_key, self.version, correlation_id) + rest + chunks[0]
+        return chunks
+
+    def answer(self, correlation_id: int, frame: memoryview) -> Any:
+        """The response in a frame; WireError says why it is none to that request."""
+        told, position = decode_response_header(frame, self.api_key, self.version)
+        if told != correlation_id:
+            raise WireError("it is to another question")
+        if self.api_key == ApiVersionsRequest.api_key and frame[position : position + 2] == _REFUSED:
+            return response_codec(self.api_key, 0).decode_first(frame, position)
+        return self._decode(frame, position)
+
+
+class Speakers:
+    """The speakers of one connection, made when they are first needed. `peer` is what errors call the broker."""
+
+    def __init__(self, peer: str, client_id: str) -> None:
+        self.is_greeted = False
+        self._peer = peer
+        self._client_id = client_id
+        self._greeting = ApiVersionsRequest.versions.last
+        self._ranges = {ApiVersionsRequest.api_key: (0, self._greeting)}
+        self._newest: dict[type[Request], Speaker] = {}
+        self._speakers: dict[tuple[type[Request], int], Speaker] = {}
+
+    def greeting(self) -> tuple[Request, int]:
+        """What to ask first, and in which version."""
+        request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
+        return request, self._greeting
+
+    def greeted(self, response: ApiVersionsResponse) -> None:
+        """Take the answer to a greeting: unless `is_greeted` now, greet again. Raises what else was answered."""
+        self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._greeting:
+            self._greeting = min(self._ranges[ApiVersionsRequest.api_key][1], self._greeting - 1)
+            return
+        if response.error_code:
+            raise error_of(response.error_code, f"{self._peer} does not tell what it speaks")
+        self.is_greeted = True
+
+    def newest(self, kind: type[Request]) -> Speaker:
+        """That of the newest version that both sides know; UnsupportedVersion if there is none."""
+        return self._newest.get(kind) or self._meet(kind, None)
+
+    def of(self, kind: type[Request], version: int) -> Speaker:
+        """That of a version; UnsupportedVersion if one of the sides does not know it."""
+        return self._speakers.get((kind, version)) or self._meet(kind, version)
+
+    def _meet(self, kind: type[Request], version: int | None) -> Speaker:
+        low, high = self._ranges.get(kind.api_key, (0, -1))
+        low, high = max(low, kind.versions.first), min(high, kind.versions.last)
+        chosen = high if version is None else version
+        if not low <= chosen <= high:
+            name = kind.__name__ if version is None else f"{kind.__name__} v{version}"
+            raise UnsupportedVersion(f"the broker at {self._peer} cannot be asked {name}")
+        speaker = self._speakers[kind, chosen] = Speaker(kind, chosen, self._client_id)
+        if version is None:
+            self._newest[kind] = speaker
+        return speaker

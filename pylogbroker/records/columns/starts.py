@@ -1,0 +1,84 @@
+"""Where records begin.
+
+A record's length is the first thing in it, so where one begins is known only when the one before it is.  Three ways to
+find that out, none of which is believed before all lengths were compared with it:
+
+    records of a batch are alike     each begins a stride behind the one before it; offset deltas from 64, and from
+                                     8192, on take a byte more
+    many records                     side by side, in lanes
+    else                             one by one
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.columns.lanes import in_lanes
+from pylogbroker.records.columns.varints import MAX_SHIFT, Bytes, Ints, Unsure, raw_varints
+
+WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on they take a byte more
+
+
+def starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> Ints:
+    """Where each record seems to begin; `raw` is the same as `data`."""
+    guess = _alike(data, begins, ends, counts)
+    if guess is not None:
+        return guess
+    found = in_lanes(data, begins, ends, counts)
+    return _one_by_one(raw, begins, counts) if found is None else found
+
+
+def _alike(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
+    """If each batch is as long as it would be if all its records were like its first."""
+    length, behind = raw_varints(data, begins)
+    stride = (length >> 1) + behind - begins
+    expected = counts * stride
+    for wider in WIDER:
+        expected += np.maximum(counts - wider, 0)
+    if not np.array_equal(expected, ends - begins):
+        return None
+    firsts = np.cumsum(counts) - counts
+    delta = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
+    guess: Ints = np.repeat(begins, counts) + delta * np.repeat(stride, counts)
+    most = int(counts.max())
+    for wider in WIDER:
+        if most > wider:
+            guess += np.maximum(delta - wider, 0)
+    return guess
+
+
+def _one_by_one(raw: Buffer, begins: Ints, counts: Ints) -> Ints:
+    found: list[int] = []
+    add = found.append
+    try:
+        for position, count in zip(begins.tolist(), counts.tolist(), strict=True):
+            for _ in range(count):
+                add(position)
+                byte = raw[position]
+                if byte < 0x80:
+                    position += 1 + (byte >> 1)
+                    continue
+                second = raw[position + 1]
+                if second < 0x80:
+                    position += (byte >> 1) + (second << 6) - 62
+                else:
+                    position = _behind_long(raw, position)
+    except IndexError:
+        raise Unsure from None
+    return np.array(found, np.int64)
+
+
+def _behind_long(raw: Buffer, position: int) -> int:
+    length = shift = 0
+    while True:
+        byte = raw[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return position + (length >> 1)
+        if shift > MAX_SHIFT:
+            raise Unsure

@@ -1,0 +1,98 @@
+"""What is wrong with records: which of them a topic does not take, and whose fault is what cannot be read.
+
+A batch whose CRC is right holds what its producer meant to send.  So damage inside of it is no damage of the way here:
+it is told as records that are not valid, as is all that exceeds what a batch may decompress to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, PylogbrokerError
+from pylogbroker.records.damage import Overflow
+from pylogbroker.records.entry import Entry
+from pylogbroker.records.model import NO_TIMESTAMP, Record, TimestampType
+from pylogbroker.records.rules import AppendRules
+
+_MAX_FAULTS: Final = 1000
+
+
+class TooCostly(PylogbrokerError):
+    """Records that take long to look into: `convert` them first, in a worker thread.  Nothing is wrong so far."""
+
+
+def checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
+    """The entry's records; in the end InvalidRecords with the list of those that the topic does not take."""
+    faults: list[tuple[int, ErrorCode, str]] = []
+    for index, record in enumerate(_decoded(entry, rules)):
+        fault = _fault(record, entry, rules, now_ms)
+        if fault is None:
+            yield record
+        else:
+            faults.append((index, *fault))
+            if len(faults) == _MAX_FAULTS:
+                break
+    if faults:
+        untimely = any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in faults)
+        raise InvalidRecords(
+            f"one or more records are not valid, the first because: {faults[0][2]}",
+            ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD,
+            tuple((index, message) for index, _, message in faults),
+        )
+
+
+def _decoded(entry: Entry, rules: AppendRules) -> Iterator[Record]:
+    """The entry's records.  What is wrong inside of a v2 batch, its CRC being right, is its producer's fault."""
+    if entry.magic < 2:
+        yield from _decoded_of_old(entry, rules)
+        return
+    with faults_of_compression(rules):
+        records = entry.records(at_once(rules))
+    try:
+        for offset, record in enumerate(records, entry.base_offset):
+            if record.offset != offset:
+                raise InvalidRecords(f"a record with offset {record.offset} in the place of {offset}")
+            yield record
+    except CorruptRecords as error:
+        raise InvalidRecords(error.detail) from None
+
+
+def _decoded_of_old(entry: Entry, rules: AppendRules) -> Iterator[Record]:
+    try:
+        yield from entry.records(at_once(rules))
+    except Overflow as error:
+        raise _overflow(error, rules) from None
+
+
+def _fault(record: Record, entry: Entry, rules: AppendRules, now_ms: int) -> tuple[ErrorCode, str] | None:
+    if rules.keys_required and record.key is None:
+        return ErrorCode.INVALID_RECORD, "a record of a compacted topic needs a key"
+    if rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp != NO_TIMESTAMP:
+        earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+        if not earliest <= record.timestamp <= latest:
+            return ErrorCode.INVALID_TIMESTAMP, f"timestamp {record.timestamp} is outside of {earliest} to {latest}"
+    elif entry.timestamp_type:
+        return ErrorCode.INVALID_TIMESTAMP, "producers do not set timestamp type LogAppendTime"
+    return None
+
+
+def at_once(rules: AppendRules) -> int:
+    """What a batch may decompress to here."""
+    return min(rules.max_at_once, rules.max_decompressed) if rules.magic == 2 else rules.max_decompressed
+
+
+def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
+    return TooCostly(error.detail) if at_once(rules) < rules.max_decompressed else InvalidRecords(error.detail)
+
+
+@contextmanager
+def faults_of_compression(rules: AppendRules) -> Iterator[None]:
+    """What is wrong with a v2 batch's compressed data, its CRC being right, is its producer's fault."""
+    try:
+        yield
+    except Overflow as error:
+        raise _overflow(error, rules) from None
+    except CorruptRecords as error:
+        raise InvalidRecords(error.detail, ErrorCode.UNKNOWN_SERVER_ERROR) from None
