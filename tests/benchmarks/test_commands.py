@@ -1,11 +1,14 @@
 """The commands, at a tiny size, on this project's broker: every workload does what it says, and is in the table."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, client, compaction, flush, machine, size
+from benchmarks import broker, client, compaction, decoding, flush, machine, size, spark
+from benchmarks.brokers import PROJECT
 from benchmarks.clients import Work
 from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
@@ -58,6 +61,42 @@ def test_clients_are_measured_side_by_side(tmp_path: Path) -> None:
         assert min(own, aio, plain, confluent) > 0
         assert float(row[6].removesuffix(" x")) == pytest.approx(own / max(aio, plain), abs=0.01)
         assert float(row[8].removesuffix(" x")) == pytest.approx(own / confluent, abs=0.01)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_decoders_are_measured_side_by_side() -> None:
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.02", "--markdown"]
+    done = CliRunner().invoke(decoding.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0][:6] == ["records", "unit", *decoding.DECODERS]
+    assert [row[0] for row in rows[2:]] == [work.title for work in decoding.WORK]
+    for row in rows[2:]:
+        own, *others = (float(cell.replace(",", "")) for cell in row[2:6])
+        assert min(own, *others) > 0
+        assert float(row[6].removesuffix(" x")) == pytest.approx(own / max(others), abs=0.1)
+
+
+def test_decoders_that_find_other_records_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch = decoding.WORK[0].fetches(0.1)[0]
+    decoding.agree(fetch)
+    other = decoding.WORK[1].fetches(0.1)[0]
+    monkeypatch.setitem(decoding.DECODERS, "one by one", lambda _: decoding.one_by_one(other))
+    with pytest.raises(BenchmarkError, match="one by one"):
+        decoding.agree(fetch)
+
+
+@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--markdown", "--directory", str(tmp_path)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)  # Spark is one session for a process
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "pylogbroker", "Spark's connector", "ratio", "wanted"]
+    assert [row[:2] for row in rows[2:]] == [[work.title, work.unit] for work in spark.WORK]
+    for work, row in zip(spark.WORK, rows[2:], strict=True):
+        own, other = (float(cell.replace(",", "")) for cell in row[2:4])
+        ratio = other / own if work.unit == "ms" else own / other
+        assert float(row[4].removesuffix(" x")) == pytest.approx(ratio, rel=0.1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,5 @@
-"""What an installation consists of: every module, and twistd's plugin in a directory that is not ours alone."""
+"""What an installation consists of: every module, what lets Spark find it, and twistd's plugin in a directory that is
+not ours alone."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ def test_an_installation_has_every_module_and_the_plugin(tmp_path: Path) -> None
     command = [sys.executable, "-c", BUILD, "--quiet", "build_py", f"--build-lib={tmp_path}"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
     built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "pylogbroker").rglob("*.py")}
+    packages = ("pylogbroker", "pyspark_pylogbroker")
+    modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
     assert built == modules | {"pylogbroker/py.typed", "twisted/plugins/pylogbroker_plugin.py"}
 
 

@@ -1,0 +1,49 @@
+"""The three topics into Parquet files, by the loader: lines taken apart into columns, counts as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.activity_stream.lines import PATTERN, TIME_FORMAT
+from pylogbroker.spark import JsonValue, LogLine, load
+from pylogbroker.spark.mapping import RowMapping
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+LINES: Final = LogLine(
+    PATTERN,
+    types={"status": pa.int16(), "bytes": pa.int64()},
+    times={"time": TIME_FORMAT},
+    keep=("partition", "offset", "key"),
+)
+VIEWS: Final = JsonValue(pa.schema([("page", pa.string()), ("minute", _TIME), ("views", pa.int64())]))
+VISITS: Final = JsonValue(
+    pa.schema(
+        [("client", pa.string()), ("start", _TIME), ("end", _TIME), ("requests", pa.int64()), ("views", pa.int64())]
+    )
+)
+
+
+@attrs.frozen
+class Files:
+    """What is in the files."""
+
+    lines: DataFrame
+    views: DataFrame
+    visits: DataFrame
+
+
+def load_all(spark: SparkSession, bootstrap: str, topics: Mapping[str, str], target: Path) -> Files:
+    """Load what is new in the topics; the same call, made again, loads what has come since."""
+    mappings: dict[str, RowMapping] = {"lines": LINES, "views": VIEWS, "visits": VISITS}
+    frames = {
+        name: load(spark, bootstrap, topics[name], target / name, mapping=mapping).frame
+        for name, mapping in mappings.items()
+    }
+    return Files(**frames)

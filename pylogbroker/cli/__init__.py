@@ -1,0 +1,57 @@
+"""The `pylogbroker` command.
+
+    pylogbroker load ...       topics into Parquet files, by Spark
+    pylogbroker loaded ...     what has been loaded into a directory
+
+Each of them is a module of its name, imported when it is called, or asked for its help; what it needs beyond click it
+imports when it runs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+from pylogbroker import __version__
+from pylogbroker.errors import PylogbrokerError
+
+_COMMANDS: Final = {
+    "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
+    "loaded": "Show what has been loaded into a directory.",
+}
+
+
+class _Commands(click.Group):
+    """Finds a command in the module of its name, and says what is wrong in one line."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"pylogbroker.cli.{name}").command
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except PylogbrokerError as error:
+            raise click.ClickException(str(error)) from error
+        except ImportError as error:
+            package = (error.name or "").partition(".")[0]
+            if package not in ("pyspark", "pyarrow", "tenacity"):
+                raise
+            raise click.ClickException(f"{package} is missing: pip install 'pylogbroker[spark]'") from error
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pylogbroker")
+def main() -> None:
+    """Kafka's log in Python.  A broker is started by `twistd pylogbroker`."""

@@ -1,0 +1,153 @@
+"""`pylogbroker load`: `pylogbroker.spark.load` on the command line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pylogbroker.spark.mapping import RowMapping
+
+_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SPANS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TYPES: Final = {
+    "string": "string",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "boolean": "bool_",
+    "date": "date32",
+}
+_COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    for text in texts:
+        if not text.partition("=")[1]:
+            raise click.BadParameter(f"{text!r}: expected NAME=VALUE")
+    return {name.strip(): value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", text.strip().lower())
+    if match is None or not int(match[1]):
+        raise click.BadParameter(f"{text!r}: expected a size such as 64MB")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
+    if match is None:
+        raise click.BadParameter(f"{text!r}: expected a time such as 12h or 7d")
+    return int(match[1]) * _SPANS[match[2]]
+
+
+@click.command("load", short_help="Load topics into Parquet files, by Spark.")
+@click.argument("topics", nargs=-1, metavar="TOPIC...")
+@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Where brokers listen.")
+@click.option("-t", "--to", "target", required=True, metavar="DIRECTORY", help="A path, or a URI: s3://, hdfs://, ...")
+@click.option("--pattern", metavar="REGEX", help="In place of names: all topics in whose names it is found.")
+@click.option("--since", metavar="TIME", help="Only what is as late: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
+@click.option("--until", metavar="TIME", help="Only what comes before the first record that is as late.")
+@click.option("--replay", is_flag=True, help="Load again what is loaded of that time, and replace it when it is whole.")
+@click.option("--mapping", metavar="MODULE:NAME", help="A function that makes other columns of the rows.")
+@click.option("--json", metavar="NAME:TYPE,...", help=f"Values are JSON with these members: {', '.join(_TYPES)}, time.")
+@click.option("--log-line", metavar="REGEX", help="Values are lines, taken apart by the expression's named groups.")
+@click.option("--headers", is_flag=True, help="With a column of headers.")
+@click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Of the data source.")
+@click.option("--file-size", default="128MB", callback=_size, show_default=True, help="About so large is each file.")
+@click.option("--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True)
+@click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="How long replaced files stay.")
+@click.option("--master", metavar="URL", help="Spark's master; local[*] unless Spark is told otherwise.")
+@click.option("--conf", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Of Spark.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def command(
+    topics: tuple[str, ...],
+    bootstrap_server: str,
+    target: str,
+    pattern: str | None,
+    mapping: str | None,
+    json: str | None,
+    log_line: str | None,
+    headers: bool,
+    options: dict[str, str],
+    master: str | None,
+    conf: dict[str, str],
+    quiet: bool,
+    **others: Any,
+) -> None:
+    """Load what is new in topics into Parquet files in a directory.
+
+    Whatever ends a load, the next one goes on: nothing is lost, and nothing is there twice.
+    """
+    if bool(topics) == (pattern is not None):
+        raise click.UsageError("give topics' names, or --pattern")
+    from pylogbroker.spark.loading import load
+    from pylogbroker.spark.sessions import new_session
+
+    given = {**options, "includeHeaders": "true"} if headers else options
+    function = _mapping(mapping, json, log_line)
+    wanted = topics if pattern is None else _pattern(pattern)
+    spark = new_session("pylogbroker load", master, conf)
+    try:
+        loaded = load(
+            spark, bootstrap_server, wanted, target, mapping=function, options=given, progress=not quiet, **others
+        )
+    finally:
+        spark.stop()
+    click.echo(
+        f"{loaded.records} records in {loaded.files} files, {loaded.bytes} bytes, {loaded.seconds:.1f} s,"
+        f" lag {loaded.lag}"
+    )
+    for gap in loaded.gaps:
+        click.echo(f"not loaded: {gap.topic}/{gap.partition}, offsets {gap.start} to {gap.end}: {gap.gap}", err=True)
+
+
+def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMapping | None:
+    if sum(each is not None for each in (named, json, log_line)) > 1:
+        raise click.UsageError("give only one of --mapping, --json and --log-line")
+    from pylogbroker.spark.mapping import JsonValue, LogLine
+
+    if json is not None:
+        return JsonValue(_schema(json))
+    if log_line is not None:
+        return LogLine(log_line)
+    return None if named is None else _named(named)
+
+
+def _named(text: str) -> RowMapping:
+    module, _, name = text.partition(":")
+    sys.path.insert(0, "")  # as `python -m` has it
+    try:
+        found: RowMapping = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.BadParameter(f"{text!r}: expected MODULE:NAME of a function: {error}") from error
+    if not callable(found):
+        raise click.BadParameter(f"{text!r} is not a function")
+    return found
+
+
+def _schema(text: str) -> pa.Schema:
+    import pyarrow as pa
+
+    fields = []
+    for each in text.split(","):
+        name, _, kind = (part.strip() for part in each.partition(":"))
+        if not name or kind not in (*_TYPES, "time"):
+            raise click.BadParameter(f"--json: {each.strip()!r}: expected NAME:TYPE, of {', '.join(_TYPES)} and time")
+        fields.append((name, pa.timestamp("us", tz="UTC") if kind == "time" else getattr(pa, _TYPES[kind])()))
+    return pa.schema(fields)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"--pattern: {text!r} is not a regular expression: {error}") from error

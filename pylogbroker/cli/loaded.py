@@ -1,0 +1,58 @@
+"""`pylogbroker loaded`: what a directory's manifest says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pylogbroker.interfaces import TopicPartition
+    from pylogbroker.spark.manifest import Entry, Manifest
+
+
+@click.command("loaded", short_help="Show what has been loaded into a directory.")
+@click.argument("directory")
+@click.option("--files", is_flag=True, help="Only the paths of the files that count, one to a line.")
+def command(directory: str, files: bool) -> None:
+    """Show what has been loaded into a directory."""
+    from pylogbroker.spark.load_running import manifest_of
+    from pylogbroker.spark.store import Store
+
+    store = Store.of(directory)
+    manifest = manifest_of(store)
+    if files:
+        for entry in manifest.files():
+            click.echo(f"{store.target}/{entry.path}")
+    else:
+        _show(manifest)
+
+
+def _show(manifest: Manifest) -> None:
+    from rich.console import Console
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    table = Table("topic", box=None)
+    for name in ("partition", "from", "to", "files", "records", "size"):
+        table.add_column(name, justify="right")
+    for (topic, partition), entries in sorted(_by_partition(manifest).items()):
+        ends = min(entry.start for entry in entries), max(entry.end for entry in entries)
+        files = sum(entry.path is not None for entry in entries)
+        records, size = sum(entry.records for entry in entries), sum(entry.bytes for entry in entries)
+        table.add_row(topic, str(partition), *map(str, ends), str(files), f"{records:,}", decimal(size))
+    console = Console()
+    console.print(table)
+    for entry in manifest.entries:
+        if entry.gap is not None:
+            where = f"{entry.topic}/{entry.partition}, offsets {entry.start} to {entry.end}"
+            console.print(f"not loaded: {where}: {entry.gap}", highlight=False)
+    if manifest.replay is not None:
+        console.print("a replay has been begun, and is not whole")
+
+
+def _by_partition(manifest: Manifest) -> dict[TopicPartition, list[Entry]]:
+    found: dict[TopicPartition, list[Entry]] = {}
+    for entry in manifest.entries:
+        found.setdefault(entry.key, []).append(entry)
+    return found

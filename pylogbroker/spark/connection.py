@@ -1,0 +1,200 @@
+"""One connection to a broker that blocks: for the processes that Spark makes, which have no reactor.
+
+    connection = dial(Address("localhost", 9092), settings)
+    response = connection.ask(MetadataRequest(topics=None))     # sends, and waits for the answer
+    connection.send(first); connection.send(second)             # several on their way,
+    answers = connection.receive(), connection.receive()        # answered in their order
+
+It is not to be used by two threads at once.  What goes wrong ends it: what would come next is the answer to something
+else.  Nothing is sent again from here.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from typing import Any, Final
+
+from pylogbroker.client.address import Address
+from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.client.memory import keep_what_is_freed
+from pylogbroker.client.speaking import Speaker, Speakers
+from pylogbroker.config import Values
+from pylogbroker.wire import Request, WireError
+
+_length_of = struct.Struct(">i").unpack
+_timeval = struct.Struct("ll").pack
+_IDS: Final = 2**31
+_CHUNKS: Final = 512  # that are given to the system at once; it takes 1,024
+
+
+class Connection:
+    """Requests out, answers in; made by `dial`."""
+
+    def __init__(self, connected: socket.socket, address: Address, settings: Values) -> None:
+        self.address = address
+        self._socket = connected
+        self._speakers = Speakers(str(address), settings.text("client.id"))
+        self._timeout = settings.integer("request.timeout.ms") / 1000
+        self._largest = settings.integer("receive.message.max.bytes")
+        self._sent = 0
+        self._waiting: deque[tuple[int, Speaker]] = deque()
+        self._timeout_now = -1.0
+        self._why_ended: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._why_ended is None
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers are still to be received."""
+        return len(self._waiting)
+
+    def fileno(self) -> int:
+        """The socket's number, for `select`: readable when an answer begins to come."""
+        return self._socket.fileno()
+
+    def version_of(self, kind: type[Request]) -> int:
+        """The newest version of an API that both sides know; UnsupportedVersion if there is none."""
+        return self._speakers.newest(kind).version
+
+    def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
+        """The response to a request, while no other is on its way.
+
+        ConnectionLost or RequestTimedOut if it does not come (within `timeout` seconds, or else request.timeout.ms);
+        UnsupportedVersion or EncodingError if the broker cannot be asked that.
+        """
+        self.send(request, version=version)
+        return self.receive(timeout)
+
+    def send(self, request: Request, *, version: int | None = None, answered: bool = True) -> None:
+        """Send a request, to be answered to `receive`; there are some that are not `answered`."""
+        if self._why_ended is not None:
+            raise NotConnected(f"not connected to {self.address} any more: {self._why_ended}")
+        kind = type(request)
+        speaker = self._speakers.newest(kind) if version is None else self._speakers.of(kind, version)
+        chunks = speaker.request(self._sent, request)
+        if answered:
+            self._waiting.append((self._sent, speaker))
+        self._sent = (self._sent + 1) % _IDS
+        self._allow(self._timeout)
+        try:
+            self._send_all(chunks)
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self, timeout: float | None = None) -> Any:
+        """The response to the oldest request that has none yet."""
+        correlation_id, speaker = self._waiting[0]
+        self._allow(self._timeout if timeout is None else timeout)
+        try:
+            frame = self._frame()
+        except BlockingIOError as error:
+            self._end("it did not answer in time")
+            raise RequestTimedOut(f"{self.address} did not answer in time: {speaker.name}") from error
+        except OSError as error:
+            raise self._lost(error) from error
+        try:
+            response = speaker.answer(correlation_id, memoryview(frame))
+        except WireError as error:
+            raise self._violated(str(error)) from error
+        self._waiting.popleft()
+        return response
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._end("it was closed")
+
+    def shake_hands(self, timeout: float) -> None:
+        """Ask the broker what it speaks: the first thing on every connection."""
+        while not self._speakers.is_greeted:
+            request, version = self._speakers.greeting()
+            self._speakers.greeted(self.ask(request, version=version, timeout=timeout))
+
+    # -- bytes ---------------------------------------------------------------------------------------------------
+
+    def _allow(self, seconds: float) -> None:
+        """The time that the system gives each call from now on: one that waits in the kernel takes whole answers."""
+        if seconds != self._timeout_now:
+            whole = max(0.001, seconds)
+            value = _timeval(int(whole), int(whole % 1 * 1e6))
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._socket.setsockopt(socket.SOL_SOCKET, option, value)
+            self._timeout_now = seconds
+
+    def _send_all(self, chunks: list[Any]) -> None:
+        """All of it; the system may take less at once."""
+        left = deque(memoryview(chunk).cast("B") for chunk in chunks if len(chunk))
+        while left:
+            some = [left[index] for index in range(min(_CHUNKS, len(left)))]
+            taken = self._socket.sendmsg(some)
+            while left and taken >= len(left[0]):
+                taken -= len(left.popleft())
+            if taken:
+                left[0] = left[0][taken:]
+
+    def _frame(self) -> bytes | bytearray:
+        (length,) = _length_of(self._exactly(4))
+        if not 0 <= length <= self._largest:
+            raise self._violated(f"it is {length} bytes long")
+        return self._exactly(length)
+
+    def _exactly(self, size: int) -> bytes | bytearray:
+        """So many bytes, received into their own piece of memory, most often by one call."""
+        data = self._socket.recv(size, socket.MSG_WAITALL)
+        if len(data) == size:
+            return data
+        whole = bytearray(size)
+        whole[: len(data)] = data
+        rest = memoryview(whole)[len(data) :]
+        received = len(data)
+        while rest:
+            if not received:
+                raise ConnectionResetError("the broker closed it")
+            received = self._socket.recv_into(rest)
+            rest = rest[received:]
+        return whole
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _lost(self, error: OSError) -> ConnectionLost:
+        why = error.strerror or str(error)
+        self._end(why)
+        return ConnectionLost(f"the connection to {self.address} was lost: {why}")
+
+    def _violated(self, what: str) -> ConnectionLost:
+        self._end(what)
+        return ConnectionLost(f"{self.address} does not speak Kafka's protocol: it sent an answer, but {what}")
+
+    def _end(self, why: str) -> None:
+        self._why_ended = self._why_ended or why
+        self._waiting.clear()
+        self._socket.close()
+
+
+def dial(address: Address, settings: Values) -> Connection:
+    """A connection that is ready for requests; NotConnected says why there is none."""
+    keep_what_is_freed()
+    seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
+    try:
+        connected = socket.create_connection((address.host, address.port), seconds)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise NotConnected(f"cannot connect to {address}: {why}") from error
+    connected.settimeout(None)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, name in ((socket.SO_SNDBUF, "send.buffer.bytes"), (socket.SO_RCVBUF, "receive.buffer.bytes")):
+        if settings.integer(name) >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, option, settings.integer(name))
+    connection = Connection(connected, address, settings)
+    try:
+        connection.shake_hands(seconds)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, ConnectionLost | RequestTimedOut):
+            raise NotConnected(str(error)) from error
+        raise
+    return connection

@@ -1,0 +1,45 @@
+"""Ranges of offsets, each from its start to before its end: what is covered, and what is still missing.
+
+wanted     |=====================================|
+covered       |=====|      |====|===|
+missing    |==|     |======|        |============|
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+Range = tuple[int, int]
+T = TypeVar("T")
+
+
+def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
+    """What is not covered of the offsets from `start` to before `end`, in order."""
+    found = []
+    for first, last in sorted(covered):
+        if first >= end:
+            break
+        if first > start:
+            found.append((start, first))
+        start = max(start, last)
+    return [*found, (start, end)] if start < end else found
+
+
+def overlaps(one: Range, other: Range) -> bool:
+    """Whether some offset is in both."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def apart(candidates: Iterable[T], taken: Iterable[Range], range_of: Callable[[T], Range]) -> list[T]:
+    """Candidates that overlap neither what is taken nor one another; of those with one start, the longest."""
+    holes = sorted(taken)
+    found: list[T] = []
+    reached = -1
+    for each in sorted(candidates, key=lambda each: (range_of(each)[0], -range_of(each)[1])):
+        start, end = range_of(each)
+        if start < reached or any(overlaps((start, end), hole) for hole in holes):
+            continue
+        found.append(each)
+        reached = end
+    return found

@@ -1,0 +1,65 @@
+"""How far a load is: a value for callbacks, and a bar for people.
+
+clicks  ━━━━━━━━━━━━━━━━━━━━╺━━━━━━━━━━━━━━━  54%  12,345,678 records  1.2 GB  lag 9,876,543  0:00:07
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """What a load has done so far."""
+
+    records: int
+    """Rows that are in files."""
+    bytes: int
+    """The size of these files, and of those that are not whole yet."""
+    files: int
+    offsets: int
+    """How many offsets of `total` are done with; some have no record."""
+    total: int
+    lag: int
+    """How many offsets the logs have, as far as is known, that are not loaded yet."""
+    seconds: float
+
+
+Report = Callable[[Progress], None]
+
+
+@contextmanager
+def reporting(to: bool | Report, name: str) -> Iterator[Report]:
+    """A callback that tells a callback, or shows a bar, or does nothing."""
+    if callable(to):
+        yield to
+    elif to:
+        with _bar(name) as report:
+            yield report
+    else:
+        yield lambda progress: None
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.filesize import decimal
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    texts = TextColumn("{task.fields[records]:,} records  {task.fields[bytes]}  lag {task.fields[lag]:,}")
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), texts, TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None, records=0, bytes=decimal(0), lag=0)
+
+        def report(now: _Progress) -> None:
+            total = max(now.total, 1)
+            done = now.offsets if now.total else total
+            bar.update(task, completed=done, total=total, records=now.records, bytes=decimal(now.bytes), lag=now.lag)
+
+        yield report
+
+
+_Progress = Progress

@@ -1,0 +1,17 @@
+"""What is lost: offsets that were to be read and are not there any more.
+
+With `failOnDataLoss`, which is the default, it is an error.  Without, what is there is read, and a warning is logged.
+"""
+
+from __future__ import annotations
+
+from pylogbroker.errors import PylogbrokerError
+
+
+class DataLost(PylogbrokerError):
+    """Some data may have been lost: the log was cut off, or its topic has been deleted or made anew."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"some data may have been lost: {what}. If that is all right, set the option failOnDataLoss to false"
+        )

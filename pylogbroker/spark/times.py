@@ -1,0 +1,55 @@
+"""Points in time as people give them, in milliseconds since 1970 as records have them.
+
+| given                              | taken for                                                    |
+|------------------------------------|--------------------------------------------------------------|
+| 1700000000000                      | milliseconds, as a number or as a text                       |
+| 2023-11-14T22:13:20+00:00, ...20Z  | ISO 8601 with its offset from UTC                            |
+| 2023-11-14                         | a day, in UTC, or a time of it without an offset             |
+| 90s, 30m, 12h, 7d                  | so long before now                                           |
+| datetime                           | as it says, if it says its offset from UTC; else an error    |
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pylogbroker.errors import ConfigError
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST: Final = 1 << 62
+
+Time = int | str | datetime
+
+
+def milliseconds(name: str, given: Time | None) -> int | None:
+    """The time that an argument of that name says; fractions of a millisecond are rounded up."""
+    if given is None:
+        return None
+    found = _from_text(name, given.strip()) if isinstance(given, str) else given
+    if isinstance(found, datetime):
+        if found.tzinfo is None:
+            raise ConfigError(f"{name}: {given} does not say its offset from UTC: give it a tzinfo")
+        return -((_EPOCH - found) // timedelta(milliseconds=1))
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LONGEST:
+        raise ConfigError(f"{name}: {given!r} is not accepted; expected a time, or milliseconds since 1970")
+    return found
+
+
+def _from_text(name: str, text: str) -> int | datetime:
+    if re.fullmatch(r"\d{1,19}", text):
+        return int(text)
+    ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if ago:
+        return time.time_ns() // 1_000_000 - int(ago[1]) * _SECONDS[ago[2]] * 1000
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{name}: {text!r} is not a time; expected one such as 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago),"
+            " or milliseconds since 1970"
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found

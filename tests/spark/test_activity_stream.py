@@ -1,0 +1,164 @@
+"""The example `examples/activity_stream`, whole: its counts and figures beside those of plain Python.
+
+The log is the example's own sample, which has a bit of everything that logs can have, and behind it a real one, where
+it is at hand.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import attrs
+import pyarrow.parquet as parquet
+import pytest
+from pyspark.sql import SparkSession
+
+from examples.activity_stream import broker
+from examples.activity_stream.counting import Streams, TooLate
+from examples.activity_stream.producing import produce
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "examples" / "activity_stream" / "sample.log"
+REAL = ROOT.parent / "shared" / "data" / "apache_access.log"
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+@attrs.frozen
+class Request:
+    client: str
+    time: datetime
+    status: int
+    size: int | None
+    page: str | None
+
+
+def read(line: bytes) -> Request | None:
+    """A line, taken apart from left to right; None if it is not of the format."""
+    try:
+        who, rest = line.decode(errors="replace").split(" [", 1)
+        client, _, _ = who.split(" ")
+        stamp, rest = rest.split('] "', 1)
+        request, rest = rest.split('" ', 1)
+        method, target, _ = request.split(" ")
+        status, size, *tail = rest.split(" ", 2)
+        if tail and not (tail[0].startswith('"') and tail[0].endswith('"') and '" "' in tail[0]):
+            return None
+        page = page_of(target) if method == "GET" and status in ("200", "304") else None
+        return Request(client, time_of(stamp), int(status), None if size == "-" else int(size), page)
+    except ValueError:
+        return None
+
+
+def time_of(stamp: str) -> datetime:
+    """17/May/2015:10:05:03 +0000."""
+    moment, zone = stamp.split(" ")
+    date, hour, minute, second = moment.split(":")
+    day, month, year = date.split("/")
+    offset = timezone((1 if zone[0] == "+" else -1) * timedelta(hours=int(zone[1:3]), minutes=int(zone[3:])))
+    number = MONTHS.index(month) + 1
+    return datetime(int(year), number, int(day), int(hour), int(minute), int(second), tzinfo=offset).astimezone(UTC)
+
+
+def page_of(target: str) -> str | None:
+    path = target.partition("?")[0].partition("#")[0]
+    last = path.split("/")[-1]
+    return path if "." not in last or last.split(".")[-1] in ("html", "htm", "xhtml", "xhtm", "php") else None
+
+
+def visits_of(requests: Iterable[Request]) -> Iterator[tuple[str, datetime, datetime, int, int]]:
+    by_client = defaultdict(list)
+    for request in requests:
+        by_client[request.client].append(request)
+    for client, theirs in by_client.items():
+        visit: list[Request] = []
+        for request in sorted(theirs, key=lambda each: each.time):
+            if visit and request.time - visit[-1].time > timedelta(minutes=30):
+                yield summary(client, visit)
+                visit = []
+            visit.append(request)
+        yield summary(client, visit)
+
+
+def summary(client: str, visit: list[Request]) -> tuple[str, datetime, datetime, int, int]:
+    return client, visit[0].time, visit[-1].time, len(visit), sum(each.page is not None for each in visit)
+
+
+def in_files(directory: Path, *columns: str) -> list[tuple[Any, ...]]:
+    """All rows of all Parquet files there."""
+    rows: list[tuple[Any, ...]] = []
+    for file in directory.rglob("*.parquet"):
+        rows += [tuple(row[name] for name in columns) for row in parquet.read_table(file).to_pylist()]
+    return rows
+
+
+def test_what_is_counted_is_what_the_log_has(tmp_path: Path) -> None:
+    log, output = tmp_path / "access.log", tmp_path / "output"
+    log.write_bytes(SAMPLE.read_bytes() + (REAL.read_bytes() if REAL.exists() else b""))
+    lines = log.read_bytes().splitlines()
+    requests = [request for request in map(read, lines) if request is not None]
+    assert len(lines) > len(requests) > 100
+
+    at_once = str(len(lines) * 2 // 3)
+    command = [sys.executable, "-m", "examples.activity_stream", log, "--output", output, "--lines-at-once", at_once]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"the report is {output / 'report.html'}\n")
+
+    read_lines = Counter(row for row in in_files(output / "files/lines", "client", "time", "status", "bytes") if row[1])
+    assert read_lines == Counter((each.client, each.time, each.status, each.size) for each in requests)
+
+    views = Counter((each.page, each.time.replace(second=0)) for each in requests if each.page is not None)
+    assert sorted(in_files(output / "files/views", "page", "minute", "views")) == sorted(
+        (page, minute, count) for (page, minute), count in views.items()
+    )
+
+    visits = sorted(visits_of(requests))
+    assert sorted(in_files(output / "files/visits", "client", "start", "end", "requests", "views")) == visits
+
+    figures = json.loads((output / "figures.json").read_text())
+    assert figures == {
+        "lines": len(lines),
+        "unreadable": len(lines) - len(requests),
+        "clients": len({each.client for each in requests}),
+        "bytes": sum(each.size or 0 for each in requests),
+        "first": f"{min(each.time for each in requests):%Y-%m-%d %H:%M:%S}",
+        "last": f"{max(each.time for each in requests):%Y-%m-%d %H:%M:%S}",
+        "errors": sum(each.status >= 400 for each in requests),
+        "page_views": views.total(),
+        "pages": len({page for page, _ in views}),
+        "visits": len(visits),
+        "visitors": len({visit[0] for visit in visits}),
+        "longest_visit_seconds": max((end - start).seconds for _, start, end, _, _ in visits),
+        "requests_per_visit": round(len(requests) / len(visits), 2),
+    }
+    page = (output / "report.html").read_text()
+    assert f"<td>page views<td>{views.total():,}\n" in page
+    for number in range(1, 5):
+        assert f'src="plot-{number}.svg"' in page
+        assert ElementTree.parse(output / f"plot-{number}.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_lines_that_are_too_late_are_not_passed_over_in_silence(spark: SparkSession, tmp_path: Path) -> None:
+    with broker.running(tmp_path / "broker") as bootstrap:
+        produce(bootstrap, "lines", SAMPLE)
+        place = {"lines": "lines", "views": "views", "visits": "visits", "checkpoints": tmp_path / "checkpoints"}
+        streams = Streams(spark, bootstrap, **place, lateness=timedelta(0), lines_at_once=100)  # type: ignore[arg-type]
+        with pytest.raises(TooLate, match="had passed: allow for more than 0:00:00"):
+            streams.run()
+
+
+def test_an_output_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "figures.json").write_text("mine")
+    command = [sys.executable, "-m", "examples.activity_stream", SAMPLE, "--output", tmp_path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]

@@ -1,0 +1,139 @@
+"""What a process of Spark learns of a cluster, and what it does when it learns nothing."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.spark.cluster import EARLIEST, GROUP, LATEST, Cluster, Found, partitions_of
+from pylogbroker.spark.fetching import FETCH, fetch_request
+from tests.spark.topics import Rec, Topics
+
+
+def cluster_of(bootstrap: str, **settings: Any) -> Cluster:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return Cluster(read(CONSUMER, {"bootstrap.servers": bootstrap, "retry.backoff.ms": 1, **named}))
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def test_topics_and_offsets(topics: Topics) -> None:
+    topic = topics.make(3, retention_ms="-1")
+    records = [Rec(b"v", partition=number, timestamp=1_000_000 + step) for number in (0, 1) for step in range(4)]
+    topics.fill(topic, records)
+    topics.trim(topic, 0, 2)
+    with cluster_of(topics.bootstrap) as cluster:
+        found = cluster.topics([topic, "nowhere-at-all"])
+        assert partitions_of(found) == [(topic, 0), (topic, 1), (topic, 2)]
+        assert topic in cluster.topics()
+        keys = [(topic, number) for number in range(3)]
+        assert [cluster.offsets({key: EARLIEST})[key].offset for key in keys] == [2, 0, 0]
+        assert {key: each.offset for key, each in cluster.offsets(dict.fromkeys(keys, LATEST)).items()} == dict(
+            zip(keys, (4, 4, 0), strict=True)
+        )
+        assert cluster.offsets({keys[1]: 1_000_002, keys[2]: 5}) == {
+            keys[1]: Found(2, 1_000_002),
+            keys[2]: Found(-1, -1),
+        }
+        first = cluster.topic_id(topic)
+        assert first == found[topic].topic_id
+
+
+def test_the_end_of_what_is_committed(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, [Rec(b"v")])
+    producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topics.fresh_name()})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(30)
+    key = topic, 0
+    with cluster_of(topics.bootstrap, isolation_level="read_committed") as cluster:
+        assert cluster.offsets({key: LATEST})[key].offset == 1
+    with cluster_of(topics.bootstrap) as cluster:
+        assert cluster.offsets({key: LATEST})[key].offset == 2
+    producer.abort_transaction(30)
+
+
+def test_the_coordinator_of_a_group(topics: Topics) -> None:
+    with cluster_of(topics.bootstrap) as cluster:
+        connection = cluster.retrying(lambda: cluster.coordinator("some-group", GROUP))
+        assert str(connection.address) == topics.bootstrap
+
+
+def test_topics_that_are_not_there(topics: Topics) -> None:
+    name = topics.fresh_name()
+    with cluster_of(topics.bootstrap, default_api_timeout_ms=100) as cluster:
+        assert cluster.topics([name]) == {}
+        with pytest.raises(KafkaError) as caught:
+            cluster.offsets({(name, 0): LATEST})
+        assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        with pytest.raises(KafkaError):
+            cluster.topics(["no such name/"])
+        assert name not in cluster.topics()  # to ask for it has not made it
+
+
+def test_one_broker_of_the_list_is_enough(topics: Topics) -> None:
+    with cluster_of(f"127.0.0.1:{free_port()},{topics.bootstrap}") as cluster:
+        assert isinstance(cluster.topics(), dict)
+
+
+def test_no_broker_at_all() -> None:
+    ports = free_port(), free_port()
+    begun = time.monotonic()
+    with (
+        cluster_of(",".join(f"127.0.0.1:{port}" for port in ports), default_api_timeout_ms=50) as cluster,
+        pytest.raises(NoBrokers) as caught,
+    ):
+        cluster.topics()
+    assert all(f"cannot connect to 127.0.0.1:{port}" in str(caught.value) for port in ports)
+    assert time.monotonic() - begun < 5
+    with pytest.raises(ConfigError, match="no brokers are given"):
+        cluster_of(" , ")
+
+
+def test_what_is_retriable_is_tried_again() -> None:
+    cluster = cluster_of("nobody:1", retry_backoff_ms=0, default_api_timeout_ms=60_000)
+    errors = iter([ConnectionLost("a"), RequestTimedOut("b"), KafkaError("c", ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+
+    def work() -> str:
+        for error in errors:
+            raise error
+        return "done"
+
+    assert cluster.retrying(work) == "done"
+    with pytest.raises(KafkaError, match="never"):
+        cluster.retrying(lambda: fail(KafkaError("never", ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+    begun = time.monotonic()
+    with pytest.raises(ConnectionLost, match="always"):
+        cluster.retrying(lambda: fail(ConnectionLost("always")), 0.05)
+    assert 0.03 < time.monotonic() - begun < 5
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, [Rec(b"v" * 100, partition=0) for _ in range(10)])
+    key = topic, 0
+    with cluster_of(topics.bootstrap) as cluster:
+        leader = cluster.leader(*key)
+        leader.send(fetch_request(cluster.settings, {key: 0}, limit=1000, wait=500), version=FETCH)
+        assert list(cluster.topics([topic])) == [topic]
+        assert cluster.offsets({key: LATEST})[key].offset == 10
+        [answer] = leader.receive().responses
+        assert answer.partitions[0].high_watermark == 10

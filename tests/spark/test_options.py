@@ -1,0 +1,224 @@
+"""Options: what is accepted, what is refused, what is passed over.  Spark's own source is asked the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.options import Limits, ReadOptions, Retries, Topics, WriteOptions
+from pylogbroker.spark.positions import EARLIEST, LATEST, ByTime
+
+NOBODY = "127.0.0.1:1"
+BASE = {"kafka.bootstrap.servers": NOBODY, "subscribe": "t"}
+BARE = {"kafka.bootstrap.servers": NOBODY}
+
+
+def parse(streaming: bool = False, **more: Any) -> ReadOptions:
+    return ReadOptions.parse({**BASE, **more}, streaming=streaming)
+
+
+def json_of(*values: int) -> str:
+    return json.dumps({"t": {str(number): value for number, value in enumerate(values)}})
+
+
+def test_defaults_of_a_batch() -> None:
+    options = parse()
+    assert (options.topics, options.start, options.end) == (Topics(names=("t",)), EARLIEST, LATEST)
+    assert (options.min_partitions, options.max_records, options.patience) == (None, None, 120.0)
+    assert (options.fail_on_data_loss, options.include_headers, options.latest_if_none) == (True, False, False)
+    assert (options.limits, options.retries, options.warnings) == (Limits(None, None, 900_000), Retries(3, 1.0), ())
+
+
+def test_defaults_of_a_stream() -> None:
+    assert (parse(streaming=True).start, parse(streaming=True).end) == (LATEST, LATEST)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({"subscribe": " a, b ,,a"}, "topics", Topics(names=("a", "b"))),
+        ({"subscribe": None, "subscribePattern": " a.*b "}, "topics", Topics(pattern="a.*b")),
+        (
+            {"subscribe": None, "assign": '{"b": [0], "a": [2, 1, 2]}'},
+            "topics",
+            Topics(assigned=(("a", 1), ("a", 2), ("b", 0))),
+        ),
+        ({"startingOffsets": " Earliest "}, "start", EARLIEST),
+        ({"startingOffsets": json_of(5, -2)}, "start", {("t", 0): 5, ("t", 1): -2}),
+        ({"startingOffsetsByTimestamp": json_of(5)}, "start", ByTime({("t", 0): 5})),
+        (
+            {"startingTimestamp": " 7 ", "startingOffsetsByTimestamp": json_of(5), "startingOffsets": json_of(1)},
+            "start",
+            ByTime(7),
+        ),
+        ({"startingOffsetsByTimestamp": json_of(5), "startingOffsets": json_of(1)}, "start", ByTime({("t", 0): 5})),
+        ({"endingOffsets": json_of(5, -1)}, "end", {("t", 0): 5, ("t", 1): -1}),
+        ({"endingTimestamp": "0"}, "end", ByTime(0)),
+        ({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_none", True),
+        ({"minpartitions": "4"}, "min_partitions", 4),
+        ({"maxRecordsPerPartition": "4"}, "max_records", 4),
+        ({"FAILONDATALOSS": "False"}, "fail_on_data_loss", False),
+        ({"kafkaConsumer.pollTimeoutMs": "500"}, "patience", 0.5),
+        ({"fetchOffset.numRetries": "0", "fetchOffset.retryIntervalMs": "10"}, "retries", Retries(1, 0.01)),
+    ],
+)
+def test_values(options: dict[str, Any], name: str, value: object) -> None:
+    given = {key: text for key, text in {**BASE, **options}.items() if text is not None}
+    assert getattr(ReadOptions.parse(given, streaming=False), name) == value
+
+
+@pytest.mark.parametrize(("text", "expected"), [("250", 250), ("30s", 30_000), ("2 min", 120_000), ("1h", 3_600_000)])
+def test_durations(text: str, expected: int) -> None:
+    assert parse(streaming=True, maxTriggerDelay=text).limits.longest_delay == expected
+
+
+#: What Spark's own source refuses for a batch, and what must be in our text.
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    "no servers": ({"subscribe": "t"}, "kafka.bootstrap.servers is missing"),
+    "no topics": (BARE, "none of the options subscribe, subscribePattern and assign is given"),
+    "two kinds of topics": ({**BASE, "assign": '{"t": [0]}'}, "subscribe, assign of the options .* give only one"),
+    "empty subscribe": ({**BASE, "subscribe": " , "}, "names no topic"),
+    "empty pattern": ({**BARE, "subscribePattern": "  "}, "subscribePattern: it is empty"),
+    "wrong pattern": ({**BARE, "subscribePattern": "("}, "is not a regular expression"),
+    "assign of no JSON": ({**BARE, "assign": "x"}, "option assign"),
+    "assign of texts": ({**BARE, "assign": '{"t": ["0"]}'}, "option assign"),
+    "from latest": ({**BASE, "startingOffsets": "latest"}, "only for a stream"),
+    "from latest, by partition": ({**BASE, "startingOffsets": json_of(-1)}, "only for a stream"),
+    "to earliest": ({**BASE, "endingOffsets": "earliest"}, "nothing would be read"),
+    "to earliest, by partition": ({**BASE, "endingOffsets": json_of(-2)}, "nothing would be read"),
+    "end before start": ({**BASE, "startingOffsets": json_of(5), "endingOffsets": json_of(4)}, "which is before"),
+    "other partitions": ({**BASE, "startingOffsets": json_of(5), "endingOffsets": json_of(6, 7)}, "same partitions"),
+    "end before start, in time": (
+        {**BASE, "startingOffsetsByTimestamp": json_of(5), "endingOffsetsByTimestamp": json_of(4)},
+        "which is before",
+    ),
+    "offsets of no JSON": ({**BASE, "startingOffsets": "foo"}, "is not JSON"),
+    "offsets as texts": ({**BASE, "startingOffsets": '{"t": {"0": "7"}}'}, "expected JSON such as"),
+    "a time that is none": ({**BASE, "startingTimestamp": "x"}, "startingTimestamp: 'x' is not accepted"),
+    "no partitions": ({**BASE, "minPartitions": "0"}, "minPartitions: '0' is not accepted"),
+    "partitions that are no number": ({**BASE, "minPartitions": "x"}, "minPartitions: 'x' is not accepted"),
+    "no records": ({**BASE, "maxRecordsPerPartition": "0"}, "maxRecordsPerPartition: '0' is not accepted"),
+    "neither true nor false": ({**BASE, "failOnDataLoss": "x"}, "expected true or false"),
+    "a strategy that is none": ({**BASE, "startingOffsetsByTimestampStrategy": "foo"}, "expected error, latest"),
+    "least above most": ({**BASE, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "is more than"),
+    "auto.offset.reset": ({**BASE, "kafka.auto.offset.reset": "latest"}, "option startingOffsets instead"),
+    "key.deserializer": ({**BASE, "kafka.key.deserializer": "x"}, "DataFrame operations"),
+    "value.deserializer": ({**BASE, "kafka.value.deserializer": "x"}, "DataFrame operations"),
+    "enable.auto.commit": ({**BASE, "kafka.enable.auto.commit": "false"}, "never commits"),
+    "interceptor.classes": ({**BASE, "kafka.interceptor.classes": "x"}, "interceptors"),
+    "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "only PLAINTEXT"),
+}
+#: What it refuses for a stream.
+REFUSED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
+    "endingOffsets": ({**BASE, "endingOffsets": "latest"}, "a stream has no end"),
+    "endingOffsetsByTimestamp": ({**BASE, "endingOffsetsByTimestamp": json_of(5)}, "a stream has no end"),
+}
+#: What it would go on with, though it cannot be what is meant.
+REFUSED_HERE: dict[str, tuple[dict[str, str], str]] = {
+    "assign of nothing": ({**BARE, "assign": "{}"}, "names no partition"),
+    "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "expected JSON such as"),
+    "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
+    "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+    "partitions not assigned": (
+        {**BARE, "assign": '{"t": [0, 1]}', "startingOffsets": json_of(5)},
+        "exactly the partitions",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *REFUSED_HERE])
+def test_refused(name: str) -> None:
+    options, text = {**REFUSED, **REFUSED_HERE}[name]
+    with pytest.raises(ConfigError, match=text):
+        ReadOptions.parse(options, streaming=False)
+
+
+@pytest.mark.parametrize(
+    "options", [*(each for each, _ in REFUSED_FOR_STREAMS.values()), {**BASE, "endingTimestamp": "5"}]
+)
+def test_refused_for_a_stream(options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="a stream has no end"):
+        ReadOptions.parse(options, streaming=True)
+
+
+def test_sparks_own_source_refuses_them_too(spark: SparkSession) -> None:
+    quick = {"kafka.default.api.timeout.ms": "300", "kafka.request.timeout.ms": "200", "fetchOffset.numRetries": "1"}
+    accepted = {}
+    for name, (options, _) in {**REFUSED, **REFUSED_FOR_STREAMS}.items():
+        read = spark.readStream if name in REFUSED_FOR_STREAMS else spark.read
+        try:
+            frame = read.format("kafka").options(**quick, **options).load()
+            if name not in REFUSED_FOR_STREAMS:
+                frame.collect()
+        except Exception as error:
+            if "TimeoutException" in str(error):
+                accepted[name] = error
+        else:
+            accepted[name] = None
+    assert accepted == {}
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
+def test_limits_of_streams_are_passed_over_by_a_batch(name: str) -> None:
+    assert parse(**{name: "5"}).warnings == (f"option {name} is passed over: it is only for a stream",)
+
+
+def test_what_java_knows_does_not_break_a_job() -> None:
+    options = parse(
+        **{
+            "kafka.max.poll.records": "x",
+            "kafka.metric.reporters": "com.example.Reporter",
+            "kafka.group.id": "g",
+            "kafka.ssl.truststore.location": "/none",
+            "kafka.isolation.levl": "read_committed",
+            "kafka.security.protocol": "plaintext",
+            "unheard": "of",
+            "topic": "for the sink",
+        }
+    )
+    assert sorted(options.warnings) == [
+        "option kafka.group.id is passed over: it is of another client",
+        "option kafka.isolation.levl is passed over: it is of another client: did you mean kafka.isolation.level?",
+        "option kafka.max.poll.records has no meaning here, and is passed over",
+        "option kafka.metric.reporters is passed over: it is of another client",
+        "option kafka.ssl.truststore.location is passed over: it is of another client",
+        "option unheard is not known, and is passed over",
+    ]
+
+
+def test_settings_of_the_client() -> None:
+    settings = parse(**{"kafka.Isolation.Level": "READ_COMMITTED", "kafka.fetch.max.bytes": "77"}).settings
+    assert (settings.text("isolation.level"), settings.integer("fetch.max.bytes")) == ("read_committed", 77)
+    assert settings.text("client.id") == "pylogbroker-spark"
+    with pytest.raises(ConfigError, match=r"fetch\.max\.bytes: 'x' is not accepted"):
+        parse(**{"kafka.fetch.max.bytes": "x"})
+
+
+def test_options_of_the_sink() -> None:
+    options = WriteOptions.parse({**BASE, "topic": " out ", "kafka.acks": "1", "includeHeaders": "true"})
+    assert (options.topic, options.include_headers, options.exactly_once) == ("out", True, True)
+    assert options.settings.text("acks") == "1"
+    assert options.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"topic": " "},
+        {"kafka.key.serializer": "x"},
+        {"kafka.value.serializer": "x"},
+        {"kafka.transactional.id": "x"},
+        {"kafka.partitioner.class": "x"},
+        {"kafka.security.protocol": "SSL"},
+        {"kafka.acks": "2"},
+        {"exactlyOnce": "x"},
+        {"kafka.bootstrap.servers": " "},
+    ],
+)
+def test_refused_by_the_sink(options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        WriteOptions.parse({**BARE, **options})

@@ -1,0 +1,246 @@
+"""Exactly once, task by task and step by step, without Spark: whoever is killed is one who does not go on.
+
+Against both brokers; librdkafka tells what is committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.spark import transactions
+from pylogbroker.spark.cluster import LATEST, Cluster
+from pylogbroker.spark.identities import Identity
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.producing import Producer
+from pylogbroker.spark.transactions import (
+    Done,
+    Task,
+    TransactionLost,
+    WrongBatch,
+    abort,
+    add_partitions,
+    begin,
+    commit,
+    mark,
+)
+from pylogbroker.spark.writing import Writing
+from tests.spark.rows import VALUES, batches, options, values
+from tests.spark.topics import Topics
+
+
+class Query:
+    """A stream that writes to a topic of one partition."""
+
+    def __init__(self, topics: Topics, **settings: Any) -> None:
+        self.topic = topics.make()
+        self._name = topics.fresh_name()
+        self._bootstrap = topics.bootstrap
+        self.options: WriteOptions = options(topics.bootstrap, self.topic, **settings)
+
+    def cluster(self) -> Cluster:
+        """As a process of its own has it."""
+        return Cluster(self.options.settings)
+
+    def task(self, batch: int, number: int) -> Task:
+        return Task("test-", self._name, batch, number)
+
+    def run(self, batch: int, number: int, rows: Sequence[bytes]) -> Done:
+        """A task, from its beginning to its end."""
+        task = self.task(batch, number)
+        with self.cluster() as cluster:
+            identity = begin(cluster, task)
+            if identity is not None:
+                self.write(cluster, identity, rows)
+                mark(cluster, identity, task)
+            return Done(task, identity)
+
+    def write(self, cluster: Cluster, identity: Identity, rows: Sequence[bytes]) -> None:
+        with Producer(cluster, identity, lambda keys: add_partitions(cluster, identity, keys)) as producer:
+            Writing(self.options, VALUES, cluster, producer).write(batches(rows))
+
+    def commit(self, *done: Done) -> None:
+        """What the driver does, in another process."""
+        with self.cluster() as cluster:
+            commit(cluster, done)
+
+    def committed(self) -> list[bytes]:
+        """What is to be read, when what is open has been aborted."""
+        return sorted(values(self._bootstrap, self.topic))
+
+    def readable(self) -> list[bytes]:
+        """The same, up to where something is open."""
+        return values(self._bootstrap, self.topic)
+
+
+@pytest.fixture
+def query(topics: Topics) -> Query:
+    return Query(topics)
+
+
+def test_a_batch_is_to_be_read_when_the_driver_has_committed_it(query: Query) -> None:
+    for batch in range(3):
+        before = query.readable()
+        done = [query.run(batch, number, [b"%d-%d" % (batch, number)]) for number in range(2)]
+        assert query.readable() == before
+        query.commit(*done)
+    assert query.committed() == [b"0-0", b"0-1", b"1-0", b"1-1", b"2-0", b"2-1"]
+
+
+def test_the_driver_is_killed_before_it_commits(query: Query) -> None:
+    for attempt in range(3):
+        done = [query.run(0, number, [b"%d" % number]) for number in range(2)]
+        assert all(each.open is not None for each in done), attempt
+        assert query.readable() == []
+    query.commit(*done)
+    assert query.committed() == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2, 3])
+def test_the_driver_is_killed_while_it_commits(query: Query, monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
+    rows = [[b"0a", b"0b"], [b"1a"], [b"2a"]]
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_end", _killed_after(ended))
+        with pytest.raises(KeyboardInterrupt):
+            query.commit(*(query.run(0, number, each) for number, each in enumerate(rows)))
+    again = [query.run(0, number, each) for number, each in enumerate(rows)]
+    assert [each.open is None for each in again] == [number < ended for number in range(3)]
+    query.commit(*again)
+    assert query.committed() == [b"0a", b"0b", b"1a", b"2a"]
+    query.commit(query.run(1, 0, [b"next"]))
+    assert query.committed() == [b"0a", b"0b", b"1a", b"2a", b"next"]
+
+
+def test_a_task_is_killed_in_the_middle(query: Query) -> None:
+    with query.cluster() as cluster:
+        identity = begin(cluster, query.task(0, 0))
+        assert identity is not None
+        query.write(cluster, identity, [b"half"])
+    query.commit(query.run(0, 0, [b"half", b"whole"]), query.run(0, 1, [b"other"]))
+    assert query.committed() == [b"half", b"other", b"whole"]
+
+
+def test_a_task_that_was_thought_dead_goes_on(query: Query) -> None:
+    with query.cluster() as cluster:
+        zombie = begin(cluster, query.task(0, 0))
+        assert zombie is not None
+        query.write(cluster, zombie, [b"zombie"])
+        done = query.run(0, 0, [b"new"])
+        with pytest.raises(KafkaError):
+            query.write(cluster, zombie, [b"zombie"])
+        with pytest.raises(KafkaError):
+            mark(cluster, zombie, query.task(0, 0))
+    with pytest.raises(TransactionLost, match="Another attempt"):
+        query.commit(Done(query.task(0, 0), zombie))
+    query.commit(done)
+    assert query.committed() == [b"new"]
+
+
+def test_a_batch_that_is_committed_is_run_again(query: Query) -> None:
+    query.commit(*(query.run(4, number, [b"%d" % number]) for number in range(2)))
+    again = [query.run(4, number, [b"%d" % number]) for number in range(2)]
+    assert [each.open for each in again] == [None, None]
+    query.commit(*again)
+    assert query.committed() == [b"0", b"1"]
+
+
+def test_tasks_without_rows_do_nothing(query: Query) -> None:
+    query.commit(Done(query.task(0, 0)), query.run(0, 1, [b"1"]), Done(query.task(0, 2)))
+    query.commit(Done(query.task(1, 0)), Done(query.task(1, 1)))
+    query.commit()
+    assert query.committed() == [b"1"]
+
+
+def test_what_is_aborted_is_not_to_be_read_and_keeps_nobody_waiting(query: Query) -> None:
+    with query.cluster() as cluster:
+        abort(cluster, [query.run(0, 0, [b"0"]), Done(query.task(0, 1))])
+    query.commit(query.run(0, 0, [b"0"]))
+    assert query.readable() == [b"0"]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_batch_that_was_committed_in_part_has_to_have_as_many_tasks(
+    query: Query, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_end", _killed_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
+    done = [query.run(7, number, [b"%d" % number]) for number in range(tasks)]
+    with pytest.raises(WrongBatch, match=f"had 2 tasks, and has {tasks} now"):
+        query.commit(*done)
+    with query.cluster() as cluster:
+        abort(cluster, done)  # as Spark does it then
+    query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
+    assert query.committed() == [b"0", b"1"]
+
+
+def test_one_of_which_nothing_was_committed_may_have_others(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_end", _killed_after(0))
+        with pytest.raises(KeyboardInterrupt):
+            query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
+    query.commit(*(query.run(7, number, [b"new-%d" % number]) for number in range(3)))
+    assert query.committed() == [b"new-0", b"new-1", b"new-2"]
+
+
+def test_a_checkpoint_that_is_older_than_what_was_written(query: Query) -> None:
+    query.commit(query.run(5, 0, [b"5"]))
+    with pytest.raises(WrongBatch, match="batch 4 is to be written, but batch 5 of this query is committed already"):
+        query.run(4, 0, [b"4"])
+
+
+def test_a_driver_that_comes_too_late(topics: Topics) -> None:
+    query = Query(topics, transaction_timeout_ms=300)
+    done = query.run(0, 0, [b"late"])
+    _until(lambda: _is_over(query))
+    with pytest.raises(TransactionLost, match=r"kafka\.transaction\.timeout\.ms, which is 300"):
+        query.commit(done)
+    query.commit(query.run(0, 0, [b"in time"]))
+    assert query.committed() == [b"in time"]
+
+
+def test_a_timeout_that_brokers_do_not_allow(topics: Topics) -> None:
+    query = Query(topics, transaction_timeout_ms=901_000)
+    with pytest.raises(ConfigError, match=r"901000 is longer than the brokers allow by transaction\.max\.timeout\.ms"):
+        query.run(0, 0, [b"x"])
+
+
+def test_the_coordinator_is_busy_with_the_batch_before(query: Query) -> None:
+    for batch in range(15):
+        query.commit(query.run(batch, 0, [b"%02d" % batch]))
+    assert query.committed() == [b"%02d" % batch for batch in range(15)]
+
+
+def _killed_after(ended: int) -> Callable[..., None]:
+    """`_end` that ends so many transactions, and then the process."""
+    left, end = [None] * ended, transactions._end
+
+    def ending(*arguments: Any, **named: Any) -> None:
+        if left:
+            left.pop()
+            end(*arguments, **named)
+        if not left:
+            raise KeyboardInterrupt
+
+    def at_once(*arguments: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    return ending if ended else at_once
+
+
+def _is_over(query: Query) -> bool:
+    """Whether there is a marker behind the record."""
+    with query.cluster() as cluster:
+        return cluster.offsets({(query.topic, 0): LATEST})[query.topic, 0].offset > 1
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
