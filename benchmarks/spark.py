@@ -37,7 +37,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
 from benchmarks.requests import batch, produce_request
 from benchmarks.session import Session, expect, try_produce
-from pylogbroker.spark.loading import load
+from pylogbroker.spark.loading.load import load
 from tests.peers.maven import jars
 
 OWN, SPARK = "pylogbroker", "kafka"

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from examples.activity_stream.lines import PATTERN, TIME_FORMAT
 from pylogbroker.spark import JsonValue, LogLine, load
-from pylogbroker.spark.mapping import RowMapping
+from pylogbroker.spark.loading.mapping import RowMapping
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pylogbroker.spark.mapping import RowMapping
+    from pylogbroker.spark.loading.mapping import RowMapping
 
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SPANS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -89,7 +89,7 @@ def command(
     """
     if bool(topics) == (pattern is not None):
         raise click.UsageError("give topics' names, or --pattern")
-    from pylogbroker.spark.loading import load
+    from pylogbroker.spark.loading.load import load
     from pylogbroker.spark.sessions import new_session
 
     given = {**options, "includeHeaders": "true"} if headers else options
@@ -113,7 +113,7 @@ def command(
 def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMapping | None:
     if sum(each is not None for each in (named, json, log_line)) > 1:
         raise click.UsageError("give only one of --mapping, --json and --log-line")
-    from pylogbroker.spark.mapping import JsonValue, LogLine
+    from pylogbroker.spark.loading.mapping import JsonValue, LogLine
 
     if json is not None:
         return JsonValue(_schema(json))

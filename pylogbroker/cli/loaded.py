@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.manifest import Entry, Manifest
+    from pylogbroker.spark.loading.manifest import Entry, Manifest
 
 
 @click.command("loaded", short_help="Show what has been loaded into a directory.")
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.option("--files", is_flag=True, help="Only the paths of the files that count, one to a line.")
 def command(directory: str, files: bool) -> None:
     """Show what has been loaded into a directory."""
-    from pylogbroker.spark.load_running import manifest_of
-    from pylogbroker.spark.store import Store
+    from pylogbroker.spark.loading.running import manifest_of
+    from pylogbroker.spark.loading.store import Store
 
     store = Store.of(directory)
     manifest = manifest_of(store)

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pylogbroker.spark.load_progress import Progress
-    from pylogbroker.spark.loading import Loaded, load, loaded
-    from pylogbroker.spark.mapping import JsonValue, LogLine
+    from pylogbroker.spark.loading.load import Loaded, load, loaded
+    from pylogbroker.spark.loading.mapping import JsonValue, LogLine
+    from pylogbroker.spark.loading.progress import Progress
 
 __all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "load", "loaded", "register"]
 
 _ROOMS: Final = {
-    "JsonValue": "mapping",
-    "Loaded": "loading",
-    "LogLine": "mapping",
-    "Progress": "load_progress",
-    "load": "loading",
-    "loaded": "loading",
+    "JsonValue": "loading.mapping",
+    "Loaded": "loading.load",
+    "LogLine": "loading.mapping",
+    "Progress": "loading.progress",
+    "load": "loading.load",
+    "loaded": "loading.load",
 }
 
 

@@ -8,19 +8,11 @@ for Python imports this module, so what does the work is imported when it is ask
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+
+from pylogbroker.spark.reading.schema import schema_for
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -29,18 +21,7 @@ if TYPE_CHECKING:
         DataSourceStreamWriter,
         DataSourceWriter,
     )
-
-_COLUMNS: Final = (
-    StructType()
-    .add("key", BinaryType())
-    .add("value", BinaryType())
-    .add("topic", StringType())
-    .add("partition", IntegerType())
-    .add("offset", LongType())
-    .add("timestamp", TimestampType())
-    .add("timestampType", IntegerType())
-)
-_HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+    from pyspark.sql.types import StructType
 
 
 class PylogbrokerSource(DataSource):
@@ -57,31 +38,24 @@ class PylogbrokerSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads a batch."""
-        from pylogbroker.spark.reading import BatchReader
+        from pylogbroker.spark.reading.batches import BatchReader
 
         return BatchReader.of(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads a stream."""
-        from pylogbroker.spark.streaming import StreamReader
+        from pylogbroker.spark.reading.streaming import StreamReader
 
         return StreamReader.of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What writes a batch."""
-        from pylogbroker.spark.sink import BatchWriter
+        from pylogbroker.spark.writing.sink import BatchWriter
 
         return BatchWriter.of(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """What writes a stream."""
-        from pylogbroker.spark.sink import StreamWriter
+        from pylogbroker.spark.writing.sink import StreamWriter
 
         return StreamWriter.of(self.options, schema, overwrite)
-
-
-def schema_for(options: Mapping[str, str]) -> StructType:
-    """The columns; headers are among them if they are asked for."""
-    asked = {name.lower(): str(value).lower() for name, value in options.items()}
-    columns = StructType(list(_COLUMNS.fields))
-    return columns.add("headers", _HEADERS) if asked.get("includeheaders") == "true" else columns

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from pylogbroker.cli import main
 from pylogbroker.cli.load import _mapping
-from pylogbroker.spark.mapping import JsonValue, LogLine
+from pylogbroker.spark.loading.mapping import JsonValue, LogLine
 from tests.spark.load_here import load_here, rows
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker

@@ -20,17 +20,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pylogbroker.spark.filling import Job
-from pylogbroker.spark.load_planning import Window
-from pylogbroker.spark.load_progress import Progress
-from pylogbroker.spark.load_running import Outcome, Run
-from pylogbroker.spark.loading import _given, _schema
-from pylogbroker.spark.manifest import Entry, Manifest, Part
-from pylogbroker.spark.mapping import RowMapping
+from pylogbroker.spark.loading.filling import Job
+from pylogbroker.spark.loading.load import _given, _schema
+from pylogbroker.spark.loading.manifest import Entry, Manifest, Part
+from pylogbroker.spark.loading.mapping import RowMapping
+from pylogbroker.spark.loading.parquet import Layout
+from pylogbroker.spark.loading.planning import Window
+from pylogbroker.spark.loading.progress import Progress
+from pylogbroker.spark.loading.running import Outcome, Run
+from pylogbroker.spark.loading.spreading import told
+from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.parquet import Layout
-from pylogbroker.spark.spreading import told
-from pylogbroker.spark.store import Store
 
 
 def here(job: Job, parts: tuple[Part, ...], tick: Callable[[], None]) -> tuple[list[Entry], list[str]]:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from pylogbroker.spark.columns import Fields
 from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.writing.columns import Fields
 
 LIMIT = 30.0
 

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.cluster import EARLIEST, GROUP, LATEST, Cluster, Found, partitions_of
-from pylogbroker.spark.fetching import FETCH, fetch_request
+from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, Cluster, Found, partitions_of
+from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
 from tests.spark.topics import Rec, Topics
 
 

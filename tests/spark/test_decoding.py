@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
 from pylogbroker.records.columns import AbortedTransactions
-from pylogbroker.spark import spans
-from pylogbroker.spark.decoding import TYPES, Decoded, Decoder, columns_with
+from pylogbroker.spark.reading import spans
+from pylogbroker.spark.reading.decoding import TYPES, Decoded, Decoder, columns_with
 from tests.records.peers import FORMATS, PEERS, Peer
 from tests.records.strategies import records_for
 

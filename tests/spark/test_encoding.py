@@ -12,7 +12,7 @@ from kafka.record import MemoryRecords
 
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Codec, entries
-from pylogbroker.spark.encoding import Encoded, Packing, Rows, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.encoding import Encoded, Packing, Rows, as_binary, encode, header_bytes
 
 NOW = 1_700_000_000_123
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

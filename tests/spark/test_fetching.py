@@ -12,8 +12,8 @@ from pylogbroker.client.errors import ConnectionLost, OutOfRange, RecordTooLarge
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.cluster import EARLIEST, LATEST, Cluster, Found
-from pylogbroker.spark.fetching import Fetched, PartitionFetcher
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, Cluster, Found
+from pylogbroker.spark.brokers.fetching import Fetched, PartitionFetcher
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,

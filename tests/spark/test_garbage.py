@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from pylogbroker.spark import reading
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.planning import Slice
+from pylogbroker.spark.reading import batches
+from pylogbroker.spark.reading.planning import Slice
 from tests.spark.topics import Rec, Topics
 
 ONCE = """
@@ -39,11 +39,11 @@ def test_it_is_frozen_once_without_garbage() -> None:
 
 def test_a_task_freezes_when_it_is_done(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(reading, "freeze_what_is_there", lambda: calls.append("frozen"))
+    monkeypatch.setattr(batches, "freeze_what_is_there", lambda: calls.append("frozen"))
     topic = topics.make()
     topics.fill(topic, [Rec(b"a"), Rec(b"b")])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic}
-    rows = reading.rows_of(ReadOptions.parse(given, streaming=False), Slice(topic, 0, 0, 2))
+    rows = batches.rows_of(ReadOptions.parse(given, streaming=False), Slice(topic, 0, 0, 2))
     assert next(rows)["value"].to_pylist() == [b"a", b"b"]
     assert calls == []
     assert list(rows) == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from pylogbroker.spark.hashing import hashes, partitions_of_keys
+from pylogbroker.spark.writing.hashing import hashes, partitions_of_keys
 
 KEYS = st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=250, max_size=270)), max_size=40)
 

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark.load_progress import Progress
-from pylogbroker.spark.load_running import LoadFailed
-from pylogbroker.spark.losses import DataLost
-from pylogbroker.spark.mapping import JsonValue
-from pylogbroker.spark.store import Store, TargetInUse
+from pylogbroker.spark.loading.mapping import JsonValue
+from pylogbroker.spark.loading.progress import Progress
+from pylogbroker.spark.loading.running import LoadFailed
+from pylogbroker.spark.loading.store import Store, TargetInUse
+from pylogbroker.spark.reading.losses import DataLost
 from tests.spark.load_here import here, load_here, manifest, rows, strays
 from tests.spark.topics import Rec, Topics
 

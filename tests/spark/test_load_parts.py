@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.accounts import write_manifest
-from pylogbroker.spark.intervals import apart, missing_in
-from pylogbroker.spark.loading import _for_spark, load
-from pylogbroker.spark.manifest import BadManifest, Entry, Manifest, Part, path_of, range_of
-from pylogbroker.spark.parquet import FileWriter, Layout, packed, text_of, unpacked
-from pylogbroker.spark.planning import Slice
-from pylogbroker.spark.store import Store, TargetInUse
-from pylogbroker.spark.times import milliseconds
+from pylogbroker.spark.loading.accounts import write_manifest
+from pylogbroker.spark.loading.intervals import apart, missing_in
+from pylogbroker.spark.loading.load import _for_spark, load
+from pylogbroker.spark.loading.manifest import BadManifest, Entry, Manifest, Part, path_of, range_of
+from pylogbroker.spark.loading.parquet import FileWriter, Layout, packed, text_of, unpacked
+from pylogbroker.spark.loading.store import Store, TargetInUse
+from pylogbroker.spark.loading.times import milliseconds
+from pylogbroker.spark.reading.planning import Slice
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda each: (each[0], each[0] + each[1])))
 

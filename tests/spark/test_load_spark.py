@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 from pylogbroker.spark import JsonValue, Progress, load, loaded
-from pylogbroker.spark.load_running import LoadFailed
-from pylogbroker.spark.manifest import BadManifest
-from pylogbroker.spark.times import milliseconds
+from pylogbroker.spark.loading.manifest import BadManifest
+from pylogbroker.spark.loading.running import LoadFailed
+from pylogbroker.spark.loading.times import milliseconds
 from tests.conftest import make_broker
 from tests.spark.load_here import load_here, strays
 from tests.spark.topics import Rec, Topics

@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pylogbroker.spark.narrowing import Narrowing
-from pylogbroker.spark.planning import Slice
+from pylogbroker.spark.reading.narrowing import Narrowing
+from pylogbroker.spark.reading.planning import Slice
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TESTS: dict[type[Filter], Any] = {

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.options import Limits, ReadOptions, Retries, Topics, WriteOptions
-from pylogbroker.spark.positions import EARLIEST, LATEST, ByTime
+from pylogbroker.spark.options.positions import EARLIEST, LATEST, ByTime
 
 NOBODY = "127.0.0.1:1"
 BASE = {"kafka.bootstrap.servers": NOBODY, "subscribe": "t"}

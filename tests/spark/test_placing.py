@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.spark.encoding import Rows
-from pylogbroker.spark.placing import Places, together
+from pylogbroker.spark.writing.encoding import Rows
+from pylogbroker.spark.writing.placing import Places, together
 
 
 def test_by_partition_then_by_key_then_one_after_the_other() -> None:

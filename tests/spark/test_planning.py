@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pylogbroker.spark.planning import Slice, divide, limited, slices
+from pylogbroker.spark.reading.planning import Slice, divide, limited, slices
 
 sizes = st.lists(st.integers(0, 10**12) | st.integers(0, 50), max_size=6)
 

@@ -12,14 +12,14 @@ import pytest
 
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark import producing
-from pylogbroker.spark.cluster import Cluster
-from pylogbroker.spark.columns import Fields
-from pylogbroker.spark.connection import Connection, dial
-from pylogbroker.spark.identities import Identity, identify, is_idempotent, window_of
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.options import WriteOptions
-from pylogbroker.spark.producing import Producer
-from pylogbroker.spark.writing import Writing
+from pylogbroker.spark.writing import producing
+from pylogbroker.spark.writing.columns import Fields
+from pylogbroker.spark.writing.identities import Identity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producing import Producer
+from pylogbroker.spark.writing.task import Writing
 from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
 from tests.support.brokers import Broker

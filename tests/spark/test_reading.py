@@ -22,14 +22,14 @@ from pyspark.sql.types import StructType
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.spark import register
-from pylogbroker.spark.bounds import partitions_for
-from pylogbroker.spark.cluster import GROUP, Cluster
-from pylogbroker.spark.losses import DataLost
+from pylogbroker.spark.brokers.cluster import GROUP, Cluster
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options import Topics as Asked
-from pylogbroker.spark.planning import Slice
-from pylogbroker.spark.reading import BatchReader, FilteringReader, rows_of
-from pylogbroker.spark.source import schema_for
+from pylogbroker.spark.reading.batches import BatchReader, FilteringReader, rows_of
+from pylogbroker.spark.reading.bounds import partitions_for
+from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.spark.reading.planning import Slice
+from pylogbroker.spark.reading.schema import schema_for
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 

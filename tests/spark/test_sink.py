@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 )
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.sink import BatchWriter, StreamWriter
 from pylogbroker.spark.source import PylogbrokerSource
+from pylogbroker.spark.writing.sink import BatchWriter, StreamWriter
 from tests.spark.rows import read, values
 from tests.spark.topics import Rec, Topics
 
@@ -94,7 +94,7 @@ def test_what_is_refused(kind: type[BatchWriter], given: dict[str, str], overwri
 def test_the_drivers_part_is_light() -> None:
     """Spark begins a process for each micro-batch, to end transactions."""
     heavy = "{'numpy', 'pyarrow', 'twisted'}"
-    program = f"import sys, pylogbroker.spark.sink; print(sorted({heavy} & set(sys.modules)))"
+    program = f"import sys, pylogbroker.spark.writing.sink; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
@@ -243,11 +243,11 @@ def _killing(mark: Path, value: bytes) -> Callable[[DataFrame], DataFrame]:
 
 def _killed_in_commit() -> type[PylogbrokerSource]:
     """A sink whose driver ends one transaction, and then itself. It is here so that Spark gets it by value."""
-    from pylogbroker.spark import sink
+    from pylogbroker.spark.writing import sink
 
     class Killed(sink.StreamWriter):
         def commit(self, messages: Any, batchId: int) -> None:
-            from pylogbroker.spark import transactions
+            from pylogbroker.spark.writing import transactions
 
             end = transactions._end
 

@@ -14,11 +14,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark import progress
-from pylogbroker.spark.bounds import NothingAsLate
-from pylogbroker.spark.losses import DataLost
-from pylogbroker.spark.source import schema_for
-from pylogbroker.spark.streaming import StreamReader
+from pylogbroker.spark.reading import progress
+from pylogbroker.spark.reading.bounds import NothingAsLate
+from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.spark.reading.schema import schema_for
+from pylogbroker.spark.reading.streaming import StreamReader
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 

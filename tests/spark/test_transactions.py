@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark import transactions
-from pylogbroker.spark.cluster import LATEST, Cluster
-from pylogbroker.spark.identities import Identity
+from pylogbroker.spark.brokers.cluster import LATEST, Cluster
 from pylogbroker.spark.options import WriteOptions
-from pylogbroker.spark.producing import Producer
-from pylogbroker.spark.transactions import (
+from pylogbroker.spark.writing import transactions
+from pylogbroker.spark.writing.identities import Identity
+from pylogbroker.spark.writing.producing import Producer
+from pylogbroker.spark.writing.task import Writing
+from pylogbroker.spark.writing.transactions import (
     Done,
     Task,
     TransactionLost,
@@ -28,7 +29,6 @@ from pylogbroker.spark.transactions import (
     commit,
     mark,
 )
-from pylogbroker.spark.writing import Writing
 from tests.spark.rows import VALUES, batches, options, values
 from tests.spark.topics import Topics
 

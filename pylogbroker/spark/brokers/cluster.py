@@ -1,0 +1,238 @@
+"""A cluster as the processes that Spark makes see it: where partitions are led, and what offsets they have. It blocks.
+
+    cluster = Cluster(settings)                                   # bootstrap.servers is one of them
+    topics = cluster.topics(["events"])                           # those that exist, with their partitions
+    ends = cluster.offsets({("events", 0): LATEST})
+    answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
+    cluster.close()
+
+Connections are made when they are needed.  `retrying` tries what is retriable again until default.api.timeout.ms are
+over, with what was known of leaders and coordinators forgotten: the next attempt asks for it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from types import TracebackType
+from typing import Final, Self, TypeVar
+from uuid import UUID
+
+import attrs
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential, wait_random
+
+from pylogbroker.client.address import Address, parse_address
+from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, error_of, is_retriable, raise_for
+from pylogbroker.client.metadata import Metadata, TopicInfo
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pylogbroker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+_FIND_COORDINATOR: Final = 3  # the newest that asks for one key
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Found:
+    """The first offset at or after a time, and its record's timestamp; -1 if there is none."""
+
+    offset: int
+    timestamp: int
+
+
+class Cluster:
+    """Connections to the brokers, and what they told of themselves."""
+
+    def __init__(self, settings: Values) -> None:
+        self.settings = settings
+        self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
+        if not self._bootstrap:
+            raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
+        self._metadata = Metadata()
+        self._connections: dict[Address, Connection] = {}
+        self._spares: dict[Address, Connection] = {}
+        self._coordinators: dict[tuple[str, int], Address] = {}
+        self._isolation = int(settings.by_name().get("isolation.level") == "read_committed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop all connections."""
+        for connections in (self._connections, self._spares):
+            for connection in connections.values():
+                connection.close()
+            connections.clear()
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        """The topics of those names that exist, or all topics, as they are now."""
+        self.retrying(lambda: self._refresh(names))
+        return {name: info for name, info in self._metadata.topics.items() if names is None or name in names}
+
+    def topic_id(self, name: str) -> UUID:
+        """The id of a topic that `topics` gave: of another one with its name it is another one."""
+        return self._metadata.topic(name).topic_id
+
+    def offsets(self, times: Mapping[TopicPartition, int], seconds: float | None = None) -> dict[TopicPartition, Found]:
+        """For each partition the first offset at or after a time in ms, or that of EARLIEST or LATEST.
+
+        LATEST is the end of what can be read, by isolation.level.
+        """
+        found: dict[TopicPartition, Found] = {}
+
+        def rest() -> None:
+            self._look_up({key: time for key, time in times.items() if key not in found}, found)
+
+        self.retrying(rest, seconds)
+        return found
+
+    def _refresh(self, names: Iterable[str] | None) -> None:
+        asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        response: MetadataResponse = self.any_connection().ask(request)
+        self._metadata.learn(response, names)
+        for topic in response.topics:
+            if topic.error_code and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
+
+    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, Found]) -> None:
+        """Ask each leader once; raises the last refusal, when the others have been taken."""
+        self._know({topic for topic, _ in times})
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for key, time in times.items():
+            by_leader.setdefault(self._metadata.leader(*key), {})[key] = time
+        refused: KafkaError | None = None
+        for leader, asked in by_leader.items():
+            connection = self._idle(self._metadata.brokers[leader])
+            response: ListOffsetsResponse = connection.ask(self._list_offsets(asked))
+            for topic in response.topics:
+                for each in topic.partitions:
+                    if each.error_code:
+                        where = f"{topic.name}/{each.partition_index}"
+                        refused = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
+                    else:
+                        found[topic.name, each.partition_index] = Found(each.offset, each.timestamp)
+        if refused is not None:
+            raise refused
+
+    def _list_offsets(self, times: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+        topics = [
+            ListOffsetsTopic(topic, [ListOffsetsPartition(key[1], timestamp=times[key]) for key in keys])
+            for topic, keys in groupby(sorted(times), lambda key: key[0])
+        ]
+        return ListOffsetsRequest(-1, self._isolation, topics)
+
+    # -- brokers -------------------------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int) -> Connection:
+        """A connection to the broker that leads a partition, as far as is known; raises if none does.
+
+        It may have answers on their way: whoever uses it in several places keeps count of them.
+        """
+        self._know([topic])
+        return self._connection(self._metadata.brokers[self._metadata.leader(topic, partition)])
+
+    def leader_id(self, topic: str, partition: int) -> int:
+        """The number of the broker that leads a partition, as far as is known."""
+        self._know([topic])
+        return self._metadata.leader(topic, partition)
+
+    def address_of(self, broker: int) -> Address:
+        """Where a broker listens, as far as is known."""
+        return self._metadata.brokers[broker]
+
+    def coordinator(self, key: str, kind: int) -> Connection:
+        """A connection to the broker that coordinates a GROUP, or a TRANSACTION by its id, to `ask` it."""
+        address = self._coordinators.get((key, kind))
+        if address is None:
+            address = self._coordinators[key, kind] = self._find_coordinator(key, kind)
+        return self._idle(address)
+
+    def any_connection(self) -> Connection:
+        """A connection to whichever broker can be reached, to `ask` it; NoBrokers says why none can be."""
+        for connection in self._connections.values():
+            if connection.is_open and not connection.in_flight:
+                return connection
+        failures = []
+        for address in dict.fromkeys([*self._metadata.brokers.values(), *self._bootstrap]):
+            try:
+                return self._idle(address)
+            except (ConnectionLost, RequestTimedOut, KafkaError) as error:
+                failures.append(str(error))
+        raise NoBrokers("; ".join(dict.fromkeys(failures)))
+
+    def forget(self, topic: str | None = None) -> None:
+        """What is known of leaders (of a topic, or of all) and coordinators does not hold any more: ask anew."""
+        names = list(self._metadata.topics) if topic is None else [topic]
+        for name in names:
+            self._metadata.topics.pop(name, None)
+        self._coordinators.clear()
+
+    def retrying(self, work: Callable[[], T], seconds: float | None = None) -> T:
+        """What the work gives, tried until it does, or fails for good, or the time is up."""
+        most = self.settings.integer("default.api.timeout.ms") / 1000
+        first = self.settings.integer("retry.backoff.ms") / 1000
+        longest = self.settings.integer("retry.backoff.max.ms") / 1000
+        attempts = Retrying(
+            retry=retry_if_exception(is_retriable),
+            wait=wait_exponential(multiplier=first, max=longest) + wait_random(0, first / 2),
+            stop=stop_after_delay(most if seconds is None else min(seconds, most)),
+            before_sleep=self._failed,
+            reraise=True,
+        )
+        return attempts(work)
+
+    def _failed(self, _: RetryCallState) -> None:
+        self.forget()
+
+    def _know(self, names: Iterable[str]) -> None:
+        missing = [name for name in names if name not in self._metadata.topics]
+        if missing:
+            self._refresh(missing)
+
+    def _find_coordinator(self, key: str, kind: int) -> Address:
+        connection = self.any_connection()
+        version = min(_FIND_COORDINATOR, connection.version_of(FindCoordinatorRequest))
+        request: Request = FindCoordinatorRequest(key=key, key_type=kind)
+        answer: FindCoordinatorResponse = connection.ask(request, version=version)
+        raise_for(answer.error_code, answer.error_message or f"no coordinator of {key} is known")
+        return Address(answer.host, answer.port)
+
+    def _idle(self, address: Address) -> Connection:
+        """One with nothing on its way, so that the next answer is that to the next question."""
+        connection = self._connection(address)
+        return self._opened(self._spares, address) if connection.in_flight else connection
+
+    def _connection(self, address: Address) -> Connection:
+        return self._opened(self._connections, address)
+
+    def _opened(self, connections: dict[Address, Connection], address: Address) -> Connection:
+        connection = connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = connections[address] = dial(address, self.settings)
+        return connection
+
+
+def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
+    """All partitions of topics, in order."""
+    return [(name, number) for name in sorted(topics) for number in range(len(topics[name].partitions))]

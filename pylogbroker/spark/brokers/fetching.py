@@ -1,0 +1,173 @@
+"""The records of one partition between two offsets, as the bytes that its leader sends.
+
+    for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, patience=120.0):
+        decode(fetched.records, fetched.position, fetched.aborted, ...)
+
+            ask          ask              ask
+    leader ------ answer ------ answer -------- answer
+    here              decode        decode           decode
+
+The next bytes are asked for before those that came are given out, so that they are on their way meanwhile.  Reading
+ends at an offset, not at a count: markers and what compaction took away are offsets without records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+import attrs
+
+from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable, raise_for
+from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records import Buffer
+from pylogbroker.records.entry import entries
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, Cluster
+from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+FETCH: Final = 12  # the newest version that names topics
+_LARGEST: Final = 0x7FFFFFFF
+
+
+@attrs.frozen
+class Fetched:
+    """Whole batches, those behind the first perhaps beginning before `position`: what is earlier was not asked for."""
+
+    records: Buffer
+    position: int
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...] | None
+    """Producer ids and first offsets of aborted transactions in it; None if those are to be read, too."""
+
+
+class PartitionFetcher:
+    """Iterates over what there is of a partition from `start` to before `end`.
+
+    Raises OutOfRange if the log does not reach back to `start`, or if `end` is not reached and nothing comes for
+    `patience` seconds, since the log ends before: it has been cut off, or made anew.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int, start: int, end: int, *, patience: float = 120.0
+    ) -> None:
+        settings = cluster.settings
+        self.position = start
+        self._cluster = cluster
+        self._topic, self._partition, self._end = topic, partition, end
+        self._patience = patience
+        self._limit = settings.integer("max.partition.fetch.bytes")
+        self._wait = settings.integer("fetch.max.wait.ms")
+        self._committed = settings.text("isolation.level") == "read_committed"
+        self._asked: Connection | None = None
+
+    def __iter__(self) -> Iterator[Fetched]:
+        moved = time.monotonic()
+        try:
+            while self.position < self._end:
+                fetched = self._take(self._cluster.retrying(self._answer))
+                if fetched is not None:
+                    yield fetched
+                    moved = time.monotonic()
+                elif time.monotonic() - moved > self._patience:
+                    raise self._nothing_comes()
+        finally:
+            if self._asked is not None:
+                self._asked.close()  # its answer would be taken for that to the next question
+
+    def _take(self, data: PartitionData) -> Fetched | None:
+        """What there is in an answer; the next is asked for if there is more to come."""
+        records = data.records or b""
+        found = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
+        if not found:
+            if len(records):
+                self._ask_for_more()
+            return None
+        last = found.pop()
+        fetched = Fetched(records, self.position, last.next_offset, self._aborted(data))  # type: ignore[arg-type]
+        self.position = last.next_offset
+        if self.position < self._end:
+            self._ask_ahead()
+        return fetched
+
+    def _ask_ahead(self) -> None:
+        try:
+            self._ask()
+        except PylogbrokerError as error:
+            if not is_retriable(error):  # else it is tried again when the answer is wanted
+                raise
+
+    def _ask_for_more(self) -> None:
+        """Brokers that are old cut off even the first batch."""
+        largest = self._cluster.settings.integer("fetch.max.bytes")
+        if self._limit >= largest:
+            raise RecordTooLarge(
+                f"{self._topic}/{self._partition} has a batch at offset {self.position} that is larger than the"
+                f" {self._limit} bytes that are fetched: set fetch.max.bytes higher"
+            )
+        self._limit = min(2 * self._limit, largest)
+
+    def _aborted(self, data: PartitionData) -> tuple[tuple[int, int], ...] | None:
+        if not self._committed:
+            return None
+        return tuple((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> PartitionData:
+        connection = self._asked or self._ask()
+        self._asked = None
+        response: FetchResponse = connection.receive()
+        raise_for(response.error_code)
+        [data] = [each for topic in response.responses for each in topic.partitions]
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range()
+        raise_for(data.error_code, f"{self._topic}/{self._partition}")
+        return data
+
+    def _ask(self) -> Connection:
+        connection = self._cluster.leader(self._topic, self._partition)
+        positions = {(self._topic, self._partition): self.position}
+        request = fetch_request(self._cluster.settings, positions, limit=self._limit, wait=self._wait)
+        connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+        self._asked = connection
+        return connection
+
+    def _nothing_comes(self) -> PylogbrokerError:
+        error = self._out_of_range()
+        if error.end <= self.position:
+            return error
+        return RequestTimedOut(
+            f"{self._topic}/{self._partition} is to be read up to offset {self._end}, but nothing behind"
+            f" {self.position} came for {self._patience:g} s, though it ends at {error.end}"
+        )
+
+    def _out_of_range(self) -> OutOfRange:
+        key = self._topic, self._partition
+        first = self._cluster.offsets({key: EARLIEST})[key].offset
+        end = self._cluster.offsets({key: LATEST})[key].offset
+        return OutOfRange(*key, self.position, first, end)
+
+
+def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
+    """Ask one leader for at most `limit` bytes of each partition; it may wait so many ms for there to be any."""
+    topics = [
+        FetchTopic(
+            topic,
+            partitions=[FetchPartition(key[1], fetch_offset=positions[key], partition_max_bytes=limit) for key in keys],
+        )
+        for topic, keys in groupby(sorted(positions), lambda key: key[0])
+    ]
+    return FetchRequest(
+        max_wait_ms=wait,
+        min_bytes=1,
+        max_bytes=_LARGEST,
+        isolation_level=int(settings.text("isolation.level") == "read_committed"),
+        topics=topics,
+        rack_id=settings.text("client.rack"),
+    )

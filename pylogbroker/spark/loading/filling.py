@@ -1,0 +1,242 @@
+"""One task of a load: a part of a partition into files.  It needs no Spark.
+
+    part       |=====================================|
+    there      |==file==|                                    of an attempt before this one, which ended early
+    here                |==file==|==file==|==file====|       each is published when it is whole
+
+What is published counts, whatever becomes of the task: it can be run as often as need be, also twice at once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import BinaryIO, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pylogbroker.client.errors import OutOfRange
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records.columns import AbortedTransactions
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.fetching import PartitionFetcher
+from pylogbroker.spark.loading.intervals import apart, missing_in
+from pylogbroker.spark.loading.manifest import Entry, Part, directory_of, path_of, range_of
+from pylogbroker.spark.loading.mapping import MappingFailed, RowMapping, mapped
+from pylogbroker.spark.loading.parquet import FileWriter, Footer, Layout, metadata_of, read_footer, text_of
+from pylogbroker.spark.loading.store import Store, temporary_name
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.reading.decoding import TYPES, Decoder, columns_with
+from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.spark.reading.planning import Slice
+
+NO_ID: Final = str(uuid.UUID(int=0))
+"""The id of a topic whose broker knows of no ids."""
+
+
+@attrs.frozen
+class Job:
+    """What all tasks of a load have to know."""
+
+    given: Mapping[str, str]
+    """The options of the source."""
+    target: str
+    generation: int
+    topics: Mapping[str, str]
+    """The topics' ids."""
+    schema: pa.Schema
+    mapping: RowMapping | None
+    layout: Layout
+    run: str
+    """By which the load calls files that are not whole."""
+
+    def options(self) -> ReadOptions:
+        """The options, as values."""
+        return ReadOptions.parse(self.given, streaming=False)
+
+
+def fill(job: Job, part: Part) -> Iterator[Entry]:
+    """Load what is missing of a part; gives an entry for all that became of it here.
+
+    Raises DataLost, MappingFailed, and what goes wrong when it is read or written.
+    """
+    options = job.options()
+    store = Store.of(job.target)
+    there = [entry.range for entry in whole_files(store, job, part.slice)]
+    with Cluster(options.settings) as cluster:
+        _check_topic(cluster, job, part.slice.topic)
+        for start, end in missing_in(part.slice.start, part.slice.end, there):
+            hole = attrs.evolve(part, slice=attrs.evolve(part.slice, start=start, end=end))
+            yield from _Filling(job, options, store, cluster, hole, start, start).run()
+
+
+def whole_files(store: Store, job: Job, where: Slice, known: Collection[str] = ()) -> list[Entry]:
+    """The files within a slice that are of this log and not known; none overlaps another."""
+    directory = directory_of(job.generation, where.topic, where.partition)
+    found = {f"{directory}/{name}": size for name, size in store.files(directory).items() if _is_in(where, name)}
+    footers = (read_footer(store, path, found[path]) for path in sorted(found.keys() - set(known)))
+    entries = [each.entry for each in footers if each is not None and _is_of(each, job, where)]
+    return apart(entries, (), lambda entry: entry.range)
+
+
+def _is_in(where: Slice, name: str) -> bool:
+    span = range_of(name)
+    return span is not None and where.start <= span[0] and span[1] <= where.end
+
+
+def _is_of(footer: Footer, job: Job, where: Slice) -> bool:
+    entry = footer.entry
+    if entry.key != (where.topic, where.partition) or entry.path != path_of(entry):
+        return False
+    is_of_log = entry.generation == job.generation and footer.topic_id == job.topics[where.topic]
+    return is_of_log and footer.schema == text_of(job.schema)
+
+
+def _check_topic(cluster: Cluster, job: Job, topic: str) -> None:
+    """DataLost if the topic is not the one that it was when the load was planned."""
+    found = cluster.topics([topic]).get(topic)
+    if found is None:
+        raise DataLost(f"topic {topic} has been deleted")
+    if job.topics[topic] not in (NO_ID, str(found.topic_id)):
+        raise DataLost(f"topic {topic} has been deleted and made anew")
+
+
+@attrs.define
+class _Filling:
+    """Files for a range of which nothing is there."""
+
+    _job: Job
+    _options: ReadOptions
+    _store: Store
+    _cluster: Cluster
+    _part: Part
+    _done: int
+    """What is before it is in files that are whole."""
+    _at: int
+    """And what is before this is in the one that is being written."""
+    _writer: FileWriter | None = None
+    _file: BinaryIO | None = None
+    _temporary: str = ""
+
+    def run(self) -> Iterator[Entry]:
+        try:
+            while self._at < self._part.slice.end:
+                try:
+                    yield from self._rows()
+                except KafkaError as error:
+                    yield from self._pass_over(error)
+            yield from self._publish()
+            if self._done < self._at:
+                yield self._entry()
+        finally:
+            self._drop()
+
+    def _rows(self) -> Iterator[Entry]:
+        where, patience = self._part.slice, self._options.patience
+        include = columns_with(headers=self._options.include_headers)
+        decoder = Decoder(where.topic, where.partition, include)
+        check = self._options.settings.boolean("check.crcs")
+        fetcher = PartitionFetcher(self._cluster, where.topic, where.partition, self._at, where.end, patience=patience)
+        for fetched in fetcher:
+            aborted = None if fetched.aborted is None else AbortedTransactions(fetched.aborted)
+            try:
+                for part in decoder.decode(fetched.records, fetched.position, where.end, aborted, check=check):
+                    self._add(part.rows, part.next_offset)
+                    if self._writer is not None and self._writer.size >= self._job.layout.file_size:
+                        yield from self._publish()
+            except (CorruptRecords, InvalidRecords) as error:
+                raise type(error)(f"{self._name(self._at, fetched.next_offset)}: {error}") from error
+            self._at = max(self._at, min(fetched.next_offset, where.end))
+
+    def _add(self, rows: pa.RecordBatch, next_offset: int) -> None:
+        if self._part.since is not None:
+            rows = _not_before(rows, self._part.since)
+        if rows.num_rows and self._job.mapping is not None:
+            try:
+                rows = mapped(self._job.mapping, rows, self._job.schema)
+            except MappingFailed as error:
+                raise MappingFailed(f"{self._name(self._at, next_offset)}: {error}") from error
+        if rows.num_rows:
+            self._open().add(rows)
+        self._at = next_offset
+
+    def _open(self) -> FileWriter:
+        if self._writer is None:
+            where = self._part.slice
+            directory = directory_of(self._job.generation, where.topic, where.partition)
+            name = temporary_name(f"{self._done:020}", self._job.run, uuid.uuid4().hex[:8])
+            self._temporary = f"{directory}/{name}"
+            self._file = self._store.create(self._temporary)
+            self._writer = FileWriter(self._file, self._job.schema, self._job.layout)
+        return self._writer
+
+    def _publish(self) -> Iterator[Entry]:
+        """The file that is open is whole, with what has been read so far."""
+        if self._writer is None or self._file is None:
+            return
+        entry = self._entry(records=self._writer.records)
+        metadata = metadata_of(entry, self._job.topics[entry.topic], text_of(self._job.schema))
+        size = self._writer.finish(metadata)
+        _check_topic(self._cluster, self._job, entry.topic)
+        path = path_of(entry)
+        self._store.publish(self._file, self._temporary, path)
+        self._writer = self._file = None
+        self._done = self._at
+        yield attrs.evolve(entry, path=path, bytes=size)
+
+    def _pass_over(self, error: KafkaError) -> Iterator[Entry]:
+        """What is not there any more is a gap, if that is allowed; anything else is an error."""
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise DataLost(str(error)) from error
+        if not isinstance(error, OutOfRange):
+            raise error
+        if self._options.fail_on_data_loss or not error.offset < error.first:
+            raise DataLost(str(error)) from error
+        self._at = error.offset  # what came before it without rows in it
+        yield from self._publish()
+        if self._done < self._at:
+            yield self._entry()
+            self._done = self._at
+        self._at = min(error.first, self._part.slice.end)
+        yield self._entry(gap=f"the log begins at offset {error.first}")
+        self._done = self._at
+
+    def _entry(self, records: int = 0, gap: str | None = None) -> Entry:
+        return Entry(
+            topic=self._part.slice.topic,
+            partition=self._part.slice.partition,
+            start=self._done,
+            end=self._at,
+            generation=self._job.generation,
+            records=records,
+            since=self._part.since,
+            gap=gap,
+        )
+
+    def _drop(self) -> None:
+        """Give up the file that is open, if any is: the disk may be full, so nothing is to be left of it."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        if self._writer is not None:
+            self._writer.abandon()
+        for close in (file.close, lambda: self._store.delete(self._temporary)):
+            _quietly(close)
+
+    def _name(self, start: int, end: int) -> str:
+        return f"{self._part.slice.topic}/{self._part.slice.partition}, offsets {start} to {end}"
+
+
+def _not_before(rows: pa.RecordBatch, since: int) -> pa.RecordBatch:
+    """Without rows that are earlier; those without a time are."""
+    late = pc.greater_equal(rows["timestamp"], pa.scalar(since * 1000, pa.int64()).cast(TYPES["timestamp"]))
+    return rows.filter(pc.fill_null(late, False))
+
+
+def _quietly(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except (OSError, pa.ArrowException):
+        return

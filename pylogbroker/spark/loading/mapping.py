@@ -1,0 +1,183 @@
+"""What becomes of rows before they are written: mappings of columns to columns.
+
+A mapping is any function that takes a record batch with the columns of the source and gives back another, of the same
+columns whatever comes in, also when nothing does.  It is called in the tasks.  It may leave out rows, or make more.
+
+    def pages(rows: pa.RecordBatch) -> pa.RecordBatch:
+        text = pc.cast(rows["value"], pa.string())
+        return pa.record_batch({"offset": rows["offset"], "page": pc.utf8_upper(text)})
+
+    load(spark, "one:9092", "clicks", "/data/pages", mapping=pages)
+
+These are ready made; each adds its columns to those of `keep`:
+
+    mapping=JsonValue(pa.schema([("user", pa.string()), ("amount", pa.float64())]))
+    mapping=LogLine(r'(?P<client>\\S+) \\S+ \\S+ \\[(?P<time>[^\\]]+)\\] "(?P<request>[^"]*)"')
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.spark.loading.parquet import text_of
+
+RowMapping = Callable[[pa.RecordBatch], pa.RecordBatch]
+KEPT: Final = ("topic", "partition", "offset", "timestamp")
+"""The columns that the ready-made mappings keep, unless they are told."""
+
+
+class MappingFailed(PylogbrokerError):
+    """A mapping raised an error, or gave back something else than it has to."""
+
+
+@attrs.frozen
+class JsonValue:
+    """Values that are JSON objects, one in each record: a column for each member of the schema.
+
+    Members that are missing are null, as all are for a record without a value; members that the schema does not have
+    are left out.  A value that is not an object of this schema is an error, or, unless `strict`, has only nulls.
+    """
+
+    schema: pa.Schema
+    keep: tuple[str, ...] = KEPT
+    strict: bool = True
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the schema, after those that are kept."""
+        values = pc.fill_null(rows["value"], b"null")
+        found = pa.concat_tables(self._parsed(values)).combine_chunks()
+        return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
+
+    def _parsed(self, values: pa.Array) -> list[pa.Table]:
+        """Tables with a row for each value; what is wrong is found by halving."""
+        if not len(values):
+            return [self.schema.empty_table()]
+        try:
+            return [self._at_once(values)]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if len(values) > 1:
+                middle = len(values) // 2
+                return self._parsed(values[:middle]) + self._parsed(values[middle:])
+            if self.strict:
+                text = values[0].as_py()[:200]
+                raise MappingFailed(f"not a JSON object of the schema: {text!r}: {error}") from None
+            return [pa.table([pa.nulls(1, field.type) for field in self.schema], self.schema)]
+
+    def _at_once(self, values: pa.Array) -> pa.Table:
+        """Each value is wrapped in an object: no two of them, damaged as they may be, then make one, nor one two."""
+        texts = pc.cast(values, pa.string())
+        lines = pc.binary_join_element_wise('{"value":', texts, "}\n", "")
+        text = _contents(lines)
+        read = pajson.ReadOptions(use_threads=False, block_size=len(text) + 1)
+        wrapped = pa.schema([("value", pa.struct(list(self.schema)))])
+        parse = pajson.ParseOptions(explicit_schema=wrapped, unexpected_field_behavior="ignore")
+        found = pajson.read_json(pa.BufferReader(text), read, parse)
+        if found.num_rows != len(values):
+            raise pa.ArrowInvalid("more than one object")
+        return pa.table(_whole(found["value"]).flatten(), self.schema)
+
+
+@attrs.frozen
+class LogLine:
+    """Lines of a log, taken apart by a regular expression with named groups, which has to match all of a line.
+
+    Each group is a column of text, or by `types` of another type, where what is empty or a dash is null; or by `times`
+    a time of a pattern of strptime, such as "%d/%b/%Y:%H:%M:%S %z".  A line that does not match has only nulls, or if
+    it is `strict` is an error.  The expression may only have what Python's and RE2's have in common.
+    """
+
+    pattern: str
+    types: Mapping[str, pa.DataType] = attrs.field(factory=dict)
+    times: Mapping[str, str] = attrs.field(factory=dict)
+    keep: tuple[str, ...] = KEPT
+    strict: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            groups = list(re.compile(self.pattern).groupindex)
+            pc.extract_regex(pa.nulls(0, pa.string()), pattern=self._anchored() if groups else "(?P<none>)")
+        except (re.error, pa.ArrowInvalid) as error:
+            raise ConfigError(f"{self.pattern!r} is not a regular expression: {error}") from None
+        if not groups:
+            raise ConfigError(f"{self.pattern!r} has no named groups; expected some, such as (?P<client>\\S+)")
+        unknown = sorted({*self.types, *self.times} - set(groups))
+        if unknown:
+            raise ConfigError(f"{self.pattern!r} has no group {', '.join(unknown)}")
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """A column for each group, after those that are kept."""
+        text = _text(rows["value"])
+        found = pc.extract_regex(text, pattern=self._anchored())
+        if self.strict and found.null_count:
+            first = pc.index(pc.is_null(found), True).as_py()
+            raise MappingFailed(f"a line does not match: {str(text[first])[:200]!r}")
+        return _beside(rows, self.keep, {field.name: self._typed(field.name, found) for field in found.type})
+
+    def _anchored(self) -> str:
+        return rf"\A(?:{self.pattern})\r?\n?\z"
+
+    def _typed(self, name: str, found: pa.StructArray) -> pa.Array:
+        column = pc.struct_field(found, name)
+        if name in self.times:
+            return pc.strptime(column, format=self.times[name], unit="us", error_is_null=not self.strict)
+        if name not in self.types:
+            return column
+        missing = pc.is_in(column, value_set=pa.array(["", "-"]))
+        return pc.cast(pc.if_else(missing, None, column), self.types[name])
+
+
+def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """What a mapping makes of rows, which has to be of the schema, if one is given."""
+    try:
+        found: Any = mapping(rows)
+    except MappingFailed:
+        raise
+    except Exception as error:
+        raise MappingFailed(f"the mapping failed: {type(error).__name__}: {error}") from error
+    if not isinstance(found, pa.RecordBatch):
+        raise MappingFailed(f"a mapping has to give back a pyarrow.RecordBatch, not a {type(found).__name__}")
+    if schema is not None and not found.schema.equals(schema):
+        has, wanted = (", ".join(text_of(each).split("\n")) for each in (found.schema, schema))
+        raise MappingFailed(f"a mapping has to give back the same columns each time: it gave {has} after {wanted}")
+    return found
+
+
+def _beside(rows: pa.RecordBatch, keep: tuple[str, ...], columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    twice = sorted(set(keep) & set(columns))
+    if twice:
+        raise ConfigError(f"there would be two columns {', '.join(twice)}: leave them out of keep, or call them else")
+    return pa.record_batch({**{name: rows[name] for name in keep}, **columns})
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def _contents(lines: pa.StringArray) -> pa.Buffer:
+    """All the texts, one behind the other."""
+    _, offsets, data = lines.buffers()
+    first, last = (int.from_bytes(memoryview(offsets)[4 * at : 4 * at + 4], sys.byteorder) for at in _ends(lines))
+    return data.slice(first, last - first)
+
+
+def _ends(lines: pa.StringArray) -> tuple[int, int]:
+    return lines.offset, lines.offset + len(lines)
+
+
+def _text(values: pa.BinaryArray) -> pa.StringArray:
+    """The same as text; what is not UTF-8 in it is replaced."""
+    try:
+        return pc.cast(values, pa.string())
+    except pa.ArrowInvalid:
+        texts = (None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist())
+        return pa.array(list(texts), pa.string())

@@ -1,0 +1,183 @@
+"""Rows into one Parquet file, with what they are in its footer.
+
+| metadata                   | value                                                             |
+|----------------------------|-------------------------------------------------------------------|
+| pylogbroker.topic          | the topic, and by which id the brokers know it                    |
+| pylogbroker.topic_id       |                                                                   |
+| pylogbroker.partition      |                                                                   |
+| pylogbroker.start_offset   | the first offset that the file stands for                         |
+| pylogbroker.next_offset    | the one to go on with                                             |
+| pylogbroker.last_offset    | the last that was read, whether or not it has become a row        |
+| pylogbroker.since          | rows that are earlier were left out; empty if none                |
+| pylogbroker.generation     |                                                                   |
+| pylogbroker.schema         | the columns, as text                                              |
+
+The rows of some megabytes make a row group.  Columns that often say the same have a dictionary; `value` and `key` have
+none: they seldom repeat, and looking for what does costs more than writing them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any, BinaryIO, Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pylogbroker.spark.loading.manifest import Entry
+from pylogbroker.spark.loading.store import Store
+
+FILE_SIZE: Final = 128 << 20
+COMPRESSION: Final = "snappy"
+
+_PREFIX: Final = "pylogbroker."
+_PLAIN: Final = ("key", "value")
+_RISING: Final = ("offset", "timestamp")
+_GROUP: Final = 32 << 20  # bytes of rows
+_GROUP_ROWS: Final = 1 << 20
+
+
+@attrs.frozen
+class Layout:
+    """How files are written."""
+
+    file_size: int = FILE_SIZE
+    """About so many bytes each."""
+    compression: str = COMPRESSION
+
+
+class FileWriter:
+    """Writes rows to a file that is open."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema, layout: Layout) -> None:
+        self.records = 0
+        self._schema = schema
+        self._sink = file if isinstance(file, pa.NativeFile) else pa.PythonFile(file, mode="w")
+        self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.compression, **_encodings(schema))
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = self._held_rows = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Some more rows, of the schema."""
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        self._held_rows += rows.num_rows
+        self.records += rows.num_rows
+        if self._held_bytes >= _GROUP or self._held_rows >= _GROUP_ROWS:
+            self._write()
+
+    @property
+    def size(self) -> int:
+        """The bytes that are written so far, without what makes no whole row group yet."""
+        return int(self._sink.tell())
+
+    def finish(self, metadata: dict[str, str]) -> int:
+        """Write what is left, and the footer; returns the size. The file remains open."""
+        self._write()
+        self._writer.add_key_value_metadata(metadata)
+        self._writer.close()
+        return self.size
+
+    def abandon(self) -> None:
+        """Write nothing any more: the file is given up."""
+        self._held.clear()
+        self._writer.is_open = False
+
+    def _write(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held, self._schema)
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self._held = []
+        self._held_bytes = self._held_rows = 0
+
+
+def metadata_of(entry: Entry, topic_id: str, schema: str) -> dict[str, str]:
+    """What stands in the footer."""
+    found = {
+        "topic": entry.topic,
+        "topic_id": topic_id,
+        "partition": entry.partition,
+        "start_offset": entry.start,
+        "next_offset": entry.end,
+        "last_offset": entry.end - 1,
+        "since": "" if entry.since is None else entry.since,
+        "generation": entry.generation,
+        "schema": schema,
+    }
+    return {_PREFIX + name: str(value) for name, value in found.items()}
+
+
+@attrs.frozen
+class Footer:
+    """What a file says of itself."""
+
+    entry: Entry
+    topic_id: str
+    schema: str
+
+
+def read_footer(store: Store, path: str, size: int) -> Footer | None:
+    """What a file of that size says of itself; None if it is not one of ours, or is gone by now."""
+    try:
+        with store.filesystem.open_input_file(store.path(path)) as file:
+            found = pq.read_metadata(file)
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items() if key != b"ARROW:schema"}
+    try:
+        entry = Entry(
+            topic=texts[_PREFIX + "topic"],
+            partition=int(texts[_PREFIX + "partition"]),
+            start=int(texts[_PREFIX + "start_offset"]),
+            end=int(texts[_PREFIX + "next_offset"]),
+            generation=int(texts[_PREFIX + "generation"]),
+            path=path,
+            records=found.num_rows,
+            bytes=size,
+            since=int(texts[_PREFIX + "since"]) if texts[_PREFIX + "since"] else None,
+        )
+        return Footer(entry, texts[_PREFIX + "topic_id"], texts[_PREFIX + "schema"])
+    except (KeyError, ValueError):
+        return None
+
+
+def text_of(schema: pa.Schema) -> str:
+    """The columns, as text; two schemas are the same if their texts are."""
+    return "\n".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
+
+
+def packed(schema: pa.Schema) -> str:
+    """The columns in Arrow's own form, as base64."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def unpacked(text: str) -> pa.Schema:
+    """What was packed."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Dictionaries for what repeats; differences for what rises; bytes as they are, and their bounds not looked for."""
+    rising = {name for name in _RISING if name in schema.names and _is_64_bits(schema.field(name).type)}
+    plain = {name for name in _PLAIN if name in schema.names}
+    leaves = _leaves(schema)
+    dictionaries = [path for path in leaves if path not in rising | plain]
+    return {
+        "use_dictionary": dictionaries or False,
+        "column_encoding": dict.fromkeys(sorted(rising), "DELTA_BINARY_PACKED") or None,
+        "write_statistics": [path for path in leaves if path not in plain] or False,
+    }
+
+
+def _leaves(schema: pa.Schema) -> list[str]:
+    """The columns as Parquet has them, of which a nested one has several."""
+    empty = io.BytesIO()
+    pq.write_table(schema.empty_table(), empty)
+    found = pq.ParquetFile(empty).schema
+    return [found.column(number).path for number in range(len(found))]
+
+
+def _is_64_bits(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))

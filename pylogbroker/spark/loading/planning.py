@@ -1,0 +1,240 @@
+"""What a load has to do: from what is loaded, and what the brokers have, to parts.
+
+    loaded       |=====|        |=====|
+    log             |..........................................| end
+    since                                      (1)
+    until                                                (2)
+    parts              |--------|     |------------------|
+
+(1) A partition that is not loaded yet begins with the first record that is as late as `since`; one that is loaded goes
+    on, and what lies between is recorded as a gap.
+(2) Loading ends before the first record that is as late as `until`: what comes behind it, though it may be earlier, is
+    for the next load.  So `until` loses nothing, and loads nothing twice.
+
+What was to be loaded and is not there any more is DataLost, or with `failOnDataLoss` false a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+import attrs
+
+from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, Cluster
+from pylogbroker.spark.loading.filling import NO_ID
+from pylogbroker.spark.loading.intervals import Range, missing_in
+from pylogbroker.spark.loading.manifest import Entry, Manifest, Part
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.reading.bounds import missing, partitions_for, refuse_missing
+from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.spark.reading.planning import Slice, divide
+
+log = logging.getLogger(__name__)
+
+Offsets = dict[TopicPartition, int]
+
+
+@attrs.frozen
+class Window:
+    """What is to be loaded: records from a time to before another, in ms."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.until <= self.since:
+            raise ConfigError(f"until has to be later than since: {self.until} is not later than {self.since}")
+
+
+@attrs.frozen
+class Plan:
+    """What the manifest is to be before anything is loaded, and what is to be loaded."""
+
+    manifest: Manifest
+    parts: tuple[Part, ...]
+    ends: Mapping[TopicPartition, int]
+    """Up to where it is then loaded, of all partitions."""
+
+
+@attrs.define
+class Planner:
+    """Plans one load."""
+
+    cluster: Cluster
+    options: ReadOptions
+    manifest: Manifest
+    window: Window
+
+    def plan(self) -> Plan:
+        """Load what is new."""
+        keys = self._partitions()
+        self._meet_topics({topic for topic, _ in keys})
+        first, ends = self._offsets(keys, EARLIEST), self._ends(keys)
+        since = self._at_time(keys, self.window.since, ends) or first
+        until = self._at_time(keys, self.window.until, ends) or ends
+        parts: list[Slice] = []
+        covered = self.manifest.covered()
+        for key in keys:
+            self._begin(key, since[key], first[key], covered.setdefault(key, []))
+            for start, end in missing_in(self.manifest.begins[key], until[key], covered[key]):
+                left = self._without_lost(key, start, end, first[key])
+                parts += [Slice(*key, *left)] if left else []
+        return Plan(self.manifest, self._parts(parts, self.window.since), until)
+
+    def replay(self) -> tuple[Part, ...]:
+        """Load again what has been loaded of the window, whole files of it."""
+        keys = self._partitions()
+        self._refuse_new_topics({topic for topic, _ in keys})
+        first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
+        since = self._at_time(keys, self.window.since, ends) or dict.fromkeys(keys, 0)
+        until = self._at_time(keys, self.window.until, ends) or dict.fromkeys(keys, 1 << 62)
+        found: list[Part] = []
+        for part in _again(self.manifest.entries, since, until):
+            key = part.slice.topic, part.slice.partition
+            if part.slice.start < first[key]:
+                what = f"{_named(part.slice)} is to be loaded again, but the log begins at offset {first[key]}"
+                self._lost(f"{what}: what is loaded of it remains as it is; a later `since` may leave it out")
+            else:
+                found.append(part)
+        return tuple(
+            attrs.evolve(part, slice=piece)
+            for part in _merged(found)
+            for piece in divide([part.slice], None, self.options.max_records)
+        )
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> list[TopicPartition]:
+        found = partitions_for(self.cluster, self.options.topics)
+        names = missing(self.cluster, self.options.topics, found)
+        gone = [name for name in names if name in self.manifest.topics]
+        if gone:
+            self._lost(f"topic {', '.join(gone)} has been deleted")
+        refuse_missing(name for name in names if name not in gone)
+        return sorted(found)
+
+    def _meet_topics(self, topics: Collection[str]) -> None:
+        """A topic that was made anew has nothing of its log loaded yet."""
+        ids = self._ids(topics)
+        anew = sorted(name for name in topics if self._is_anew(name, ids[name]))
+        if anew:
+            self._lost(f"topic {', '.join(anew)} has been deleted and made anew: what is loaded is of the old one")
+            keys = {key for key in self.manifest.begins if key[0] in anew}
+            self.manifest = self.manifest.with_old(keys)
+        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **ids})
+
+    def _refuse_new_topics(self, topics: Collection[str]) -> None:
+        ids = self._ids(topics)
+        anew = sorted(name for name in topics if self._is_anew(name, ids[name]))
+        if anew:
+            raise DataLost(f"topic {', '.join(anew)} has been deleted and made anew: nothing of it can be replayed")
+
+    def _is_anew(self, name: str, now: str) -> bool:
+        before = self.manifest.topics.get(name, now)
+        return before != now and NO_ID not in (before, now)
+
+    def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        found: Mapping[str, TopicInfo] = self.cluster.topics(topics)
+        return {name: str(info.topic_id) for name, info in found.items()}
+
+    # -- offsets -------------------------------------------------------------------------------------------------
+
+    def _offsets(self, keys: Collection[TopicPartition], at: int) -> Offsets:
+        return {key: each.offset for key, each in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
+
+    def _at_time(self, keys: Collection[TopicPartition], at: int | None, ends: Mapping[TopicPartition, int]) -> Offsets:
+        """The first offsets that are as late; the ends where none is. Nothing without a time."""
+        if at is None:
+            return {}
+        found = self._offsets(keys, at)
+        return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
+
+    def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
+        """Where the logs end. One that has been cut off behind what is loaded is begun with anew, from its end."""
+        cut = self._cut(ends := self._offsets(keys, LATEST))
+        for _ in range(self.options.retries.attempts):
+            if cut:
+                time.sleep(self.options.retries.pause)
+                cut = self._cut(ends := self._offsets(keys, LATEST))
+        if cut:
+            key, reached = min(cut.items())
+            where = f"{key[0]}/{key[1]}"
+            self._lost(f"{where} ends at offset {ends[key]}, but it is loaded up to {reached}: it has been cut off")
+            manifest = self.manifest.with_old(cut)
+            begins = {**manifest.begins, **{key: ends[key] for key in cut}}
+            self.manifest = attrs.evolve(manifest, begins=begins)
+        return ends
+
+    def _cut(self, ends: Mapping[TopicPartition, int]) -> Offsets:
+        covered = self.manifest.covered()
+        reached = {key: max(end for _, end in covered[key]) for key in ends if covered.get(key)}
+        return {key: end for key, end in reached.items() if end > ends[key]}
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range]) -> None:
+        """Pass over what is early; if nothing that is early is there any more, what was lost may have been late."""
+        if key not in self.manifest.begins:
+            self.manifest = attrs.evolve(self.manifest, begins={**self.manifest.begins, key: since})
+            return
+        reached = max((end for _, end in covered), default=self.manifest.begins[key])
+        if self.window.since is not None and since > max(reached, first):
+            self._gap(key, reached, since, "it is before the time that was to be loaded since")
+            covered.append((reached, since))
+
+    def _without_lost(self, key: TopicPartition, start: int, end: int, first: int) -> Range | None:
+        """What there still is of a range."""
+        if start >= first:
+            return start, end
+        gone = min(first, end)
+        self._lost(f"{_named(Slice(*key, start, gone))} is not loaded yet, but the log begins at offset {first}")
+        self._gap(key, start, gone, f"the log begins at offset {first}")
+        return (gone, end) if gone < end else None
+
+    def _gap(self, key: TopicPartition, start: int, end: int, why: str) -> None:
+        generation = self.manifest.generation
+        entry = Entry(topic=key[0], partition=key[1], start=start, end=end, generation=generation, gap=why)
+        self.manifest = self.manifest.with_entries([entry])
+
+    def _parts(self, slices: list[Slice], since: int | None) -> tuple[Part, ...]:
+        pieces = divide(slices, self.options.min_partitions, self.options.max_records)
+        return tuple(Part(piece, since) for piece in pieces)
+
+    def _lost(self, what: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLost(what)
+        log.warning("some data may have been lost: %s", what)
+
+
+def _again(entries: Iterable[Entry], since: Offsets, until: Offsets) -> list[Part]:
+    """What of the window is loaded of the logs that there are, without gaps, in order."""
+    there = (entry for entry in entries if not entry.is_old and entry.gap is None and entry.key in since)
+    inside = [entry for entry in there if entry.start < until[entry.key] and entry.end > since[entry.key]]
+    parts = [Part(Slice(*entry.key, entry.start, entry.end), entry.since) for entry in inside]
+    return sorted(parts, key=lambda part: part.slice)
+
+
+def _merged(parts: Iterable[Part]) -> list[Part]:
+    """Neighbours that leave out the same rows become one."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last is not None and _touch(last, part):
+            found[-1] = attrs.evolve(last, slice=attrs.evolve(last.slice, end=part.slice.end))
+        else:
+            found.append(part)
+    return found
+
+
+def _touch(one: Part, other: Part) -> bool:
+    same = (one.slice.topic, one.slice.partition) == (other.slice.topic, other.slice.partition)
+    return same and one.since == other.since and one.slice.end == other.slice.start
+
+
+def _named(where: Slice) -> str:
+    return f"{where.topic}/{where.partition}, offsets {where.start} to {where.end},"

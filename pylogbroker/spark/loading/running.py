@@ -1,0 +1,233 @@
+"""One load, in the process that asked for it: from the manifest that there is to the one that there is then.
+
+    take up     files that are whole, but that the manifest does not know of; what else is left is deleted
+    plan        which offsets are to be loaded; it is written down before anything is
+    spread      the tasks work, and meanwhile what is whole is looked at, and committed
+    commit      and delete what does not count
+
+How the tasks are spread is left to who makes a Run, so that it needs no Spark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import pickle
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import LATEST, Cluster
+from pylogbroker.spark.loading.accounts import Accounts, taken_up, tidied, write_manifest
+from pylogbroker.spark.loading.filling import Job
+from pylogbroker.spark.loading.manifest import MANIFEST, BadManifest, Entry, Manifest, Part, Replay
+from pylogbroker.spark.loading.parquet import packed, text_of, unpacked
+from pylogbroker.spark.loading.planning import Planner, Window
+from pylogbroker.spark.loading.progress import Progress, Report
+from pylogbroker.spark.loading.store import Store
+from pylogbroker.spark.options import ReadOptions
+
+Spread = Callable[[Job, tuple[Part, ...], Callable[[], None]], tuple[list[Entry], list[str]]]
+"""Has tasks fill the parts and calls something now and then; gives what they did, and how those failed that did."""
+
+_ROUNDS: Final = 3  # tasks that ran twice at once may have left holes
+_OFTEN: Final = 2.0  # seconds between questions to the brokers about their logs' ends
+
+
+class LoadFailed(PylogbrokerError):
+    """A load did not come to its end; what it had finished is kept, and the next one goes on."""
+
+
+@attrs.frozen
+class Outcome:
+    """What a load has come to."""
+
+    manifest: Manifest
+    entries: tuple[Entry, ...]
+    """What it has done, or a load before, of which the manifest did not know."""
+    gaps: tuple[Entry, ...]
+    lag: int
+
+
+@attrs.define
+class Run:
+    """One load."""
+
+    store: Store
+    job: Job
+    """What is the same for all parts; generation and topics come with the plan."""
+    options: ReadOptions
+    window: Window
+    spread: Spread
+    report: Report
+    keep: float
+    """For how many seconds files are kept that have been replaced."""
+    _began: float = attrs.field(factory=time.monotonic, init=False)
+    _goals: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _ends: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
+    _asked: float = attrs.field(default=0.0, init=False)
+
+    def load(self) -> Outcome:
+        """Load what is new."""
+        manifest, found = self._manifest()
+        with Cluster(self.options.settings) as cluster:
+            self._check_schema(manifest)
+            plan = Planner(cluster, self.options, manifest, self.window).plan()
+            self._goals = self._ends = plan.ends
+            planned = write_manifest(self.store, plan.manifest)
+            accounts = Accounts(self.store, planned, self._job(planned), plan.parts)
+            self._work(cluster, accounts)
+            self._asked = 0.0
+            lag = self._lag(cluster, accounts)
+        gaps = [entry for entry in plan.manifest.entries[len(manifest.entries) :] if entry.gap]
+        gaps += [entry for entry in accounts.entries if entry.gap]
+        return Outcome(accounts.manifest, (*found, *accounts.entries), tuple(gaps), lag)
+
+    def replay(self) -> Outcome:
+        """Load again what is loaded of the window, and put it in the place of that when it is whole."""
+        manifest, _ = self._manifest()
+        with Cluster(self.options.settings) as cluster:
+            manifest, replay = self._replay(cluster, manifest)
+            job = attrs.evolve(self._job(manifest), generation=replay.generation)
+            accounts = Accounts(self.store, manifest, job, replay.parts, is_replay=True)
+            self._work(cluster, accounts)
+        gaps = tuple(entry for entry in accounts.entries if entry.gap)
+        return Outcome(accounts.manifest, tuple(accounts.entries), gaps, 0)
+
+    # -- what there is -------------------------------------------------------------------------------------------
+
+    def _manifest(self) -> tuple[Manifest, tuple[Entry, ...]]:
+        """The manifest, with all that is whole, and what of that it did not know of."""
+        if self.store.read(MANIFEST) is None:
+            return Manifest(schema=text_of(self.job.schema), arrow=packed(self.job.schema)), ()
+        manifest = tidied(self.store, manifest_of(self.store), self.keep)
+        job = attrs.evolve(self._job(manifest), schema=unpacked(manifest.arrow))
+        now = taken_up(self.store, manifest, job)
+        return now, now.entries[len(manifest.entries) :]
+
+    def _job(self, manifest: Manifest) -> Job:
+        return attrs.evolve(self.job, generation=manifest.generation, topics=manifest.topics)
+
+    def _check_schema(self, manifest: Manifest) -> None:
+        now = text_of(self.job.schema)
+        if manifest.schema != now:
+            has, would = (text.replace("\n", ", ") for text in (manifest.schema, now))
+            raise ConfigError(
+                f"{self.store.uri} has the columns {has}; now there would be {would}: load into another directory, or"
+                " replay all of it"
+            )
+
+    def _replay(self, cluster: Cluster, manifest: Manifest) -> tuple[Manifest, Replay]:
+        """The replay that is under way, if it is asked for again, or a new one."""
+        asked = self._question()
+        if manifest.replay is None or manifest.replay.asked != asked:
+            parts = Planner(cluster, self.options, manifest, self.window).replay()
+            if manifest.left_by(parts):
+                self._check_schema(manifest)
+            schema = self.job.schema
+            manifest = manifest.with_replay(asked, text_of(schema), packed(schema), parts)
+        manifest = tidied(self.store, write_manifest(self.store, manifest), self.keep)
+        if manifest.replay is None:
+            raise LoadFailed("the replay has been given up")
+        return manifest, manifest.replay
+
+    def _question(self) -> str:
+        given = {name: text for name, text in self.job.given.items() if name.startswith("subscribe")}
+        mapping = _fingerprint(self.job.mapping)
+        return json.dumps([given, self.window.since, self.window.until, text_of(self.job.schema), mapping])
+
+    # -- work ----------------------------------------------------------------------------------------------------
+
+    def _work(self, cluster: Cluster, accounts: Accounts) -> None:
+        accounts.look()
+        try:
+            for _ in range(_ROUNDS):
+                self._tell(cluster, accounts)
+                missing = accounts.missing()
+                if not missing:
+                    break
+                self._round(cluster, accounts, tuple(missing))
+        finally:
+            accounts.commit()
+            accounts.sweep()
+        self._tell(cluster, accounts)
+        if accounts.missing():
+            raise LoadFailed(f"{accounts.missing()[0].slice} is not loaded, though no task has failed: load once more")
+
+    def _round(self, cluster: Cluster, accounts: Accounts, missing: tuple[Part, ...]) -> None:
+        def tick() -> None:
+            accounts.look()
+            accounts.commit_now_and_then()
+            self._tell(cluster, accounts)
+
+        try:
+            entries, failures = self.spread(accounts.job, missing, tick)
+        finally:
+            accounts.look()
+        accounts.add(entries)
+        if failures:
+            raise LoadFailed("; ".join(dict.fromkeys(failures)))
+
+    def _tell(self, cluster: Cluster, accounts: Accounts) -> None:
+        done = accounts.entries
+        total = sum(len(part.slice) for part in accounts.parts)
+        left = sum(len(part.slice) for part in accounts.missing())
+        progress = Progress(
+            records=sum(entry.records for entry in done),
+            bytes=sum(entry.bytes for entry in done) + accounts.unfinished_bytes(),
+            files=sum(entry.path is not None for entry in done),
+            offsets=total - left,
+            total=total,
+            lag=self._lag(cluster, accounts),
+            seconds=time.monotonic() - self._began,
+        )
+        self.report(progress)
+
+    def _lag(self, cluster: Cluster, accounts: Accounts) -> int:
+        """What is left, and what the logs have behind it, as far as the brokers have been asked."""
+        if not accounts.is_replay and time.monotonic() - self._asked > _OFTEN:
+            self._ask_ends(cluster)
+            self._asked = time.monotonic()
+        behind = sum(max(0, end - self._goals[key]) for key, end in self._ends.items())
+        return behind + sum(len(part.slice) for part in accounts.missing())
+
+    def _ask_ends(self, cluster: Cluster) -> None:
+        try:
+            found = cluster.offsets(dict.fromkeys(self._goals, LATEST))
+        except PylogbrokerError:  # it is for people only; the tasks will say what is wrong
+            return
+        self._ends = {key: each.offset for key, each in found.items()}
+
+
+def manifest_of(store: Store) -> Manifest:
+    """The manifest of a directory; BadManifest if there is none."""
+    text = store.read(MANIFEST)
+    if text is None:
+        raise BadManifest(f"{store.uri} has no {MANIFEST}: nothing has been loaded there")
+    try:
+        return Manifest.of_json(text)
+    except BadManifest as error:
+        raise BadManifest(f"{store.uri}/{MANIFEST}: {error}") from error
+
+
+def _fingerprint(mapping: object) -> str:
+    """The same for the same mapping in the same version, as far as that can be told."""
+    from pyspark import cloudpickle
+
+    found = hashlib.sha256()
+    try:
+        found.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]
+        found.update(Path(inspect.getsourcefile(_code_of(mapping)) or "").read_bytes())
+    except (OSError, TypeError, AttributeError, pickle.PicklingError):
+        pass  # it has no source, such as what is built in
+    return found.hexdigest()
+
+
+def _code_of(mapping: object) -> type | Callable[..., object]:
+    return mapping if inspect.isroutine(mapping) or inspect.isclass(mapping) else type(mapping)

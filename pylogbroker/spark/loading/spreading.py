@@ -1,0 +1,89 @@
+"""A load's parts, spread over Spark's tasks: one task for each.
+
+The numbers of the parts are a DataFrame, one to a partition, and a function of each of them fills the part, and gives
+back what was done: JSON, `{"entry": ...}` or `{"failure": "..."}`.  No row goes through the JVM.  What
+will fail again is told as a failure, so that Spark does not try it again, and the other tasks come to their end; for
+anything else Spark runs the task again, as often as spark.task.maxFailures says.
+
+It is an ordinary function of Python, since Spark wants pandas for others, and takes RDDs only where there is no server
+between it and its users.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pylogbroker.client.errors import is_retriable
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.spark.loading.filling import Job, fill
+from pylogbroker.spark.loading.manifest import Entry, Part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PAUSE: Final = 0.5  # seconds between looks at what is done
+
+
+def spread(
+    spark: SparkSession, job: Job, parts: tuple[Part, ...], tick: Callable[[], None]
+) -> tuple[list[Entry], list[str]]:
+    """Fill the parts, and call `tick` meanwhile; when that fails, or is interrupted, the tasks are stopped."""
+    tag = f"pylogbroker-load-{uuid.uuid4().hex}"
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(_collected, spark, tag, job, parts)
+        try:
+            while not wait([running], _PAUSE).done:
+                tick()
+        except BaseException:
+            spark.interruptTag(tag)
+            raise
+        return _sorted_out(running)
+
+
+def _collected(spark: SparkSession, tag: str, job: Job, parts: tuple[Part, ...]) -> list[str]:
+    from pyspark.sql.functions import udf
+
+    def work(number: int) -> list[str]:
+        return list(told(job, parts[number]))
+
+    filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
+    spark.addTag(tag)
+    rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
+    return [text for row in rows for text in row.told]
+
+
+def told(job: Job, part: Part) -> Iterator[str]:
+    """Fill a part, in a task, and tell what was done."""
+    where = part.slice
+    try:
+        for entry in fill(job, part):
+            yield json.dumps({"entry": attrs.asdict(entry)})
+    except (PylogbrokerError, OSError) as error:
+        if is_retriable(error):
+            raise
+        what = error if isinstance(error, PylogbrokerError) else f"{type(error).__name__}: {error}"
+        yield json.dumps({"failure": f"{where.topic}/{where.partition}: {what}"})
+
+
+def _sorted_out(running: Future[list[str]]) -> tuple[list[Entry], list[str]]:
+    try:
+        found: list[dict[str, Any]] = [json.loads(text) for text in running.result()]
+    except Exception as error:
+        return [], [_reason(error)]
+    entries = [Entry(**each["entry"]) for each in found if "entry" in each]
+    return entries, [each["failure"] for each in found if "failure" in each]
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, of all the lines that Spark says it in."""
+    lines = str(error).splitlines()
+    failures = [line.partition("most recent failure: ")[2] for line in lines if "most recent failure: " in line]
+    python = [line for line in lines if re.match(r"pylogbroker\.|\w+(Error|Exception|Interrupt)\b", line)]
+    return [type(error).__name__, *lines[:1], *failures, *python][-1]

@@ -1,0 +1,117 @@
+"""The options that begin with `kafka.`: settings of a client, which here is another one than in Spark's source.
+
+| setting                                            | what becomes of it                             |
+|----------------------------------------------------|------------------------------------------------|
+| has a meaning here (`pylogbroker.client.settings`) | is checked, and used                           |
+| changes what is read or written, and cannot be had | an error; those that Spark's source refuses,   |
+|                                                    | and security that would not be there           |
+| everything else: of groups, polling, metrics, ...  | a warning; Java's clients do the same with     |
+|                                                    | names that they do not know                    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pylogbroker.client.settings import CONSUMER, PRODUCER, read
+from pylogbroker.config import Setting, Values
+from pylogbroker.config.table import closest
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.options.given import Given
+
+_CONNECTING: Final = (
+    "bootstrap.servers",
+    "client.id",
+    "request.timeout.ms",
+    "default.api.timeout.ms",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "socket.connection.setup.timeout.ms",
+    "send.buffer.bytes",
+    "receive.buffer.bytes",
+    "receive.message.max.bytes",
+)
+READING: Final = frozenset(
+    {
+        *_CONNECTING,
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "max.partition.fetch.bytes",
+        "isolation.level",
+        "client.rack",
+        "check.crcs",
+    }
+)
+"""The settings that have a meaning for the source."""
+WRITING: Final = frozenset(PRODUCER) - {
+    "producer.type",
+    "queue.size",
+    "queue.enqueue.timeout.ms",
+    "batch.num.messages",
+    "event.handler",
+    "callback.handlers",
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+    "metadata.max.idle.ms",
+    "linger.ms",
+}
+"""Those that may have one for the sink."""
+
+_NOT_READING: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "set the option startingOffsets instead: the source itself keeps track of what was read",
+    "key.deserializer": "keys are given as bytes: use DataFrame operations to deserialize them",
+    "value.deserializer": "values are given as bytes: use DataFrame operations to deserialize them",
+    "enable.auto.commit": "the source never commits offsets",
+    "interceptor.classes": "interceptors could change what is read behind Spark's back",
+}
+_NOT_WRITING: Final[Mapping[str, str]] = {
+    "key.serializer": "keys are strings or bytes: use DataFrame operations to serialize them",
+    "value.serializer": "values are strings or bytes: use DataFrame operations to serialize them",
+    "interceptor.classes": "interceptors could change what is written behind Spark's back",
+    "partitioner.class": "keys are partitioned as Java's producer does it: for anything else add a column partition",
+    "transactional.id": "it is made of the query and the task; see the option transactionalIdPrefix",
+}
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "client.id": "pylogbroker-spark",
+    "max.partition.fetch.bytes": 4 << 20,
+    "batch.size": 512 << 10,
+    "transaction.timeout.ms": 900_000,  # the most that brokers allow, unless they are told: from task to driver
+}
+
+
+def reading(given: Given) -> Values:
+    """The settings of the source."""
+    return _settings(given, CONSUMER, READING, _NOT_READING)
+
+
+def writing(given: Given) -> Values:
+    """The settings of the sink."""
+    return _settings(given, PRODUCER, WRITING, _NOT_WRITING)
+
+
+def _settings(
+    given: Given, table: Mapping[str, Setting], meaningful: Collection[str], refused: Mapping[str, str]
+) -> Values:
+    texts = given.of_clients()
+    for name, why in refused.items():
+        if name in texts:
+            raise ConfigError(f"option kafka.{name} is not accepted: {why}")
+    if not texts.get("bootstrap.servers", "").strip():
+        raise ConfigError("option kafka.bootstrap.servers is missing: give brokers, host:port, separated by commas")
+    if texts.pop("security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
+        raise ConfigError("option kafka.security.protocol: only PLAINTEXT is spoken: without TLS and passwords")
+    if "isolation.level" in texts:
+        texts["isolation.level"] = texts["isolation.level"].lower()
+    used = {name: text for name, text in texts.items() if name in meaningful}
+    given.warnings += [_passed_over(name, meaningful) for name in texts if name not in meaningful]
+    defaults = {name: value for name, value in _DEFAULTS.items() if name in table}
+    return read(table, {**defaults, **used})
+
+
+def _passed_over(name: str, meaningful: Collection[str]) -> str:
+    if name in CONSUMER or name in PRODUCER:
+        return f"option kafka.{name} has no meaning here, and is passed over"
+    meant = closest(name, meaningful, 0.8)
+    hint = f": did you mean kafka.{meant}?" if meant else ""
+    return f"option kafka.{name} is passed over: it is of another client{hint}"

@@ -1,0 +1,104 @@
+"""The options that say from where to where is read: `startingOffsets` and what belongs to it, and the `ending` ones.
+
+| option               | value                                                                                  |
+|----------------------|----------------------------------------------------------------------------------------|
+| ...Timestamp         | ByTime, one time for all partitions                                                    |
+| ...OffsetsByTimestamp| ByTime, for each partition its own, as JSON: {"topic": {"0": 1700000000000}}           |
+| ...Offsets           | EARLIEST, LATEST, or for each partition its own, as JSON: {"topic": {"0": 23, "1": -2}} |
+
+The first that is given counts, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.options.given import Given
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+Offsets = int | Mapping[TopicPartition, int]
+"""EARLIEST or LATEST for all partitions, or for each its offset, which may be one of these, too."""
+
+
+@attrs.frozen
+class ByTime:
+    """The first offset at or after a time in ms: one for all partitions, or one for each."""
+
+    times: int | Mapping[TopicPartition, int]
+
+
+Bound = Offsets | ByTime
+
+
+def bound(given: Given, which: str, default: int) -> Bound:
+    """Where reading begins ("starting") or ends ("ending")."""
+    time = given.whole(f"{which}Timestamp", least=0)
+    if time is not None:
+        return ByTime(time)
+    if given.text(f"{which}OffsetsByTimestamp") is not None:
+        return ByTime(_by_partition(given, f"{which}OffsetsByTimestamp", least=0))
+    word = (given.text(f"{which}Offsets") or "").strip().lower()
+    if word in ("earliest", "latest"):
+        return EARLIEST if word == "earliest" else LATEST
+    return default if given.text(f"{which}Offsets") is None else _by_partition(given, f"{which}Offsets", EARLIEST)
+
+
+def check_bounds(start: Bound, end: Bound, *, streaming: bool) -> None:
+    """What Spark's source refuses of the two."""
+    if not streaming and (start == LATEST or (isinstance(start, Mapping) and LATEST in start.values())):
+        raise ConfigError("option startingOffsets: latest (-1) is only for a stream: a batch would read nothing")
+    if end == EARLIEST or (isinstance(end, Mapping) and EARLIEST in end.values()):
+        raise ConfigError("option endingOffsets: earliest (-2) is not accepted: nothing would be read")
+    if isinstance(start, ByTime) and isinstance(end, ByTime):
+        _check_order(start.times, end.times, "time")
+    elif not isinstance(start, ByTime) and not isinstance(end, ByTime):
+        _check_order(start, end, "offset")
+
+
+def check_assigned(assigned: Iterable[TopicPartition], where: Bound, which: str) -> None:
+    """Offsets have to be given for exactly the partitions that are assigned."""
+    given = where.times if isinstance(where, ByTime) else where
+    if isinstance(given, Mapping) and set(given) != set(assigned):
+        raise ConfigError(
+            f"the {which} offsets must be given for exactly the partitions of the option assign: "
+            f"{named(assigned)}; given: {named(given)}"
+        )
+
+
+def named(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions for people."""
+    return ", ".join(f"{topic}/{number}" for topic, number in sorted(partitions)) or "none"
+
+
+def _check_order(start: Offsets, end: Offsets, what: str) -> None:
+    if not isinstance(start, Mapping) or not isinstance(end, Mapping):
+        return
+    if set(start) != set(end):
+        raise ConfigError(
+            f"{what}s to begin and to end with must be given for the same partitions: {named(start)}; {named(end)}"
+        )
+    for key, first in sorted(start.items()):
+        if 0 <= end[key] < first:
+            raise ConfigError(f"{named([key])} would be read from {what} {first} to {what} {end[key]}, which is before")
+
+
+def _by_partition(given: Given, name: str, least: int) -> dict[TopicPartition, int]:
+    found = given.json(name)
+    try:
+        offsets = {(topic, int(number)): value for topic, numbers in found.items() for number, value in numbers.items()}
+    except (AttributeError, ValueError):
+        offsets = None
+    if offsets is None or not all(type(value) is int and value >= least for value in offsets.values()):
+        what = "times in ms" if least == 0 else "offsets, -2 for earliest, -1 for latest"
+        raise ConfigError(
+            f"option {name}: {given.text(name)!r} is not accepted; expected JSON such as"
+            f' {{"topic": {{"0": 23}}}} with {what}'
+        )
+    return offsets

@@ -1,0 +1,166 @@
+"""The options of the source, for batches and for streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.options import kafka_settings
+from pylogbroker.spark.options.given import Given
+from pylogbroker.spark.options.positions import EARLIEST, LATEST, Bound, bound, check_assigned, check_bounds
+
+_ONLY_STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_ONLY_BATCH: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+
+
+@attrs.frozen
+class Topics:
+    """Which topics and partitions are read: exactly one of these is given."""
+
+    names: tuple[str, ...] | None = None
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] | None = None
+
+
+@attrs.frozen
+class Limits:
+    """How much a micro-batch takes. Times are in ms."""
+
+    most: int | None = None
+    least: int | None = None
+    longest_delay: int = 15 * 60_000
+
+
+@attrs.frozen
+class Retries:
+    """How often offsets are asked for that seem to have gone back, and the pause in seconds."""
+
+    attempts: int = 3
+    pause: float = 1.0
+
+
+@attrs.frozen
+class ReadOptions:
+    """What is read, from where to where, and how."""
+
+    settings: Values
+    topics: Topics
+    start: Bound
+    end: Bound
+    latest_if_none: bool
+    """Where no record is as late as a starting time: begin at the end (else that is an error)."""
+    limits: Limits
+    retries: Retries
+    min_partitions: int | None
+    max_records: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    patience: float
+    """Seconds for which nothing may come while there is something left to read."""
+    push_filters: bool
+    """Whether a query's filters may narrow what is read; see `reading`."""
+    warnings: tuple[str, ...] = ()
+    """What was given and does nothing."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+        """The options of a batch or of a stream; ConfigError says what is wrong with them."""
+        given = Given(options)
+        if streaming:
+            given.refuse(_ONLY_BATCH, "a stream has no end")
+        else:
+            given.pass_over(_ONLY_STREAMING, "it is only for a stream")
+        start = bound(given, "starting", LATEST if streaming else EARLIEST)
+        end = bound(given, "ending", LATEST)
+        check_bounds(start, end, streaming=streaming)
+        topics = _topics(given)
+        if topics.assigned is not None:
+            check_assigned(topics.assigned, start, "starting")
+            check_assigned(topics.assigned, end, "ending")
+        poll = given.whole("kafkaConsumer.pollTimeoutMs", least=0)
+        return cls(
+            settings=kafka_settings.reading(given),
+            topics=topics,
+            start=start,
+            end=end,
+            latest_if_none=_strategy(given),
+            limits=_limits(given),
+            retries=_retries(given),
+            min_partitions=given.whole("minPartitions"),
+            max_records=given.whole("maxRecordsPerPartition"),
+            fail_on_data_loss=given.flag("failOnDataLoss", True),
+            include_headers=given.flag("includeHeaders", False),
+            patience=(120_000 if poll is None else poll) / 1000,
+            push_filters=given.flag("pushFilters", False),
+            warnings=tuple(given.warnings),
+        )
+
+
+def _topics(given: Given) -> Topics:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name) is not None]
+    if len(names) != 1:
+        what = "are given: give only one" if names else "is given: give one"
+        raise ConfigError(f"{', '.join(names) or 'none'} of the options subscribe, subscribePattern and assign {what}")
+    text = (given.text(names[0]) or "").strip()
+    if names[0] == "assign":
+        return Topics(assigned=_assigned(given))
+    if names[0] == "subscribePattern":
+        return Topics(pattern=_pattern(text))
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise ConfigError("option subscribe: it names no topic; expected topics' names, separated by commas")
+    return Topics(names=topics)
+
+
+def _pattern(text: str) -> str:
+    if not text:
+        raise ConfigError("option subscribePattern: it is empty; expected a regular expression for topics' names")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConfigError(f"option subscribePattern: {text!r} is not a regular expression: {error}") from None
+    return text
+
+
+def _assigned(given: Given) -> tuple[TopicPartition, ...]:
+    found = given.json("assign")
+    if not isinstance(found, dict) or not all(
+        isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+        for numbers in found.values()
+    ):
+        text = given.text("assign")
+        raise ConfigError(f'option assign: {text!r} is not accepted; expected JSON such as {{"topic": [0, 1]}}')
+    assigned = tuple(sorted({(topic, number) for topic, numbers in found.items() for number in numbers}))
+    if not assigned:
+        raise ConfigError("option assign: it names no partition")
+    return assigned
+
+
+def _strategy(given: Given) -> bool:
+    text = (given.text("startingOffsetsByTimestampStrategy") or "error").strip().lower()
+    if text not in ("error", "latest"):
+        raise ConfigError(
+            f"option startingOffsetsByTimestampStrategy: {text!r} is not accepted; expected error, latest"
+        )
+    return text == "latest"
+
+
+def _limits(given: Given) -> Limits:
+    most, least = given.whole("maxOffsetsPerTrigger"), given.whole("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger, {most}")
+    return Limits(most, least, given.milliseconds("maxTriggerDelay", Limits().longest_delay))
+
+
+def _retries(given: Given) -> Retries:
+    attempts = given.whole("fetchOffset.numRetries", least=0)
+    pause = given.whole("fetchOffset.retryIntervalMs", least=0)
+    return Retries(
+        Retries().attempts if attempts is None else max(1, attempts), Retries().pause if pause is None else pause / 1000
+    )

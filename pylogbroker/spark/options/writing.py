@@ -1,0 +1,41 @@
+"""The options of the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.options import kafka_settings
+from pylogbroker.spark.options.given import Given
+
+
+@attrs.frozen
+class WriteOptions:
+    """Where records go, and with which guarantee."""
+
+    settings: Values
+    topic: str | None
+    include_headers: bool
+    exactly_once: bool
+    transactional_id_prefix: str
+    warnings: tuple[str, ...] = ()
+    """What was given and does nothing."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """The options of a sink; ConfigError says what is wrong with them."""
+        given = Given(options)
+        topic = given.text("topic")
+        if topic is not None and not topic.strip():
+            raise ConfigError("option topic: it is empty; give the topic's name, or leave the option and give a column")
+        return cls(
+            settings=kafka_settings.writing(given),
+            topic=topic if topic is None else topic.strip(),
+            include_headers=given.flag("includeHeaders", False),
+            exactly_once=given.flag("exactlyOnce", True),
+            transactional_id_prefix=given.text("transactionalIdPrefix") or "pylogbroker-spark-",
+            warnings=tuple(given.warnings),
+        )

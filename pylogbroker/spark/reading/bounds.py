@@ -1,0 +1,112 @@
+"""From options to offsets: which partitions are read, and where reading begins and ends in each.
+
+| option                   | offset                                                                       |
+|--------------------------|------------------------------------------------------------------------------|
+| earliest, latest         | as the leader says now                                                       |
+| JSON                     | as given; -2 is earliest, -1 latest                                          |
+| a time, to begin with    | of the first record at or after it; if there is none: an error, or latest    |
+| a time, to end with      | the same; if there is none: latest                                           |
+
+`subscribePattern` is a regular expression of Python that is found anywhere in a topic's name, as Spark has it; topics
+that Kafka keeps for itself do not match.  Unlike there, they can be named, and a partition that is named and not there
+is an error, with `assign` too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import LATEST, Cluster, partitions_of
+from pylogbroker.spark.options import Topics
+from pylogbroker.spark.options.positions import Bound, ByTime, named
+
+
+class NothingAsLate(PylogbrokerError):
+    """A partition has no record at or after the time that reading was to begin with."""
+
+
+def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
+    """The partitions that there are now of the topics asked for; for a batch, and each time anew for a stream."""
+    if topics.assigned is not None:
+        known = cluster.topics({topic for topic, _ in topics.assigned})
+        return [(topic, number) for topic, number in topics.assigned if _has(known, topic, number)]
+    if topics.pattern is not None:
+        pattern = re.compile(topics.pattern)
+        there = cluster.topics().items()
+        found = {name: info for name, info in there if pattern.search(name) and not info.is_internal}
+        return partitions_of(found)
+    return partitions_of(cluster.topics(topics.names or ()))
+
+
+def missing(cluster: Cluster, topics: Topics, found: Collection[TopicPartition]) -> list[str]:
+    """What was asked for by name and is not there."""
+    if topics.assigned is not None:
+        return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in set(found)]
+    there = {topic for topic, _ in found}
+    return [name for name in topics.names or () if name not in there]
+
+
+def offsets_for(
+    cluster: Cluster,
+    bound: Bound,
+    partitions: Collection[TopicPartition],
+    *,
+    starting: bool,
+    latest_if_none: bool = True,
+) -> dict[TopicPartition, int]:
+    """The offsets that an option stands for, of exactly these partitions."""
+    if isinstance(bound, ByTime):
+        return _by_time(cluster, bound, partitions, starting, latest_if_none)
+    if isinstance(bound, int):
+        return _looked_up(cluster, dict.fromkeys(partitions, bound))
+    _check_given(bound, partitions, "startingOffsets" if starting else "endingOffsets")
+    special = {key: offset for key, offset in bound.items() if offset < 0}
+    return {**bound, **_looked_up(cluster, special)}
+
+
+def _has(known: Mapping[str, TopicInfo], topic: str, number: int) -> bool:
+    return topic in known and number < len(known[topic].partitions)
+
+
+def _looked_up(cluster: Cluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {key: found.offset for key, found in cluster.offsets(times).items()} if times else {}
+
+
+def _by_time(
+    cluster: Cluster, bound: ByTime, partitions: Collection[TopicPartition], starting: bool, latest_if_none: bool
+) -> dict[TopicPartition, int]:
+    if isinstance(bound.times, int):
+        times = dict.fromkeys(partitions, bound.times)
+    else:
+        _check_given(bound.times, partitions, ("starting" if starting else "ending") + "OffsetsByTimestamp")
+        times = dict(bound.times)
+    found = _looked_up(cluster, times)
+    none = {key: LATEST for key, offset in found.items() if offset < 0}
+    if none and starting and not latest_if_none:
+        topic, partition = min(none)
+        raise NothingAsLate(
+            f"{topic}/{partition} has no record with a timestamp of {times[topic, partition]} or later: give an earlier"
+            " time, or set the option startingOffsetsByTimestampStrategy to latest"
+        )
+    return {**found, **_looked_up(cluster, none)}
+
+
+def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[TopicPartition], option: str) -> None:
+    wrong = set(given) ^ set(partitions)
+    if wrong:
+        topic, partition = min(wrong)
+        what = "is not among the partitions that are read" if (topic, partition) in given else "is not given"
+        raise ConfigError(
+            f"option {option}: {topic}/{partition} {what}; it must name exactly these: {named(partitions)}"
+        )
+
+
+def refuse_missing(names: Iterable[str]) -> None:
+    """Raise for topics and partitions that were named and are not there."""
+    wanted = ", ".join(names)
+    if wanted:
+        raise KafkaError(f"there is no such topic or partition: {wanted}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

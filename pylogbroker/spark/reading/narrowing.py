@@ -1,0 +1,135 @@
+"""What the filters of a query leave to be read.
+
+| column           | filter                       | taken                                                         |
+|------------------|------------------------------|---------------------------------------------------------------|
+| topic, partition | =, <=>, <, <=, >, >=, in, != | whole: other partitions are not read                          |
+| offset           | =, <=>, <, <=, >, >=         | whole: the slices begin later and end earlier                 |
+| timestamp        | =, <=>, >, >=                | in part: begins at the first record that is as late. Others   |
+|                  |                              | behind it may be earlier, so that Spark filters all the same  |
+
+An upper bound for timestamps says nothing about offsets: what is early may come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import attrs
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.reading.planning import Slice
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FROM: Final = (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual)
+_UNTIL: Final = (EqualTo, EqualNullSafe, LessThan, LessThanOrEqual)
+_NEVER_NULL: Final = ("topic", "partition", "offset")
+
+
+@attrs.frozen
+class Narrowing:
+    """What is to be read of what the options say; everything, unless filters say otherwise."""
+
+    keys: tuple[Filter, ...] = ()
+    """Of topics and partitions."""
+    first: int = 0
+    end: int | None = None
+    """The offset behind the last one."""
+    since: int | None = None
+    """A time in ms: what is before the first record that is as late, may be left out."""
+
+    @classmethod
+    def of(cls, filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
+        """What filters narrow reading to, and those that Spark still has to look at."""
+        narrowing, left = cls(), []
+        for each in filters:
+            narrower = narrowing._and(each)
+            if narrower is None or _column(each) == "timestamp":
+                left.append(each)
+            narrowing = narrower or narrowing
+        return narrowing, left
+
+    def takes(self, partition: TopicPartition) -> bool:
+        """Whether a partition is read at all."""
+        columns = {"topic": partition[0], "partition": partition[1]}
+        return all(_holds(each, columns) for each in self.keys)
+
+    def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
+        """The part of a slice that is read; `since` are the offsets of the first records that are late enough."""
+        start = max(each.start, self.first, since.get((each.topic, each.partition), 0))
+        end = each.end if self.end is None else min(each.end, self.end)
+        return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))
+
+    def _and(self, each: Filter) -> Narrowing | None:
+        column = _column(each)
+        if isinstance(each, IsNotNull):
+            return self if column in _NEVER_NULL else None
+        if column in ("topic", "partition") and _is_comparison(each):
+            return attrs.evolve(self, keys=(*self.keys, each))
+        if isinstance(each, _FROM + _UNTIL):
+            if column == "offset" and type(each.value) is int:
+                return self._within(each)
+            if column == "timestamp" and isinstance(each, _FROM) and isinstance(each.value, datetime):
+                return self._not_before(each.value)
+        return None
+
+    def _within(self, each: Any) -> Narrowing:
+        found = self
+        if isinstance(each, _FROM):
+            found = attrs.evolve(found, first=max(found.first, each.value + isinstance(each, GreaterThan)))
+        if isinstance(each, _UNTIL):
+            end = each.value + (not isinstance(each, LessThan))
+            found = attrs.evolve(found, end=end if found.end is None else min(found.end, end))
+        return found
+
+    def _not_before(self, time: datetime) -> Narrowing | None:
+        if time.tzinfo is None or time <= _EPOCH:
+            return None
+        milliseconds = -((_EPOCH - time) // timedelta(milliseconds=1))
+        return attrs.evolve(self, since=max(milliseconds, self.since or 0))
+
+
+def _column(each: Any) -> str | None:
+    attribute: tuple[str, ...] = getattr(each.child if isinstance(each, Not) else each, "attribute", ())
+    return attribute[0] if len(attribute) == 1 else None
+
+
+def _is_comparison(each: Filter) -> bool:
+    if isinstance(each, Not):
+        return _is_comparison(each.child)
+    return isinstance(each, (*_FROM, *_UNTIL, In)) and None not in _values(each)
+
+
+def _values(each: Any) -> tuple[Any, ...]:
+    return tuple(each.value) if isinstance(each, In) else (each.value,)
+
+
+def _holds(each: Any, columns: Mapping[str, Any]) -> bool:
+    if isinstance(each, Not):
+        return not _holds(each.child, columns)
+    actual, wanted = columns[each.attribute[0]], each.value
+    match each:
+        case In():
+            return actual in wanted
+        case GreaterThan():
+            return bool(actual > wanted)
+        case GreaterThanOrEqual():
+            return bool(actual >= wanted)
+        case LessThan():
+            return bool(actual < wanted)
+        case LessThanOrEqual():
+            return bool(actual <= wanted)
+    return bool(actual == wanted)

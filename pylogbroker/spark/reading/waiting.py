@@ -1,0 +1,66 @@
+"""Waiting until partitions have something new, without asking again and again.
+
+Spark asks an idle stream every 10 ms whether there is more.  A fetch at the ends of the partitions, which each leader
+keeps until something comes, answers once, and at the moment when it does.
+
+    leader 1   ask ................................ (still open: the next wait goes on with it)
+    leader 2   ask .......... answer
+    here            waits     wakes
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Mapping
+from typing import Final
+
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
+from pylogbroker.wire.messages.fetch import FetchRequest
+
+_PATIENCE: Final = 1000  # ms that a leader keeps a question
+
+
+class Watch:
+    """One open question to each leader, over connections of its own."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._connections: dict[int, Connection] = {}
+
+    def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> None:
+        """Return when a partition may have something at its offset or behind it, or the time is over."""
+        try:
+            asked = self._ask(ends)
+            ready, _, _ = select.select(asked, [], [], seconds)
+            for connection in ready:
+                connection.receive()
+        except (PylogbrokerError, OSError):
+            self.close()  # what is wrong will show when offsets are asked for
+
+    def close(self) -> None:
+        """Drop the connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _ask(self, ends: Mapping[TopicPartition, int]) -> list[Connection]:
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for key, end in ends.items():
+            by_leader.setdefault(self._cluster.leader_id(*key), {})[key] = end
+        for leader, positions in by_leader.items():
+            connection = self._connection(leader)
+            if not connection.in_flight:
+                request = fetch_request(self._cluster.settings, positions, limit=1, wait=_PATIENCE)
+                connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+        return [self._connections[leader] for leader in by_leader]
+
+    def _connection(self, leader: int) -> Connection:
+        connection = self._connections.get(leader)
+        if connection is None or not connection.is_open:
+            address = self._cluster.address_of(leader)
+            connection = self._connections[leader] = dial(address, self._cluster.settings)
+        return connection

@@ -1,0 +1,362 @@
+"""Sending batches to their leaders: several on their way, in order in each partition, each written once.
+
+    producer = Producer(cluster, identify(cluster))
+    producer.send({("events", 0): [encoded]})    # returns when there is room, not when it is written
+    producer.flush()                             # returns when all is
+
+    send -> waiting -> flying -> written
+               ^         |
+               +---------+   what came back goes out again before anything new, when nothing is flying any more
+
+A batch has its sequence number from the beginning and keeps it, so that a leader that has it already says so.
+
+| the answer                                   | what is done                                                  |
+|----------------------------------------------|---------------------------------------------------------------|
+| written, or written before                   |                                                               |
+| too large, and there are several records     | it goes out again as two, with the numbers that it had        |
+| out of order, while an earlier one came back | it goes out again behind that                                 |
+| an error that may pass, or none              | it goes out again after a pause, until delivery.timeout.ms    |
+| any other                                    | is raised: that is the end of the producer                    |
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of, is_retriable, raise_for
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.writing.identities import Identity, acks_of, window_of
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from pylogbroker.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from pylogbroker.spark.writing.encoding import Encoded
+
+_PRODUCE: Final = 11  # the newest version that is not about transactions of a newer kind
+_SEQUENCES: Final = 0x7FFFFFFF
+_WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+
+
+@attrs.define(eq=False)
+class _Batch:
+    encoded: Encoded
+    sequence: int
+    deadline: float
+    attempts: int = 0
+
+
+@attrs.define(eq=False)
+class _Lane:
+    """One partition's batches."""
+
+    topic: str
+    partition: int
+    waiting: deque[_Batch] = attrs.Factory(deque)
+    flying: deque[_Batch] = attrs.Factory(deque)
+    returned: list[_Batch] = attrs.Factory(list)
+    leader: int = -1  # where the flying ones went
+    sequence: int = 0
+    resume_at: float = 0.0
+    is_known: bool = False  # whether the leader has something of this producer: else it would begin with any batch
+
+    @property
+    def place(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+    def is_full(self, window: int) -> bool:
+        """Whether enough is flying; the first batch flies alone."""
+        return len(self.flying) >= (window if self.is_known else 1)
+
+    def landed(self) -> None:
+        """If nothing is flying, what came back is the first that goes out, in the order that it had."""
+        if self.returned and not self.flying:
+            self.waiting.extendleft(sorted(self.returned, key=self._age))
+            self.returned.clear()
+
+    def _age(self, batch: _Batch) -> int:
+        """How many records were taken since then."""
+        return (self.sequence - batch.sequence) & _SEQUENCES
+
+
+@attrs.frozen
+class _Asked:
+    """A request on its way, and the batches in it."""
+
+    connection: Connection
+    batches: dict[TopicPartition, _Batch]
+
+
+class Producer:
+    """Sends what one task has, over connections of its own; `add` is told of partitions before their first."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        identity: Identity,
+        add: Callable[[list[TopicPartition]], None] | None = None,
+    ) -> None:
+        settings = cluster.settings
+        self._cluster = cluster
+        self._identity = identity
+        self._add = add
+        self._connections: dict[int, Connection] = {}
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._asked: deque[_Asked] = deque()
+        self._held = 0  # bytes that are not written yet
+        self._acks = acks_of(settings)
+        self._window = window_of(settings)
+        self._timeout = settings.integer("request.timeout.ms")
+        self._largest_request = settings.integer("max.request.size")
+        self._room = settings.integer("buffer.memory")
+        self._patience = settings.integer("delivery.timeout.ms") / 1000
+        self._retries = settings.integer("retries")
+        self._limits: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def limit(self, topic: str) -> int | None:
+        """How large batches of a topic may be, as its leaders have shown; None: nothing is known."""
+        return self._limits.get(topic)
+
+    def send(self, batches: Mapping[TopicPartition, Sequence[Encoded]]) -> None:
+        """Take batches, and wait until there is room for others."""
+        new = [key for key in batches if key not in self._lanes]
+        if new and self._add is not None:
+            self._add(new)
+        self._lanes.update({key: _Lane(*key) for key in new})
+        for key, some in batches.items():
+            for encoded in some:
+                self._take(self._lanes[key], encoded)
+        self._go_on(wait=False)
+        while self._held > self._room:
+            self._go_on(wait=True)
+
+    def flush(self) -> None:
+        """Wait until all batches are written."""
+        while self._held:
+            self._go_on(wait=True)
+
+    def close(self) -> None:
+        """Drop the connections, and with them what is not written."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _take(self, lane: _Lane, encoded: Encoded) -> None:
+        lane.waiting.append(_Batch(encoded, lane.sequence, time.monotonic() + self._patience))
+        lane.sequence = (lane.sequence + encoded.count) & _SEQUENCES
+        self._held += len(encoded)
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def _go_on(self, *, wait: bool) -> None:
+        """Take the answers that are there, and send what can be sent; else wait for something to happen."""
+        collected = self._collect(0)
+        if self._depart() or collected or not wait:
+            return
+        if self._asked:
+            self._collect(self._timeout)
+        else:
+            pauses = [lane.resume_at for lane in self._lanes.values() if lane.waiting]
+            time.sleep(max(0.0, min(pauses) - time.monotonic()))
+
+    def _depart(self) -> bool:
+        """Send requests while leaders may have more; whether there was one."""
+        sent = False
+        while (ready := self._ready()) is not None:
+            self._request(*ready)
+            sent = True
+        return sent
+
+    def _ready(self) -> tuple[int, list[_Lane]] | None:
+        """A leader that may have a request, and the lanes whose batches make one."""
+        now = time.monotonic()
+        chosen: list[_Lane] = []
+        leader, size = -1, 0
+        for lane in self._lanes.values():
+            if not lane.waiting or lane.returned or lane.resume_at > now or lane.is_full(self._window):
+                continue
+            node = self._leader_of(lane)
+            if node is None or (lane.flying and node != lane.leader) or self._is_busy(node):
+                continue
+            more = len(lane.waiting[0].encoded)
+            if chosen and (node != leader or size + more > self._largest_request):
+                continue
+            chosen.append(lane)
+            leader, size = node, size + more
+        return (leader, chosen) if chosen else None
+
+    def _is_busy(self, leader: int) -> bool:
+        connection = self._connections.get(leader)
+        return connection is not None and connection.in_flight >= self._window
+
+    def _leader_of(self, lane: _Lane) -> int | None:
+        try:
+            return self._cluster.leader_id(lane.topic, lane.partition)
+        except PylogbrokerError as error:
+            if not is_retriable(error):
+                raise
+            self._pause(lane, lane.waiting[0], error)
+            return None
+
+    def _request(self, leader: int, lanes: list[_Lane]) -> None:
+        batches: dict[TopicPartition, _Batch] = {}
+        for lane in lanes:
+            batch = batches[lane.topic, lane.partition] = lane.waiting.popleft()
+            batch.attempts += 1
+            lane.flying.append(batch)
+            lane.leader = leader
+        try:
+            connection = self._connection(leader)
+            version = min(_PRODUCE, connection.version_of(ProduceRequest))
+            connection.send(self._produce(batches), version=version, answered=self._acks != 0)
+        except PylogbrokerError as error:
+            self._unanswered(batches, error)
+            return
+        if self._acks:
+            self._asked.append(_Asked(connection, batches))
+        else:
+            for key, batch in batches.items():
+                self._written(self._lanes[key], batch)
+
+    def _produce(self, batches: dict[TopicPartition, _Batch]) -> ProduceRequest:
+        identity = self._identity
+        topics: dict[str, TopicProduceData] = {}
+        for (topic, partition), batch in batches.items():
+            producer = (identity.id, identity.epoch, batch.sequence if identity.id >= 0 else -1)
+            sealed = batch.encoded.sealed(producer, transactional=identity.transactional_id is not None)
+            data = topics.setdefault(topic, TopicProduceData(topic)).partition_data
+            data.append(PartitionProduceData(partition, sealed))
+        return ProduceRequest(identity.transactional_id, self._acks, self._timeout, list(topics.values()))
+
+    def _connection(self, leader: int) -> Connection:
+        connection = self._connections.get(leader)
+        if connection is None or not connection.is_open:
+            address = self._cluster.address_of(leader)
+            connection = self._connections[leader] = dial(address, self._cluster.settings)
+        return connection
+
+    # -- and back ------------------------------------------------------------------------------------------------
+
+    def _collect(self, milliseconds: int) -> bool:
+        """Take answers, one of each connection, if they come within that time; whether there were any."""
+        if not self._asked:
+            return False
+        oldest = {asked.connection: asked for asked in reversed(self._asked)}
+        poll = select.poll()
+        for connection in oldest:
+            if connection.is_open:
+                poll.register(connection, select.POLLIN)
+        ready = {number for number, _ in poll.poll(milliseconds)} if all(each.is_open for each in oldest) else set()
+        due = [asked for asked in oldest.values() if not asked.connection.is_open or asked.connection.fileno() in ready]
+        if not due and milliseconds:
+            due = [self._asked[0]]  # which is too late
+        for asked in due:
+            self._asked.remove(asked)
+            self._receive(asked)
+        return bool(due)
+
+    def _receive(self, asked: _Asked) -> None:
+        try:
+            if not asked.connection.is_open:
+                raise ConnectionLost(f"the connection to {asked.connection.address} was lost")
+            response: ProduceResponse = asked.connection.receive()
+        except PylogbrokerError as error:
+            self._unanswered(asked.batches, error)
+            return
+        missing = dict(asked.batches)
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                batch = missing.pop((topic.name, answer.index), None)
+                if batch is not None:
+                    self._answered(self._lanes[topic.name, answer.index], batch, answer)
+        self._unanswered(missing, RequestTimedOut("the answer does not tell what became of the records"))
+
+    def _answered(self, lane: _Lane, batch: _Batch, answer: PartitionProduceResponse) -> None:
+        code = answer.error_code
+        if code in _WRITTEN:
+            self._written(lane, batch)
+            return
+        lane.flying.remove(batch)
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.encoded.count > 1:
+            self._split(lane, batch)
+        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and lane.returned:
+            lane.returned.append(batch)
+        else:
+            error = error_of(code, f"{lane.place}: {answer.error_message or error_of(code).detail}")
+            self._try_again(lane, batch, error)
+        lane.landed()
+
+    def _written(self, lane: _Lane, batch: _Batch) -> None:
+        lane.is_known = True
+        lane.flying.remove(batch)
+        lane.landed()
+        self._held -= len(batch.encoded)
+
+    def _split(self, lane: _Lane, batch: _Batch) -> None:
+        limit = self._limits.get(lane.topic, len(batch.encoded))
+        self._limits[lane.topic] = min(limit, max(1, len(batch.encoded) // 2))
+        self._held -= len(batch.encoded)
+        sequence = batch.sequence
+        for half in batch.encoded.halves():
+            lane.returned.append(_Batch(half, sequence, batch.deadline))
+            sequence = (sequence + half.count) & _SEQUENCES
+            self._held += len(half)
+
+    def _unanswered(self, batches: dict[TopicPartition, _Batch], error: PylogbrokerError) -> None:
+        for key, batch in batches.items():
+            lane = self._lanes[key]
+            lane.flying.remove(batch)
+            self._try_again(lane, batch, error)
+            lane.landed()
+
+    def _try_again(self, lane: _Lane, batch: _Batch, error: PylogbrokerError) -> None:
+        """Unless that would not help, or it was tried for long enough."""
+        if not is_retriable(error) or batch.attempts > self._retries:
+            raise error
+        self._pause(lane, batch, error)
+        lane.returned.append(batch)
+
+    def _pause(self, lane: _Lane, batch: _Batch, error: PylogbrokerError) -> None:
+        now = time.monotonic()
+        if now >= batch.deadline:
+            raise RequestTimedOut(f"{lane.place}: records were not written in time: {error}") from error
+        settings = self._cluster.settings
+        first, longest = settings.integer("retry.backoff.ms"), settings.integer("retry.backoff.max.ms")
+        lane.resume_at = now + min(longest, first << min(16, max(0, batch.attempts - 1))) / 1000
+        self._cluster.forget(lane.topic)
+
+
+def partitions_of(cluster: Cluster, topic: str) -> int:
+    """How many partitions a topic has; one that there is not may be made, where the broker does that."""
+
+    def ask() -> int:
+        known = cluster.topics([topic])
+        if topic in known:
+            return len(known[topic].partitions)
+        if cluster.settings.boolean("allow.auto.create.topics"):
+            request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+            response: MetadataResponse = cluster.any_connection().ask(request)
+            raise_for(response.topics[0].error_code, f"topic {topic}")
+        raise KafkaError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    return cluster.retrying(ask)

@@ -1,0 +1,183 @@
+"""The sink: what Spark calls to write a batch, or the micro-batches of a stream.
+
+    driver    BatchWriter.of, StreamWriter.of     what is wrong with columns and options shows here
+    task      write                               its rows
+    driver    commit, abort                       of a stream: the transactions that the tasks left open
+
+Columns are those of Spark's own Kafka sink.  A batch is written at least once: what a task has written remains when it
+is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.taskcontext import TaskContext
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.garbage import freeze_what_is_there
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.options.given import tell
+from pylogbroker.spark.writing.columns import Fields, fields_of
+from pylogbroker.spark.writing.identities import Identity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.transactions import Done, Task, abandon, abort, add_partitions, begin, commit, mark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@attrs.frozen
+class TaskDone(WriterCommitMessage):
+    """What a task tells the driver: nothing, unless there are transactions."""
+
+    done: Done | None = None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Appends rows, at least once."""
+
+    def __init__(self, given: Mapping[str, str], fields: Fields) -> None:
+        self._given = dict(given)
+        self._fields = fields
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+        """For the options and the columns of a query."""
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten: write with mode("append")')
+        options = WriteOptions.parse(given)
+        _check(options)
+        return cls(given, _fields(schema, options))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        """Called in each task."""
+        _write_plainly(WriteOptions.parse(self._given), self._fields, iterator)
+        return TaskDone()
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Appends the rows of micro-batches, exactly once, or else at least once; `overwrite` makes no difference."""
+
+    def __init__(self, given: Mapping[str, str], fields: Fields) -> None:
+        self._given = dict(given)
+        self._fields = fields
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+        """For the options and the columns of a query; a stream in mode complete has `overwrite`, and is appended."""
+        options = WriteOptions.parse(given)
+        _check(options)
+        if options.exactly_once and not is_idempotent(options.settings):
+            raise ConfigError(
+                "options kafka.acks and kafka.enable.idempotence: transactions need acks=all and idempotence; leave"
+                " them, or set the option exactlyOnce to false"
+            )
+        return cls(given, _fields(schema, options))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        """Called in each task."""
+        options = WriteOptions.parse(self._given)
+        if not options.exactly_once:
+            _write_plainly(options, self._fields, iterator)
+            return TaskDone()
+        return TaskDone(_write_once(options, self._fields, _this_task(options), iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Called in the driver when all tasks are done."""
+        done = _done(messages)
+        if done:
+            with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+                commit(cluster, done)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Called in the driver when a task has failed for good."""
+        done = _done(messages)
+        if done:
+            with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+                abort(cluster, done)
+
+
+def _check(options: WriteOptions) -> None:
+    """Log what does nothing, and find out what contradicts itself."""
+    tell(options.warnings)
+    window_of(options.settings)
+
+
+def _fields(schema: StructType, options: WriteOptions) -> Fields:
+    return fields_of([(field.name, field.dataType.simpleString()) for field in schema.fields], options.topic)
+
+
+def _write_plainly(options: WriteOptions, fields: Fields, batches: Iterator[pa.RecordBatch]) -> None:
+    first = _first(batches)
+    if first is None:
+        return
+    with Cluster(options.settings) as cluster:
+        _write_as(identify(cluster), cluster, options, fields, _again(first, batches))
+
+
+def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iterator[pa.RecordBatch]) -> Done:
+    """In a transaction, which is left open; a task without rows has none."""
+    first = _first(batches)
+    if first is None:
+        return Done(task)
+    with Cluster(options.settings) as cluster:
+        identity = begin(cluster, task)
+        if identity is None:
+            for _ in batches:  # Spark's worker is not used again while something is left
+                pass
+            return Done(task)
+        try:
+            _write_as(identity, cluster, options, fields, _again(first, batches))
+            mark(cluster, identity, task)
+        except BaseException:
+            abandon(cluster, identity)
+            raise
+        return Done(task, identity)
+
+
+def _write_as(
+    identity: Identity, cluster: Cluster, options: WriteOptions, fields: Fields, batches: Iterator[pa.RecordBatch]
+) -> None:
+    """What needs Arrow is imported here: the driver has no use for it, and begins anew for each micro-batch."""
+    from pylogbroker.spark.writing.producing import Producer
+    from pylogbroker.spark.writing.task import Writing
+
+    add = None if identity.transactional_id is None else partial(add_partitions, cluster, identity)
+    with Producer(cluster, identity, add) as producer:
+        Writing(options, fields, cluster, producer).write(batches)
+    freeze_what_is_there()
+
+
+def _this_task(options: WriteOptions) -> Task:
+    context = TaskContext.get()
+    if context is not None:
+        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if query is not None and batch is not None:
+            return Task(options.transactional_id_prefix, query, int(batch), context.partitionId())
+    raise ConfigError("this is not a task of a stream that Spark runs; set the option exactlyOnce to false")
+
+
+def _done(messages: list[WriterCommitMessage | None]) -> list[Done]:
+    return [each.done for each in messages if isinstance(each, TaskDone) and each.done is not None]
+
+
+def _first(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in batches if batch.num_rows), None)
+
+
+def _again(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest

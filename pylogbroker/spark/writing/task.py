@@ -1,0 +1,125 @@
+"""The rows of one task, on their way from Arrow to a producer.
+
+Arrow batches    | 10,000 rows | 10,000 rows | ...       as Spark hands them over
+portions         |    some megabytes of them    |        sorted by topic and partition, made into batches
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pylogbroker.client.errors import RecordTooLarge
+from pylogbroker.errors import InvalidRecords
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records.model import Codec
+from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.writing.columns import Fields
+from pylogbroker.spark.writing.encoding import OVERHEAD, Encoded, Packing, Rows, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.placing import Places, together
+from pylogbroker.spark.writing.producing import Producer, partitions_of
+
+_PORTION: Final = 4 << 20  # bytes
+
+
+class Writing:
+    """Encodes what comes, and gives it to the producer."""
+
+    def __init__(self, options: WriteOptions, fields: Fields, cluster: Cluster, producer: Producer) -> None:
+        self._options = options
+        self._fields = fields
+        self._cluster = cluster
+        self._producer = producer
+        self._places: dict[str, Places] = {}
+        settings = options.settings
+        self._size = min(settings.integer("batch.size"), settings.integer("max.request.size"))
+        self._largest = settings.integer("max.request.size")
+        level = settings["compression.level"]
+        self._level = level if isinstance(level, int) else None
+        self._codec = Codec[settings.text("compression.type").upper()]
+        self._compressed = settings.texts("compressed.topics")
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write rows; when it returns, all of them are written."""
+        for portion in _portions(batches):
+            self._producer.send(self._encode(portion))
+        self._producer.flush()
+
+    def _encode(self, portion: pa.RecordBatch) -> dict[TopicPartition, list[Encoded]]:
+        rows = self._rows(portion)
+        chosen = None if self._fields.partition is None else portion.column(self._fields.partition)
+        found: dict[TopicPartition, list[Encoded]] = {}
+        for topic, some in self._by_topic(portion).items():
+            mine = rows if some is None else rows.take(some)
+            partitions = chosen if some is None or chosen is None else chosen.take(pa.array(some))
+            for partition, encoded in self._of_topic(topic, mine, partitions):
+                found.setdefault((topic, partition), []).append(encoded)
+        return found
+
+    def _of_topic(self, topic: str, rows: Rows, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
+        if topic not in self._places:
+            self._places[topic] = Places(topic, partitions_of(self._cluster, topic), self._size)
+        self._refuse_large(rows)
+        partitions = self._places[topic].of(rows, chosen)
+        order, runs = together(partitions)
+        if order is not None:
+            rows, partitions = rows.take(order), partitions[order]
+        for first, encoded in encode(rows, runs, self._packing(topic), time.time_ns() // 1_000_000):
+            yield int(partitions[first]), encoded
+
+    def _packing(self, topic: str) -> Packing:
+        size = min(self._size, self._producer.limit(topic) or self._size)
+        codec = self._codec if not self._compressed or topic in self._compressed else Codec.NONE
+        return Packing(size, codec, self._level)
+
+    def _refuse_large(self, rows: Rows) -> None:
+        largest = int(rows.sizes().max()) + OVERHEAD
+        if largest > self._largest:
+            raise RecordTooLarge(
+                f"a row takes {largest} bytes, which is more than max.request.size, {self._largest}: set the option"
+                " kafka.max.request.size higher, and the topic's max.message.bytes with it"
+            )
+
+    def _rows(self, portion: pa.RecordBatch) -> Rows:
+        fields = self._fields
+        values = as_binary(portion.column(fields.value))
+        keys = None if fields.key is None else as_binary(portion.column(fields.key))
+        if keys is not None and keys.null_count == len(keys):
+            keys = None
+        headers = None if fields.headers is None else header_bytes(portion.column(fields.headers))
+        return Rows(values, keys, headers)
+
+    def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
+        """The rows of each topic; None for all."""
+        if self._options.topic is not None or self._fields.topic is None:
+            return {self._options.topic or "": None}
+        column = portion.column(self._fields.topic).dictionary_encode()
+        if column.null_count:
+            raise InvalidRecords(
+                "a row has no topic: its column topic is null; set the option topic to write all to one"
+            )
+        names = column.dictionary.to_pylist()
+        if len(names) == 1:
+            return {names[0]: None}
+        numbers = np.asarray(column.indices)
+        return {name: np.flatnonzero(numbers == number) for number, name in enumerate(names)}
+
+
+def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, in fewer and larger batches."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= _PORTION:
+            yield pa.concat_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_batches(held)

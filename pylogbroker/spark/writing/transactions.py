@@ -1,0 +1,293 @@
+"""Micro-batches that are written exactly once: a transaction for each task, ended by the driver.
+
+    task i     InitProducerId         shuts out whoever had this task before, and aborts what they left open
+               OffsetFetch            the marker: is this batch committed already? then nothing is written
+               records, marker        into one transaction, which is left open
+    driver     OffsetCommit           the plan: how many tasks this batch has
+               EndTxn, for each       commits records and marker together; or aborts both
+
+A transactional id is `<prefix><query>-<i>`.  The marker is an offset, too, the number of the batch plus 1: that of the
+group of the same name, in a partition that every cluster has.  The plan is the same of the group `<prefix><query>`.
+
+| the driver or a task is killed   | open transactions              | when the batch is run again                      |
+|----------------------------------|--------------------------------|--------------------------------------------------|
+| before the driver commits        | all                            | are aborted, and written again                   |
+| while it does                    | some                           | the same; tasks that are committed write nothing |
+| afterwards                       | none                           | no task writes anything                          |
+
+A task is recognized by its number, so a batch that was committed in part must be run again with as many tasks, which
+get the same rows: Spark does that as long as the query is not changed.  The plan is there to notice when it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final, TypeVar
+
+import attrs
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+from pylogbroker.client.errors import error_of
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, Cluster
+from pylogbroker.spark.writing.identities import Identity
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from pylogbroker.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_PLACE: Final = "__consumer_offsets"  # a topic that there is wherever there are groups; its partition 0
+_ADD_PARTITIONS: Final = 3  # higher versions are for brokers
+_OFFSET_FETCH: Final = 7  # the last version that asks for one group, and the first that waits for transactions
+_PASSING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+_LOST: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+
+
+class TransactionLost(PylogbrokerError):
+    """A task's transaction cannot be committed any more: none of the records in it is."""
+
+
+class WrongBatch(PylogbrokerError):
+    """A batch does not fit to what was committed before."""
+
+
+@attrs.frozen
+class Task:
+    """One task of a micro-batch."""
+
+    prefix: str
+    query: str
+    batch: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The transactional id, and the marker's group."""
+        return f"{self.prefix}{self.query}-{self.number}"
+
+
+@attrs.frozen
+class Done:
+    """What a task tells the driver: the transaction that it left open, if there is one."""
+
+    task: Task
+    open: Identity | None = None
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def begin(cluster: Cluster, task: Task) -> Identity | None:
+    """Who the task is, as a producer; None if it is committed already."""
+    identity = _identify(cluster, task.name)
+    committed, _ = _marker(cluster, task.name)
+    if committed > task.batch + 1:
+        raise WrongBatch(
+            f"batch {task.batch} is to be written, but batch {committed - 1} of this query is committed already: the"
+            " checkpoint is older than what was written from it. To write it in any case, choose another"
+            " transactionalIdPrefix"
+        )
+    return None if committed == task.batch + 1 else identity
+
+
+def add_partitions(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPartition]) -> None:
+    """Make partitions part of the transaction."""
+    topics = [
+        AddPartitionsToTxnTopic(topic, [number for _, number in keys])
+        for topic, keys in groupby(sorted(partitions), lambda key: key[0])
+    ]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=_name(identity),
+        v3_and_below_producer_id=identity.id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=topics,
+    )
+    _ask(cluster, request, TRANSACTION, _name(identity), version=_ADD_PARTITIONS, codes=_partition_codes)
+
+
+def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
+    """Write, as part of the transaction, that the task's batch is committed: the last thing that it does."""
+    added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
+    _ask(cluster, added, TRANSACTION, task.name)
+    request = TxnOffsetCommitRequest(
+        transactional_id=task.name,
+        group_id=task.name,
+        producer_id=identity.id,
+        producer_epoch=identity.epoch,
+        topics=[TxnOffsetCommitRequestTopic(_PLACE, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
+    )
+    _ask(cluster, request, GROUP, task.name, codes=_offset_codes)
+
+
+# -- the driver --------------------------------------------------------------------------------------------------------
+
+
+def commit(cluster: Cluster, done: Sequence[Done]) -> None:
+    """Commit what the tasks of a batch, all of them, left open."""
+    if not done:
+        return
+    _check_plan(cluster, done)
+    opened = [(each.task, each.open) for each in done if each.open is not None]
+    if opened:
+        _plan(cluster, done[0].task, len(done))
+    for task, identity in opened:
+        try:
+            _end(cluster, identity, committed=True)
+        except KafkaError as error:
+            if error.code in _LOST:
+                raise _lost(cluster, task, error) from error
+            raise
+
+
+def abort(cluster: Cluster, done: Iterable[Done]) -> None:
+    """Abort what tasks left open, as far as that can be done: what cannot be aborted now is aborted by itself."""
+    for each in done:
+        if each.open is not None:
+            abandon(cluster, each.open)
+
+
+def abandon(cluster: Cluster, identity: Identity) -> None:
+    """The same for one transaction."""
+    try:
+        _end(cluster, identity, committed=False)
+    except PylogbrokerError as error:
+        log.info("transaction %s is left to its timeout: %s", identity.transactional_id, error)
+
+
+def _check_plan(cluster: Cluster, done: Sequence[Done]) -> None:
+    """WrongBatch if this batch was committed in part, with another number of tasks."""
+    task = done[0].task
+    planned, count = _marker(cluster, _group(task))
+    if planned != task.batch + 1 or count == str(len(done)):
+        return
+    written = {each.task.number for each in done if each.open is not None}
+    for number in sorted(set(range(int(count or 0))) - written):
+        if begin(cluster, attrs.evolve(task, number=number)) is None:  # and what was left open there is aborted
+            raise WrongBatch(
+                f"batch {task.batch} was committed in part when it had {count} tasks, and has {len(done)} now, so that"
+                f" what is missing cannot be told: run it once more with {count}, by the same source options,"
+                " repartition and spark.sql.shuffle.partitions as before"
+            )
+
+
+def _plan(cluster: Cluster, task: Task, tasks: int) -> None:
+    row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=str(tasks))
+    request = OffsetCommitRequest(group_id=_group(task), topics=[OffsetCommitRequestTopic(_PLACE, [row])])
+    _ask(cluster, request, GROUP, _group(task), codes=_offset_codes)
+
+
+def _end(cluster: Cluster, identity: Identity, *, committed: bool) -> None:
+    request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
+    _ask(cluster, request, TRANSACTION, _name(identity))
+
+
+def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
+    timeout = cluster.settings.integer("transaction.timeout.ms")
+    return TransactionLost(
+        f"batch {task.batch}: the transaction of task {task.number} cannot be committed any more ({error}). Another"
+        f" attempt has taken its place, or the batch took longer than kafka.transaction.timeout.ms, which is {timeout}:"
+        " set it higher, and the brokers' transaction.max.timeout.ms with it"
+    )
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def _identify(cluster: Cluster, name: str) -> Identity:
+    timeout = cluster.settings.integer("transaction.timeout.ms")
+    try:
+        response = _ask(cluster, InitProducerIdRequest(name, timeout), TRANSACTION, name)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            why = "is longer than the brokers allow by transaction.max.timeout.ms"
+            raise ConfigError(f"option kafka.transaction.timeout.ms: {timeout} {why}") from error
+        raise
+    return Identity(response.producer_id, response.producer_epoch, name)
+
+
+def _marker(cluster: Cluster, group: str) -> tuple[int, str | None]:
+    """A group's offset and what is written beside it, once no transaction can change them; -1 if there is none."""
+    request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_PLACE, [0])], require_stable=True)
+    response = _ask(cluster, request, GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
+    [row] = [row for topic in response.topics for row in topic.partitions]
+    return row.committed_offset, row.metadata
+
+
+def _ask(
+    cluster: Cluster,
+    request: Request,
+    kind: int,
+    key: str,
+    *,
+    version: int | None = None,
+    codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
+) -> Any:
+    """The coordinator's answer, when it is not busy with the transaction before any more."""
+
+    def ask() -> Any:
+        response = cluster.coordinator(key, kind).ask(request, version=version)
+        errors = [error_of(code, f"{key}: {error_of(code).detail}") for code in codes(response) if code]
+        for error in sorted(errors, key=lambda error: error.code.retriable):
+            raise error
+        return response
+
+    return cluster.retrying(lambda: _soon(cluster, ask))
+
+
+def _soon(cluster: Cluster, ask: Callable[[], T]) -> T:
+    """Ask until what passes by itself, within milliseconds as a rule, has passed."""
+    attempts = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _PASSING),
+        wait=wait_exponential(multiplier=0.005, max=0.1),
+        stop=stop_after_delay(cluster.settings.integer("default.api.timeout.ms") / 1000),
+        reraise=True,
+    )
+    return attempts(ask)
+
+
+def _partition_codes(response: Any) -> list[int]:
+    topics = response.results_by_topic_v3_and_below
+    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
+    return [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)] or codes
+
+
+def _offset_codes(response: Any) -> list[int]:
+    return [row.error_code for topic in response.topics for row in topic.partitions]
+
+
+def _fetch_codes(response: Any) -> list[int]:
+    return [response.error_code, *_offset_codes(response)]
+
+
+def _group(task: Task) -> str:
+    return f"{task.prefix}{task.query}"
+
+
+def _name(identity: Identity) -> str:
+    return identity.transactional_id or ""
