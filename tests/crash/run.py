@@ -69,12 +69,14 @@ class Run:
         self._clean_stops = 0
         self._violations: list[Violation] = []
 
-    def go(self, kills: int, seconds: float) -> Outcome:
-        """The whole run."""
+    def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
+        """The whole run: so many kills, or for so long, but for as many as the fewest in any case."""
         begun = time.monotonic()
         try:
             self._begin()
-            while self._victim.kills < kills and time.monotonic() - begun < seconds and not self._is_over():
+            while self._victim.kills < kills and not self._is_over():
+                if time.monotonic() - begun > seconds and self._victim.kills >= fewest:
+                    break
                 self._end_life()
                 self._victim.start()
                 self._look(settled=False)

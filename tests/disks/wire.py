@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Self
 
 from pylogbroker.wire import Response, decode_response_header, request_codec, response_codec
@@ -27,8 +28,8 @@ class Sender:
         self._socket.close()
 
     def send(self, value: bytes, acks: int = -1) -> int:
-        """Send a batch of one record, made by kafka-python; its size."""
-        records = batch([value])
+        """Send a batch of one record of now, which retention leaves alone, made by kafka-python; its size."""
+        records = batch([value], timestamps=[time.time_ns() // 1_000_000])
         wanted = [TopicProduceData(self._topic, [PartitionProduceData(self._partition, records)])]
         codec = request_codec(ProduceRequest.api_key, VERSION)
         self._socket.sendall(b"".join(codec.frame(1, "test", ProduceRequest(None, acks, 20_000, wanted))))
