@@ -38,7 +38,7 @@ raises `EncodingError`; a version or an API that is not declared raises `Unsuppo
 """
 
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pylogbroker.wire.codecs import Codec, RequestCodec, ResponseCodec
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
@@ -49,7 +49,7 @@ from pylogbroker.wire.headers import (
     decode_response_header,
     encode_request_header,
 )
-from pylogbroker.wire.messages import MESSAGES
+from pylogbroker.wire.messages import SUPPORTED
 from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Message, Region, Request, Response, Versions
 
 __all__ = [
@@ -79,11 +79,6 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound=Message)
-
-SUPPORTED: Final[dict[int, tuple[type[Request], type[Response]]]] = {
-    request.api_key: (request, response) for request, response in MESSAGES
-}
-"""The declared APIs by key, each a request and its response; `request.versions` says which versions."""
 
 
 @cache

@@ -18,12 +18,11 @@ import attrs
 
 from pylogbroker.wire.decoding import read_tagged
 from pylogbroker.wire.errors import EncodingError, WireError
-from pylogbroker.wire.messages import MESSAGES
+from pylogbroker.wire.messages import SUPPORTED
 from pylogbroker.wire.primitives import text
 
 _API_VERSIONS: Final = 18
 _CONTROLLED_SHUTDOWN: Final = 7
-_versions: Final = {request.api_key: request.versions for request, _ in MESSAGES}
 
 _request = struct.Struct(">hhih")
 _unpack_request = _request.unpack_from
@@ -44,8 +43,8 @@ class RequestHeader:
 
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a version of an API has compact lengths and tagged fields."""
-    versions = _versions.get(api_key)
-    return versions is not None and versions.is_flexible(version)
+    declared = SUPPORTED.get(api_key)
+    return declared is not None and declared[0].versions.is_flexible(version)
 
 
 def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:

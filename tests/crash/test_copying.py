@@ -25,7 +25,7 @@ JAVA = Crew("java", (java_4, java_4), life_seconds=2.0)
 
 def test_every_record_is_copied_once(tmp_path: Path) -> None:
     crews = [LIBRDKAFKA, JAVA] if available() else [LIBRDKAFKA]
-    outcome = copiers_run(tmp_path, Copying(RECORDS, crews, pause_ms=10), seed=3).go(KILLS, SECONDS)
+    outcome = copiers_run(tmp_path, Copying(RECORDS, crews, pause_ms=10), seed=3).go(KILLS, SECONDS, FEWEST)
     print(outcome)
     assert outcome.violations == []
     assert outcome.number("kills") >= FEWEST

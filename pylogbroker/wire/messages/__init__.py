@@ -1,89 +1,75 @@
-"""The messages: one module per API, and the table of all of them by API key."""
+"""The messages: one module per API, and all of them by API key, each imported when it is first asked for.
 
+So a client that needs some of them does not wait for the others: to make a message's class takes milliseconds.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Final
 
-from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from pylogbroker.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from pylogbroker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from pylogbroker.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from pylogbroker.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
-from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
-from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pylogbroker.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from pylogbroker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from pylogbroker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pylogbroker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from pylogbroker.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from pylogbroker.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
-from pylogbroker.wire.messages.produce import ProduceRequest, ProduceResponse
-from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from pylogbroker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from pylogbroker.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from pylogbroker.wire.schema import Request, Response
 
-MESSAGES: Final[tuple[tuple[type[Request], type[Response]], ...]] = (
-    (ProduceRequest, ProduceResponse),
-    (FetchRequest, FetchResponse),
-    (ListOffsetsRequest, ListOffsetsResponse),
-    (MetadataRequest, MetadataResponse),
-    (OffsetCommitRequest, OffsetCommitResponse),
-    (OffsetFetchRequest, OffsetFetchResponse),
-    (FindCoordinatorRequest, FindCoordinatorResponse),
-    (JoinGroupRequest, JoinGroupResponse),
-    (HeartbeatRequest, HeartbeatResponse),
-    (LeaveGroupRequest, LeaveGroupResponse),
-    (SyncGroupRequest, SyncGroupResponse),
-    (DescribeGroupsRequest, DescribeGroupsResponse),
-    (ListGroupsRequest, ListGroupsResponse),
-    (ApiVersionsRequest, ApiVersionsResponse),
-    (CreateTopicsRequest, CreateTopicsResponse),
-    (DeleteTopicsRequest, DeleteTopicsResponse),
-    (DeleteRecordsRequest, DeleteRecordsResponse),
-    (InitProducerIdRequest, InitProducerIdResponse),
-    (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-    (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
-    (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
-    (EndTxnRequest, EndTxnResponse),
-    (WriteTxnMarkersRequest, WriteTxnMarkersResponse),
-    (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
-    (DescribeConfigsRequest, DescribeConfigsResponse),
-    (AlterConfigsRequest, AlterConfigsResponse),
-    (DescribeLogDirsRequest, DescribeLogDirsResponse),
-    (CreatePartitionsRequest, CreatePartitionsResponse),
-    (DeleteGroupsRequest, DeleteGroupsResponse),
-    (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-    (OffsetDeleteRequest, OffsetDeleteResponse),
-    (DescribeClusterRequest, DescribeClusterResponse),
-    (DescribeProducersRequest, DescribeProducersResponse),
-    (DescribeTransactionsRequest, DescribeTransactionsResponse),
-    (ListTransactionsRequest, ListTransactionsResponse),
-    (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
-)
+_MODULES: Final = {
+    0: "produce",
+    1: "fetch",
+    2: "list_offsets",
+    3: "metadata",
+    8: "offset_commit",
+    9: "offset_fetch",
+    10: "find_coordinator",
+    11: "join_group",
+    12: "heartbeat",
+    13: "leave_group",
+    14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    24: "add_partitions_to_txn",
+    25: "add_offsets_to_txn",
+    26: "end_txn",
+    27: "write_txn_markers",
+    28: "txn_offset_commit",
+    32: "describe_configs",
+    33: "alter_configs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    42: "delete_groups",
+    44: "incremental_alter_configs",
+    47: "offset_delete",
+    60: "describe_cluster",
+    61: "describe_producers",
+    65: "describe_transactions",
+    66: "list_transactions",
+    75: "describe_topic_partitions",
+}
+
+
+class Apis(Mapping[int, tuple[type[Request], type[Response]]]):
+    """The request and the response of each API, by its key."""
+
+    def __init__(self) -> None:
+        self._imported: dict[int, tuple[type[Request], type[Response]]] = {}
+
+    def __getitem__(self, api_key: int) -> tuple[type[Request], type[Response]]:
+        found = self._imported.get(api_key)
+        if found is None:
+            name = _MODULES[api_key]
+            module, stem = import_module(f"{__name__}.{name}"), name.title().replace("_", "")
+            found = getattr(module, f"{stem}Request"), getattr(module, f"{stem}Response")
+            self._imported[api_key] = found
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+SUPPORTED: Final = Apis()
+"""The declared APIs; `request.versions` says which versions."""

@@ -1,0 +1,28 @@
+"""The table of messages: whose key is whose, and that nobody waits for those that are not asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from pylogbroker.wire import SUPPORTED
+
+
+def test_each_key_gives_its_own_messages() -> None:
+    assert len(SUPPORTED) > 30
+    assert all(key == request.api_key == response.api_key for key, (request, response) in SUPPORTED.items())
+    assert len({kind for pair in SUPPORTED.values() for kind in pair}) == 2 * len(SUPPORTED)
+
+
+def test_what_is_not_known_is_not_there() -> None:
+    assert SUPPORTED.get(7) is None
+    assert 7 not in SUPPORTED
+
+
+def test_only_what_is_asked_for_is_imported() -> None:
+    code = (
+        "import sys\nfrom pylogbroker.wire import request_codec\nrequest_codec(18, 0)\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('pylogbroker.wire.messages.')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["pylogbroker.wire.messages.api_versions"]
