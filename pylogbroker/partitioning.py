@@ -1,7 +1,7 @@
-"""Which partition something belongs to in Kafka: a hash, its sign bit cleared, modulo the number of partitions.
+"""Which partition something belongs to in Kafka: a hash, made positive, modulo the number of partitions.
 
-What is remembered of a group or a transactional id lies where Java's hash of the id says; a record with a key goes
-where the 32-bit MurmurHash2 of the key says.
+What is remembered of a group or a transactional id lies where the absolute value of Java's hash of the id says; a
+record with a key goes where the 32-bit MurmurHash2 of the key says, whose sign bit is cleared.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Final
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
+_SIGN: Final = 1 << 31
 _SHORT: Final = 100  # bytes
 
 
 @lru_cache(maxsize=4096)
 def partition_for(name: str, partitions: int) -> int:
     """The partition of the group or transaction of that name."""
-    return (java_hash(name) & 0x7FFFFFFF) % partitions
+    unsigned = java_hash(name)
+    return min(unsigned, -unsigned & _MASK) % _SIGN % partitions  # Java has no 2^31, which is 0 there
 
 
 def java_hash(text: str) -> int:

@@ -92,7 +92,7 @@ class Ensemble:
 
     def coordinate(self, topic: str, key: str, node: int) -> tuple[str, int]:
         """Let this node coordinate a group (GROUPS) or a transactional id (TRANSACTIONS); returns where it is kept."""
-        where = topic, _java_hash(key) % INTERNAL_PARTITIONS
+        where = topic, _positive_hash(key) % INTERNAL_PARTITIONS
         if self.leader(*where) != node:
             self.move(*where, node)
         return where
@@ -135,12 +135,12 @@ def _wait(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _java_hash(text: str) -> int:
-    """String.hashCode, as a number that is not negative: what Kafka chooses coordinators by."""
+def _positive_hash(text: str) -> int:
+    """What Kafka chooses coordinators by: the absolute value of String.hashCode."""
     value = 0
     for character in text:
         value = value * 31 + ord(character) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return min(value, (1 << 32) - value)
 
 
 @attrs.define
