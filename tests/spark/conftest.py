@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,8 @@ from tests.support.brokers import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.driven import Driven
 
 #: as `--against` calls them
 KINDS = {"pylogbroker": "", "kafka": "kafka"}
@@ -99,3 +101,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def stream(broker: Broker) -> Iterator[Callable[..., Driven]]:
+    """Starts queries that read from the broker, driven as Spark does it."""
+    from tests.spark.driven import QUICK, Driven
+
+    made: list[Driven] = []
+
+    def make(**options: Any) -> Driven:
+        made.append(Driven({"kafka.bootstrap.servers": broker.bootstrap, **QUICK, **options}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.reader.stop()

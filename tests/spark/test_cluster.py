@@ -14,6 +14,12 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, Cluster, Found, partitions_of
 from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
+from pylogbroker.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.spark.topics import Rec, Topics
 
 
@@ -124,6 +130,39 @@ def test_what_is_retriable_is_tried_again() -> None:
 
 def fail(error: Exception) -> None:
     raise error
+
+
+class Told(Cluster):
+    """Is told of one topic with one partition: which brokers there are, and which of them leads it, each time anew."""
+
+    def __init__(self, *told: tuple[set[int], int]) -> None:
+        super().__init__(read(CONSUMER, {"bootstrap.servers": "nobody:1", "retry.backoff.ms": 0}))
+        self.told = list(told)
+
+    def any_connection(self) -> Any:
+        return self
+
+    def ask(self, _: object) -> MetadataResponse:
+        brokers, leader = self.told.pop(0)
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(number, f"host{number}", 9092) for number in brokers],
+            topics=[MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=leader)])],
+        )
+
+
+def test_a_leader_that_is_not_there_any_more() -> None:
+    cluster = Told(({1, 2}, 2), ({1, 2}, -1), ({1}, 2), ({1}, 1))
+    asked: list[str] = []
+
+    def work() -> str:
+        asked.append(str(cluster.address_of(cluster.leader_id("t", 0))))
+        if asked[-1] == "host2:9092":
+            raise ConnectionLost("it was killed")
+        return asked[-1]
+
+    assert cluster.retrying(work) == "host1:9092"
+    assert asked == ["host2:9092", "host1:9092"]
+    assert cluster.told == []
 
 
 def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:

@@ -38,7 +38,8 @@ def batch(base: int) -> bytes:
 class Leader:
     """A broker that leads t/0, and answers requests in their order."""
 
-    answer: Callable[[Asked], PartitionData]
+    answer: Callable[[Asked], PartitionData | None]
+    """None if there is nothing about the partition in the answer."""
     asked: list[Asked] = attrs.field(factory=list)
     in_flight: list[Asked] = attrs.field(factory=list)
     is_open: bool = True
@@ -56,7 +57,8 @@ class Leader:
 
     def receive(self) -> FetchResponse:
         data = self.answer(self.in_flight.pop(0))
-        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+        answered = [] if data is None else [FetchableTopicResponse(topic="t", partitions=[data])]
+        return FetchResponse(throttle_time_ms=0 if answered else 10, responses=answered)
 
     def close(self) -> None:
         self.is_open = False
@@ -160,6 +162,27 @@ def test_an_end_that_is_never_reached() -> None:
     world.bounds[LATEST] = 9
     with pytest.raises(RequestTimedOut, match=r"up to offset 9, but nothing behind 6 came for 0.02 s"):
         fetched(world, 0, 9, patience=0.02)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_an_end_that_compaction_has_taken_away(isolation: str) -> None:
+    leader = Leader(lambda asked: attrs.evolve(serving(end=6)(asked), high_watermark=12, last_stable_offset=9))
+    assert [each.next_offset for each in fetched(World(leader, isolation_level=isolation), 0, 9)] == [3, 6, 9]
+    assert leader.asked[-2:] == [(6, leader.asked[0][1])] * 2
+    leader.asked.clear()
+    world = World(leader, isolation_level=isolation)
+    if isolation == "read_committed":
+        with pytest.raises(RequestTimedOut):  # what is behind may still be decided
+            fetched(world, 6, 10, patience=0.02)
+    else:
+        assert [len(each.records) for each in fetched(world, 6, 10)] == [0]
+
+
+def test_a_broker_that_is_asked_for_too_much_in_a_short_time() -> None:
+    """Kafka answers without any partition, and keeps the next request waiting."""
+    answers = iter([True, False] * 9)
+    leader = Leader(lambda asked: None if next(answers) else serving()(asked))
+    assert [each.next_offset for each in fetched(World(leader), 0, 9)] == [3, 6, 9]
 
 
 def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:

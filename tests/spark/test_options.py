@@ -15,6 +15,7 @@ from pylogbroker.spark.options.positions import EARLIEST, LATEST, ByTime
 NOBODY = "127.0.0.1:1"
 BASE = {"kafka.bootstrap.servers": NOBODY, "subscribe": "t"}
 BARE = {"kafka.bootstrap.servers": NOBODY}
+LONG_MAX = str(2**63 - 1)  # what Scala's programs give for "no limit"
 
 
 def parse(streaming: bool = False, **more: Any) -> ReadOptions:
@@ -58,6 +59,8 @@ def test_defaults_of_a_stream() -> None:
         ({"startingOffsetsByTimestamp": json_of(5), "startingOffsets": json_of(1)}, "start", ByTime({("t", 0): 5})),
         ({"endingOffsets": json_of(5, -1)}, "end", {("t", 0): 5, ("t", 1): -1}),
         ({"endingTimestamp": "0"}, "end", ByTime(0)),
+        ({"endingTimestamp": LONG_MAX}, "end", ByTime(2**63 - 1)),
+        ({"maxOffsetsPerTrigger": LONG_MAX, "minOffsetsPerTrigger": "5"}, "limits", Limits(2**63 - 1, 5)),
         ({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_none", True),
         ({"minpartitions": "4"}, "min_partitions", 4),
         ({"maxRecordsPerPartition": "4"}, "max_records", 4),
@@ -101,6 +104,11 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "a time that is none": ({**BASE, "startingTimestamp": "x"}, "startingTimestamp: 'x' is not accepted"),
     "no partitions": ({**BASE, "minPartitions": "0"}, "minPartitions: '0' is not accepted"),
     "partitions that are no number": ({**BASE, "minPartitions": "x"}, "minPartitions: 'x' is not accepted"),
+    "more partitions than there can be": ({**BASE, "minPartitions": str(2**31)}, "from 1 to 2147483647"),
+    "a time that is too late": (
+        {**BASE, "endingTimestamp": str(2**63)},
+        "endingTimestamp: '9223372036854775808' is not",
+    ),
     "no records": ({**BASE, "maxRecordsPerPartition": "0"}, "maxRecordsPerPartition: '0' is not accepted"),
     "neither true nor false": ({**BASE, "failOnDataLoss": "x"}, "expected true or false"),
     "a strategy that is none": ({**BASE, "startingOffsetsByTimestampStrategy": "foo"}, "expected error, latest"),
@@ -120,7 +128,9 @@ REFUSED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
 #: What it would go on with, though it cannot be what is meant.
 REFUSED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "assign of nothing": ({**BARE, "assign": "{}"}, "names no partition"),
+    "an offset that is too large": ({**BASE, "startingOffsets": json_of(2**63)}, "expected JSON such as"),
     "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "expected JSON such as"),
+    "a pattern that means something else in Java": ({**BARE, "subscribePattern": "^[a-z&&[^b]]$"}, "set"),
     "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
     "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
     "partitions not assigned": (
@@ -200,9 +210,23 @@ def test_settings_of_the_client() -> None:
 
 def test_options_of_the_sink() -> None:
     options = WriteOptions.parse({**BASE, "topic": " out ", "kafka.acks": "1", "includeHeaders": "true"})
-    assert (options.topic, options.include_headers, options.exactly_once) == ("out", True, True)
+    assert (options.topic, options.exactly_once) == ("out", True)
     assert options.settings.text("acks") == "1"
     assert options.warnings == ()
+
+
+def test_settings_that_javas_producer_calls_otherwise() -> None:
+    """A level of another codec, and one that changes nothing, do not count."""
+    given = {
+        "kafka.compression.type": "zstd",
+        "kafka.compression.zstd.level": "-7",
+        "kafka.compression.gzip.level": "99",
+        "kafka.max.block.ms": str(2**63 - 1),
+        "kafka.partitioner.ignore.keys": "false",
+    }
+    options = WriteOptions.parse({**BARE, **given})
+    assert (options.settings["compression.level"], options.warnings) == (-7, ())
+    assert options.settings.integer("default.api.timeout.ms") == 2**31 - 1
 
 
 @pytest.mark.parametrize(
@@ -213,6 +237,9 @@ def test_options_of_the_sink() -> None:
         {"kafka.value.serializer": "x"},
         {"kafka.transactional.id": "x"},
         {"kafka.partitioner.class": "x"},
+        {"kafka.partitioner.ignore.keys": "true"},
+        {"kafka.compression.type": "lz4", "kafka.compression.level": "-1"},
+        {"kafka.compression.type": "zstd", "kafka.compression.level": "23"},
         {"kafka.security.protocol": "SSL"},
         {"kafka.acks": "2"},
         {"exactlyOnce": "x"},

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import select
 import socket
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -110,9 +113,57 @@ def test_a_topic_that_there_is_not_is_made(broker: Broker, topic: str) -> None:
 
 
 def test_or_is_not(broker: Broker, topic: str) -> None:
-    wanted = options(broker.bootstrap, topic, allow_auto_create_topics="false", default_api_timeout_ms=300)
+    wanted = options(broker.bootstrap, topic, allow_auto_create_topics="false", max_block_ms=300)
     with pytest.raises(KafkaError, match=f"there is no topic {topic}"):
         _write(wanted, batches([b"first"]))
+
+
+def test_partitions_that_came_meanwhile(topics: Topics) -> None:
+    topic = topics.make()
+    wanted = options(topics.bootstrap, topic)
+    with _cluster(wanted) as cluster, Producer(cluster, identify(cluster)) as producer:
+        writing = Writing(wanted, Fields(value=0, partition=1), cluster, producer)
+        writing.write([_placed([b"old"], [0])])
+        topics.widen(topic, 3)
+        writing.write([_placed([b"new", b"old"], [2, 0])])
+        with pytest.raises(KafkaError, match=f"topic {topic} has 3 partitions, and no 3"):
+            writing.write([_placed([b"x"], [3])])
+    assert [values(topics.bootstrap, topic, [number]) for number in range(3)] == [[b"old", b"old"], [], [b"new"]]
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = topics.make()
+    sent, waited = itertools.count(), list[float]()
+    monkeypatch.setattr(producing, "dial", lambda address, settings: _Deaf(dial(address, settings), sent, waited))
+    wanted = options(topics.bootstrap, topic, batch_size=5000, request_timeout_ms=300, retry_backoff_ms=1)
+    _write(wanted, batches(NUMBERS[:2000]))
+    assert values(topics.bootstrap, topic) == NUMBERS[:2000]
+    assert waited == [0.0]
+
+
+def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, passed, connections = topics.make(), [0.0], list[Connection]()
+    first = [b"%02d" % number + b"x" * 100_000 for number in range(60)]
+
+    def dialled(*arguments: Any) -> Connection:
+        connections.append(dial(*arguments))
+        return connections[-1]
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from batches(first)
+        assert select.select(connections, [], [], 30)[0]
+        connections[0]._socket.shutdown(socket.SHUT_WR)
+        passed[0] = 1000.0
+        yield from batches([b"last"])
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], sleep=time.sleep)
+    monkeypatch.setattr(producing, "dial", dialled)
+    monkeypatch.setattr(producing, "time", clock)
+    _write(options(topics.bootstrap, topic, retry_backoff_ms=1), rows())
+    assert len(connections) == 2
+    assert values(topics.bootstrap, topic) == [*first, b"last"]
 
 
 @pytest.mark.parametrize("when", ["before", "after", "both"])
@@ -193,6 +244,26 @@ class _Cut(Connection):
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
+class _Deaf(Connection):
+    """Sends the fourth request of all nowhere, and notes for how long its answer is waited for then."""
+
+    def __init__(self, connection: Connection, sent: itertools.count[int], waited: list[float]) -> None:
+        self.__dict__ = connection.__dict__
+        self._all, self._waited = sent, waited
+        self._nowhere: socket.socket | None = None
+
+    def send(self, *arguments: Any, **named: Any) -> None:
+        if next(self._all) == 3:
+            self._real, (self._socket, self._nowhere) = self._socket, socket.socketpair()
+            self._timeout_now = -1.0
+        super().send(*arguments, **named)
+
+    def receive(self, timeout: float | None = None) -> Any:
+        if self._nowhere is not None and timeout is not None:
+            self._waited.append(timeout)
+        return super().receive(timeout)
+
+
 class _Refusing(Connection):
     """Sends the first request to a partition that there is not."""
 
@@ -212,6 +283,10 @@ class _Refusing(Connection):
         response = super().receive(timeout)
         response.responses[0].partition_responses[0].index = self._real.pop(0)
         return response
+
+
+def _placed(values: Sequence[bytes], partitions: Sequence[int]) -> pa.RecordBatch:
+    return pa.record_batch({"value": pa.array(values), "partition": pa.array(partitions, pa.int32())})
 
 
 def _cluster(wanted: WriteOptions) -> Cluster:

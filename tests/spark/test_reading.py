@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual
+from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pylogbroker.client.errors import NoBrokers
+from pylogbroker.client.errors import NoBrokers, OutOfRange
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark import register
 from pylogbroker.spark.brokers.cluster import GROUP, Cluster
+from pylogbroker.spark.brokers.fetching import PartitionFetcher
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options import Topics as Asked
+from pylogbroker.spark.reading import batches
 from pylogbroker.spark.reading.batches import BatchReader, FilteringReader, rows_of
-from pylogbroker.spark.reading.bounds import partitions_for
+from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for
 from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.planning import Slice
 from pylogbroker.spark.reading.schema import schema_for
+from pylogbroker.wire.messages.fetch import PartitionData
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 
@@ -109,6 +113,21 @@ def test_what_is_not_there(topics: Topics) -> None:
     assert planned(BatchReader(pattern)) == []
 
 
+def test_records_that_come_while_it_is_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From what is latest to what is latest is nothing, or what came in between."""
+    topic = topics.make()
+    topics.fill(topic, values("a", 3))
+
+    def offsets_and_more(*given: Any, **named: Any) -> Any:
+        found = offsets_for(*given, **named)
+        topics.fill(topic, values("b", 2))
+        return found
+
+    monkeypatch.setattr(batches, "offsets_for", offsets_and_more)
+    late = {"startingTimestamp": 2**45, "startingOffsetsByTimestampStrategy": "latest"}
+    assert planned(BatchReader(options_of(topics.bootstrap, subscribe=topic, **late))) == [Slice(topic, 0, 3, 5)]
+
+
 def test_topics_that_are_not_for_everybody(topics: Topics) -> None:
     """They match no pattern, but can be named."""
     options = ReadOptions.parse(options_of(topics.bootstrap, subscribePattern="."), streaming=False)
@@ -142,6 +161,61 @@ def test_a_log_that_ends_too_early(topics: Topics) -> None:
     lenient = {**quick, "failOnDataLoss": "false"}
     assert read(topics.bootstrap, Slice(topic, 0, 1, 9), **lenient) == ["a1", "a2"]
     assert read(topics.bootstrap, Slice(topic, 0, 7, 9), **lenient) == []
+
+
+def test_an_offset_that_is_there_again(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that was made anew has it, by the time that it is asked where it ends."""
+    topic = topics.make()
+    topics.fill(topic, values("a", 8))
+    answer, wrong = PartitionFetcher._answer, OutOfRange(topic, 0, 2, 0, 8)
+    refused: list[int] = []
+
+    def refusing_once(fetcher: PartitionFetcher) -> PartitionData:
+        if not refused:
+            refused.append(fetcher.position)
+            raise wrong
+        return answer(fetcher)
+
+    monkeypatch.setattr(PartitionFetcher, "_answer", refusing_once)
+    assert read(topics.bootstrap, Slice(topic, 0, 2, 7), failOnDataLoss="false") == ["a2", "a3", "a4", "a5", "a6"]
+    refused.clear()
+    with pytest.raises(DataLost, match=f"{topic}/0 has no offset 2"):
+        read(topics.bootstrap, Slice(topic, 0, 2, 7))
+
+
+def test_from_earliest_is_from_where_the_log_begins_when_it_is_read(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, values("a", 8))
+    whole = options_of(topics.bootstrap, subscribe=topic, maxRecordsPerPartition=4)
+    each = {**whole, "startingOffsets": json.dumps({topic: {"0": -2}})}
+    fixed = {**whole, "startingOffsets": json.dumps({topic: {"0": 0}})}
+    planned_before = [(reader, reader.partitions()) for reader in map(BatchReader, (whole, each, fixed))]
+    topics.trim(topic, 0, 5)
+    found = [values_of(reader, parts) for reader, parts in planned_before[:2]]
+    assert found == [["a5", "a6", "a7"]] * 2
+    with pytest.raises(DataLost, match=f"{topic}/0 has no offset 0"):
+        values_of(*planned_before[2])
+
+
+def values_of(reader: BatchReader, parts: Iterable[InputPartition]) -> list[str]:
+    return [
+        value.decode() for part in parts for rows in reader.read(part) for value in rows.column("value").to_pylist()
+    ]
+
+
+def test_much_that_is_assigned_is_looked_for_at_once() -> None:
+    class Looked(list[TopicPartition]):
+        times = 0
+
+        def __iter__(self) -> Iterator[TopicPartition]:
+            self.times += 1
+            return super().__iter__()
+
+    assigned = tuple(("t", number) for number in range(100))
+    found = Looked(assigned[:90])
+    with Cluster(ReadOptions.parse(options_of("nobody:1", subscribe="t"), streaming=False).settings) as cluster:
+        assert missing(cluster, Asked(assigned=assigned), found) == [f"t/{number}" for number in range(90, 100)]
+    assert found.times == 1
 
 
 def test_a_topic_that_is_gone(topics: Topics) -> None:

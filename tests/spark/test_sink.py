@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.source import PylogbrokerSource
+from pylogbroker.spark.writing.columns import Fields, fields_of
 from pylogbroker.spark.writing.sink import BatchWriter, StreamWriter
 from tests.spark.rows import read, values
 from tests.spark.topics import Rec, Topics
@@ -58,13 +59,22 @@ def test_columns_that_are_accepted(columns: dict[str, DataType]) -> None:
     StreamWriter.of(GIVEN, _schema(columns), overwrite=True)
 
 
+def test_a_column_topic_is_not_looked_at_where_the_option_counts() -> None:
+    columns = _schema({"topic": INT, "value": TEXT})
+    assert fields_of([(field.name, field.dataType.simpleString()) for field in columns], "t") == Fields(value=1)
+
+
+def test_of_two_columns_of_one_name_the_first_counts() -> None:
+    """As in Spark's own sink."""
+    assert fields_of([("value", "string"), ("value", "int")], "t") == Fields(value=0)
+
+
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
         ({"key": TEXT, "VALUE": TEXT}, "there is no column value"),
         ({"value": INT}, "column value is int: it has to be string or binary"),
         ({"value": TEXT, "key": DoubleType()}, "column key is double"),
-        ({"value": TEXT, "topic": INT}, "column topic is int: it has to be string"),
         ({"value": TEXT, "partition": LongType()}, "column partition is bigint: it has to be int"),
         ({"value": TEXT, "headers": TEXT}, "column headers is string"),
         ({"value": TEXT, "headers": _headers(TEXT)}, "column headers is array"),
@@ -76,11 +86,22 @@ def test_columns_that_are_not(columns: dict[str, DataType], why: str) -> None:
             kind.of(GIVEN, _schema(columns), overwrite=False)
 
 
+def test_a_column_topic_has_to_be_text() -> None:
+    with pytest.raises(ConfigError, match="column topic is int: it has to be string"):
+        fields_of([("value", "string"), ("topic", "int")], None)
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "overwrite", "why"),
     [
         (BatchWriter, GIVEN, True, "a topic cannot be overwritten"),
         (BatchWriter, {"kafka.bootstrap.servers": "nowhere:1"}, False, "neither an option topic nor a column topic"),
+        (
+            BatchWriter,
+            {**GIVEN, "kafka.compression.gzip.level": "12", "kafka.compression.type": "gzip"},
+            False,
+            "-1 to 9",
+        ),
         (BatchWriter, {"topic": "t"}, False, r"kafka\.bootstrap\.servers is missing"),
         (StreamWriter, {**GIVEN, "kafka.acks": "1"}, False, "exactlyOnce to false"),
         (StreamWriter, {**GIVEN, "kafka.enable.idempotence": "false"}, False, "exactlyOnce to false"),

@@ -3,93 +3,21 @@
 from __future__ import annotations
 
 import json
-import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.reading import progress
 from pylogbroker.spark.reading.bounds import NothingAsLate
-from pylogbroker.spark.reading.losses import DataLost
-from pylogbroker.spark.reading.schema import schema_for
-from pylogbroker.spark.reading.streaming import StreamReader
+from tests.spark.driven import Driven, names, values
 from tests.spark.topics import Rec, Topics
-from tests.support.brokers import Broker
 
-Stream = Callable[..., "Driven"]
-QUICK = {"fetchOffset.retryIntervalMs": 20}
-
-
-class Driven:
-    """A query: asks for offsets, writes them down, reads what lies between, and starts again from what it wrote."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = {name: str(value) for name, value in options.items()}
-        self.offset: dict[str, Any] = {}
-        self.reader = self.restart()
-
-    def restart(self) -> StreamReader:
-        self.reader = StreamReader.of(self.options, schema_for(self.options))
-        return self.reader
-
-    def step(self) -> bool:
-        """Ask for the next batch, as Spark does, with JSON in between; whether there is one."""
-        limit = self.reader.getDefaultReadLimit()
-        end = self.reader.latestOffset(json.loads(json.dumps(self.offset)), limit)
-        self.before, changed = self.offset, json.dumps(end) != json.dumps(self.offset)
-        self.offset = end
-        return changed
-
-    def rows(self) -> list[str]:
-        """What is in the last batch, read as by tasks."""
-        found = []
-        for part in self.reader.partitions(self.before, self.offset):
-            task = pickle.loads(pickle.dumps((self.reader, part)))
-            for batch in task[0].read(task[1]):
-                found += [value.decode() for value in batch.column("value").to_pylist()]
-        return found
-
-    def next(self) -> list[str]:
-        return self.rows() if self.step() else []
-
-    def all(self) -> list[str]:
-        """Everything until there is nothing more."""
-        found = []
-        while self.step():
-            found += self.rows()
-        return found
-
-    @property
-    def positions(self) -> dict[str, dict[str, int]]:
-        return {topic: numbers for topic, numbers in self.offset.items() if topic != "/start"}
-
-
-@pytest.fixture
-def stream(broker: Broker) -> Iterator[Stream]:
-    made = []
-
-    def make(**options: Any) -> Driven:
-        made.append(Driven({"kafka.bootstrap.servers": broker.bootstrap, **QUICK, **options}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.reader.stop()
-
-
-def values(name: str, count: int, partition: int = 0) -> list[Rec]:
-    return [Rec(f"{name}{number}".encode(), partition=partition) for number in range(count)]
-
-
-def names(name: str, count: int) -> list[str]:
-    return [f"{name}{number}" for number in range(count)]
-
+Stream = Callable[..., Driven]
 
 # -- the beginning -------------------------------------------------------------------------------------------------
 
@@ -208,9 +136,13 @@ def test_an_idle_stream_waits_at_the_leader(topics: Topics, stream: Stream, monk
     topic = topics.make(2)
     query = stream(subscribe=topic, startingOffsets="earliest")
     query.step()
+    asked: list[object] = []
+    offsets = Cluster.offsets
+    monkeypatch.setattr(Cluster, "offsets", lambda *given: asked.append(given) or offsets(*given))
     begun = time.monotonic()
     assert not query.step()
     assert time.monotonic() - begun >= 0.15
+    assert len(asked) == 1
     monkeypatch.setattr(progress, "_WAIT", 20)
     timer = threading.Timer(0.3, topics.fill, (topic, values("a", 1, 1)))
     timer.start()
@@ -241,135 +173,3 @@ def test_committed_only(topics: Topics, stream: Stream) -> None:
     query = stream(subscribe=topic, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
     assert query.all() == names("good", 3)
     assert query.positions == {topic: {"0": 8}}
-
-
-# -- what comes and goes -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Topics are asked for each time."""
-    monkeypatch.setattr(progress, "_LOOK_AGAIN", 0)
-
-
-@pytest.mark.usefixtures("looking")
-def test_new_partitions_begin_at_their_first_record(topics: Topics, stream: Stream) -> None:
-    topic = topics.make()
-    topics.fill(topic, values("a", 2))
-    query = stream(subscribePattern=topic)
-    query.step()
-    topics.widen(topic, 2)
-    topics.fill(topic, values("b", 2, 1))
-    other = topics.make(name=topic + "-other")
-    topics.fill(other, values("c", 2))
-    assert sorted(query.all()) == [*names("b", 2), *names("c", 2)]
-    assert query.positions == {topic: {"0": 2, "1": 2}, other: {"0": 2}}
-
-
-@pytest.mark.usefixtures("looking")
-def test_a_new_partition_that_has_lost_records(topics: Topics, stream: Stream) -> None:
-    topic = topics.make()
-    strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
-    strict.step(), lenient.step()
-    topics.widen(topic, 2)
-    topics.fill(topic, values("a", 5, 1))
-    topics.trim(topic, 1, 3)
-    with pytest.raises(DataLost, match=f"{topic}/1 is new, but begins at 3"):
-        strict.step()
-    assert lenient.next() == ["a3", "a4"]
-
-
-@pytest.mark.usefixtures("looking")
-def test_a_topic_that_is_deleted(topics: Topics, stream: Stream) -> None:
-    topic, other = topics.make(), topics.make()
-    strict = stream(subscribe=f"{topic},{other}")
-    lenient = stream(subscribe=f"{topic},{other}", failOnDataLoss=False)
-    strict.step(), lenient.step()
-    topics.delete(topic)
-    with pytest.raises(DataLost, match=f"there is no {topic}/0 any more"):
-        until(strict.step)
-    until(lambda: lenient.step() and topic not in lenient.offset)
-    topics.fill(other, values("a", 2))
-    assert lenient.next() == names("a", 2)
-
-
-def test_a_topic_that_is_deleted_between_two_looks(topics: Topics, stream: Stream) -> None:
-    topic, other = topics.make(), topics.make()
-    query = stream(subscribe=f"{topic},{other}", failOnDataLoss=False)
-    query.step()
-    topics.delete(topic)
-    topics.fill(other, values("a", 2))
-    found: list[str] = []
-    until(lambda: found.extend(query.next()) or topic not in query.offset)
-    assert [*found, *query.next()] == names("a", 2)
-
-
-@pytest.mark.usefixtures("looking")
-@pytest.mark.parametrize("longer", [False, True])
-def test_a_topic_that_is_made_anew(longer: bool, topics: Topics, stream: Stream) -> None:
-    topic = topics.make()
-    topics.fill(topic, values("old", 4))
-    strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
-    strict.step(), lenient.step()
-    topics.delete(topic)
-    until(lambda: made_anew(topics, topic))
-    topics.fill(topic, values("new", 6 if longer else 1))
-    with pytest.raises(DataLost, match=f"{topic}/0 was read up to 4"):
-        until(strict.step)
-    found: list[str] = []
-    until(lambda: found.extend(lenient.next()) or found)
-    assert found == names("new", 6 if longer else 1)
-    topics.fill(topic, values("more", 7))
-    assert lenient.next() == names("more", 7)
-
-
-def made_anew(topics: Topics, topic: str) -> bool:
-    try:
-        topics.make(name=topic)
-    except AssertionError:  # the old one is not quite gone
-        return False
-    return True
-
-
-@pytest.mark.usefixtures("looking")
-def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: Stream) -> None:
-    """Else it would have grown again unseen, by the time that a restarted query looks."""
-    topic = topics.make()
-    topics.fill(topic, values("old", 4))
-    query = stream(subscribe=topic, failOnDataLoss=False)
-    query.step()
-    topics.delete(topic)
-    until(lambda: made_anew(topics, topic))
-    until(query.step)
-    until(lambda: query.positions == {topic: {"0": 0}} or query.step())
-    topics.fill(topic, values("new", 9))
-    query.restart()
-    assert query.next() == names("new", 9)
-
-
-def until(done: Callable[[], object]) -> None:
-    begun = time.monotonic()
-    while not done():
-        assert time.monotonic() - begun < 30
-        time.sleep(0.02)
-
-
-def test_a_restarted_broker(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]) -> None:
-    broker = new_broker()
-    broker.start()
-    with Topics(broker.bootstrap, fresh_name) as topics:
-        topic = topics.make()
-        query = Driven({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
-        query.step()
-        broker.kill()
-        timer = threading.Timer(0.5, broker.start)
-        timer.start()
-        query.step()
-        timer.join()
-        topics.fill(topic, values("b", 2))
-        assert query.next() == names("b", 2)
-        broker.kill()
-        query.options["kafka.default.api.timeout.ms"] = "300"
-        query.restart()
-        with pytest.raises(NoBrokers, match="cannot connect"):
-            query.step()

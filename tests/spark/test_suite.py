@@ -136,6 +136,20 @@ def test_what_spark_makes_of_them_is_the_same(name: str, spark: SparkSession, fi
     assert _compared(spark, filled, SPARKS[name])
 
 
+@pytest.mark.one_broker
+def test_records_that_go_between_planning_and_reading(spark: SparkSession, topics: Topics) -> None:
+    found = []
+    for source in ("pylogbroker", "kafka"):
+        topic = topics.make()
+        topics.fill(topic, [Rec(b"%d" % number) for number in range(8)])
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", topics.bootstrap)
+        rows = reader.option("subscribe", topic).load().select("value").rdd
+        assert rows.getNumPartitions() == 1
+        topics.trim(topic, 0, 5)
+        found.append([row.value for row in rows.collect()])
+    assert found == [[b"5", b"6", b"7"]] * 2
+
+
 def _compared(spark: SparkSession, filled: Filled, query: Query) -> list[str]:
     ours, theirs = (_answer(spark, source, filled, query) for source in ("pylogbroker", "kafka"))
     assert ours.schema == theirs.schema

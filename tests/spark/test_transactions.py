@@ -5,16 +5,19 @@ Against both brokers; librdkafka tells what is committed.
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.spark.brokers.cluster import LATEST, Cluster
+from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.options import WriteOptions
-from pylogbroker.spark.writing import transactions
+from pylogbroker.spark.writing import producing, sink, transactions
 from pylogbroker.spark.writing.identities import Identity
 from pylogbroker.spark.writing.producing import Producer
 from pylogbroker.spark.writing.task import Writing
@@ -23,13 +26,14 @@ from pylogbroker.spark.writing.transactions import (
     Task,
     TransactionLost,
     WrongBatch,
+    abandon,
     abort,
     add_partitions,
     begin,
     commit,
     mark,
 )
-from tests.spark.rows import VALUES, batches, options, values
+from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
 
 
@@ -57,7 +61,7 @@ class Query:
             if identity is not None:
                 self.write(cluster, identity, rows)
                 mark(cluster, identity, task)
-            return Done(task, identity)
+            return Done(task, identity, is_committed=identity is None)
 
     def write(self, cluster: Cluster, identity: Identity, rows: Sequence[bytes]) -> None:
         with Producer(cluster, identity, lambda keys: add_partitions(cluster, identity, keys)) as producer:
@@ -140,6 +144,16 @@ def test_a_task_that_was_thought_dead_goes_on(query: Query) -> None:
     assert query.committed() == [b"new"]
 
 
+def test_a_task_is_told_that_another_attempt_has_taken_its_place(query: Query) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from batches([b"old"])
+        query.commit(query.run(0, 0, [b"new"]))
+
+    with pytest.raises(TransactionLost, match="Another attempt has taken its place"):
+        sink._write_once(query.options, VALUES, query.task(0, 0), rows())
+    assert query.committed() == [b"new"]
+
+
 def test_a_batch_that_is_committed_is_run_again(query: Query) -> None:
     query.commit(*(query.run(4, number, [b"%d" % number]) for number in range(2)))
     again = [query.run(4, number, [b"%d" % number]) for number in range(2)]
@@ -160,6 +174,51 @@ def test_what_is_aborted_is_not_to_be_read_and_keeps_nobody_waiting(query: Query
         abort(cluster, [query.run(0, 0, [b"0"]), Done(query.task(0, 1))])
     query.commit(query.run(0, 0, [b"0"]))
     assert query.readable() == [b"0"]
+
+
+def test_what_is_on_its_way_has_arrived_before_it_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it could begin a transaction that nobody ends."""
+    connections: list[Connection] = []
+
+    def dialled(*arguments: Any) -> Connection:
+        connections.append(dial(*arguments))
+        return connections[-1]
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from batches([b"x" * 500_000] * 20)
+        assert any(connection.in_flight for connection in connections)
+        raise ValueError("a row that cannot be computed")
+
+    waiting: list[int] = []
+    abandoned = lambda *_: waiting.extend(connection.in_flight for connection in connections)  # noqa: E731
+    monkeypatch.setattr(producing, "dial", dialled)
+    monkeypatch.setattr(Connection, "close", lambda connection: None)
+    monkeypatch.setattr(sink, "abandon", abandoned)
+    with pytest.raises(ValueError, match="cannot be computed"):
+        sink._write_once(query.options, VALUES, query.task(0, 0), rows())
+    assert waiting == [0]
+
+
+def test_an_attempt_that_is_over_does_not_abort_the_next_one(query: Query) -> None:
+    with query.cluster() as cluster:
+        older = begin(cluster, query.task(0, 0))
+        assert older is not None
+        query.write(cluster, older, [b"old"])
+        newer = query.run(0, 0, [b"new"])
+        abandon(cluster, older)
+    query.commit(newer)
+    assert query.committed() == [b"new"]
+
+
+def test_a_driver_that_reaches_nobody_does_not_try_to_abort_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", transactions.__name__)
+    monkeypatch.setattr(transactions, "_PARTING", 0.2)
+    opened = Done(Task("test-", "query", 0, 0), Identity(1, 0, "nobody's"))
+    with Cluster(options("127.0.0.1:1", max_block_ms=1000).settings) as cluster:
+        abort(cluster, [opened] * 10)
+    assert "9 transactions are left to their timeouts" in caplog.text
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -186,6 +245,54 @@ def test_one_of_which_nothing_was_committed_may_have_others(query: Query, monkey
             query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
     query.commit(*(query.run(7, number, [b"new-%d" % number]) for number in range(3)))
     assert query.committed() == [b"new-0", b"new-1", b"new-2"]
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_batch_that_was_begun_to_be_committed_long_ago(
+    query: Query, topics: Topics, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    """Brokers have forgotten by then what was: here because they are told to."""
+
+    def run() -> list[Done]:
+        return [query.run(7, number, [b"%d" % number]) for number in range(2)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_end", _killed_after(ended))
+        with pytest.raises(KeyboardInterrupt):
+            query.commit(*run())
+    for each in run():
+        if each.is_committed:
+            topics.forget_group(each.task.name)
+    done = run()
+    assert not any(each.is_committed for each in done)
+    monkeypatch.setattr(transactions, "_REMEMBERED", -1)
+    with pytest.raises(WrongBatch, match=r"batch 7 was about to be committed at 20.*offsets\.retention\.minutes"):
+        query.commit(*done)
+    with query.cluster() as cluster:
+        abort(cluster, done)
+    assert query.committed() == [b"0", b"1"][:ended]
+
+
+def test_one_that_is_still_remembered_goes_on(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "_end", _killed_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
+    monkeypatch.setattr(transactions, "_REMEMBERED", -1)
+    query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
+    assert query.committed() == [b"0", b"1"]
+
+
+def test_plans_are_kept_for_longer_than_markers(query: Query, topics: Topics) -> None:
+    """As brokers have it in __consumer_offsets: an offset, when it was committed, and until when it is kept."""
+    query.commit(query.run(0, 0, [b"0"]))
+    group = "test-" + query.task(0, 0).query
+    found = read(topics.bootstrap, "__consumer_offsets", [_place_of(group, topics)])
+    [value] = [message.value() or b"" for message in found if group.encode() == (message.key() or b"")[4:-24]]
+    version, offset, length = struct.unpack_from(">hqh", value)
+    assert (version, offset) == (1, 1)
+    committed, expires = struct.unpack_from(">qq", value, 12 + length)
+    assert expires - committed > 9 * 365 * 86_400_000
 
 
 def test_a_checkpoint_that_is_older_than_what_was_written(query: Query) -> None:
@@ -244,3 +351,11 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def _place_of(group: str, topics: Topics) -> int:
+    """The partition of __consumer_offsets that has a group: by the absolute value of its name's hash in Java."""
+    code = 0
+    for letter in group.encode():
+        code = (31 * code + letter) & 0xFFFFFFFF
+    return min(code, (1 << 32) - code) % topics.count("__consumer_offsets")

@@ -61,6 +61,14 @@ class Topics:
         self._wait_for(topic, partitions)
         self._producers.clear()
 
+    def count(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return len(self._admin.list_topics(topic, timeout=LIMIT).topics[topic].partitions)
+
+    def forget_group(self, group: str) -> None:
+        """Let the brokers forget the offsets of a group."""
+        self._done(self._admin.delete_consumer_groups([group]))
+
     def trim(self, topic: str, partition: int, first: int) -> None:
         """Delete the records before an offset."""
         self._done(self._admin.delete_records([TopicPartition(topic, partition, first)]))

@@ -123,7 +123,7 @@ class Cluster:
             by_leader.setdefault(self._metadata.leader(*key), {})[key] = time
         refused: KafkaError | None = None
         for leader, asked in by_leader.items():
-            connection = self._idle(self._metadata.brokers[leader])
+            connection = self._idle(self.address_of(leader))
             response: ListOffsetsResponse = connection.ask(self._list_offsets(asked))
             for topic in response.topics:
                 for each in topic.partitions:
@@ -149,8 +149,7 @@ class Cluster:
 
         It may have answers on their way: whoever uses it in several places keeps count of them.
         """
-        self._know([topic])
-        return self._connection(self._metadata.brokers[self._metadata.leader(topic, partition)])
+        return self._connection(self.address_of(self.leader_id(topic, partition)))
 
     def leader_id(self, topic: str, partition: int) -> int:
         """The number of the broker that leads a partition, as far as is known."""
@@ -158,8 +157,11 @@ class Cluster:
         return self._metadata.leader(topic, partition)
 
     def address_of(self, broker: int) -> Address:
-        """Where a broker listens, as far as is known."""
-        return self._metadata.brokers[broker]
+        """Where a broker listens, as far as is known; raises if it is not there now."""
+        address = self._metadata.brokers.get(broker)
+        if address is None:
+            raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker}, which leads partitions, is not there now")
+        return address
 
     def coordinator(self, key: str, kind: int) -> Connection:
         """A connection to the broker that coordinates a GROUP, or a TRANSACTION by its id, to `ask` it."""
@@ -185,7 +187,9 @@ class Cluster:
         """What is known of leaders (of a topic, or of all) and coordinators does not hold any more: ask anew."""
         names = list(self._metadata.topics) if topic is None else [topic]
         for name in names:
-            self._metadata.topics.pop(name, None)
+            info = self._metadata.topics.pop(name, None)
+            for number in range(len(info.partitions) if info is not None else 0):
+                self._metadata.leader_unknown(name, number)
         self._coordinators.clear()
 
     def retrying(self, work: Callable[[], T], seconds: float | None = None) -> T:

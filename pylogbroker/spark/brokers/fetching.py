@@ -33,6 +33,7 @@ from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchR
 
 FETCH: Final = 12  # the newest version that names topics
 _LARGEST: Final = 0x7FFFFFFF
+_SURELY_EMPTY: Final = 2
 
 
 @attrs.frozen
@@ -50,7 +51,8 @@ class PartitionFetcher:
     """Iterates over what there is of a partition from `start` to before `end`.
 
     Raises OutOfRange if the log does not reach back to `start`, or if `end` is not reached and nothing comes for
-    `patience` seconds, since the log ends before: it has been cut off, or made anew.
+    `patience` seconds, since the log ends before: it has been cut off, or made anew.  Where compaction has taken away
+    all that was left before `end`, the last thing that comes has no records.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class PartitionFetcher:
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
         self._asked: Connection | None = None
+        self._empty = 0  # answers, one after the other, of a leader that has more but nothing to show
 
     def __iter__(self) -> Iterator[Fetched]:
         moved = time.monotonic()
@@ -87,13 +90,24 @@ class PartitionFetcher:
         if not found:
             if len(records):
                 self._ask_for_more()
-            return None
+            return None if len(records) else self._rest(data)
+        self._empty = 0
         last = found.pop()
         fetched = Fetched(records, self.position, last.next_offset, self._aborted(data))  # type: ignore[arg-type]
         self.position = last.next_offset
         if self.position < self._end:
             self._ask_ahead()
         return fetched
+
+    def _rest(self, data: PartitionData) -> Fetched | None:
+        """Nothing up to the end, if a leader that could send that has nothing, twice: compaction has taken it away."""
+        readable = data.last_stable_offset if self._committed and data.last_stable_offset >= 0 else data.high_watermark
+        self._empty = self._empty + 1 if readable >= self._end else 0
+        if self._empty < _SURELY_EMPTY:
+            return None
+        rest = Fetched(b"", self.position, self._end, None)
+        self.position = self._end
+        return rest
 
     def _ask_ahead(self) -> None:
         try:
@@ -124,7 +138,10 @@ class PartitionFetcher:
         self._asked = None
         response: FetchResponse = connection.receive()
         raise_for(response.error_code)
-        [data] = [each for topic in response.responses for each in topic.partitions]
+        partitions = [each for topic in response.responses for each in topic.partitions]
+        data = (
+            partitions[0] if partitions else PartitionData()
+        )  # a quota is used up, and the broker waits before the next
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
         raise_for(data.error_code, f"{self._topic}/{self._partition}")

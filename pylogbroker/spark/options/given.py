@@ -21,6 +21,8 @@ from pylogbroker.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+LARGEST: Final = (1 << 63) - 1
+"""Java's Long.MaxValue, which people give for "no limit"."""
 _READ: Final = (
     "subscribe",
     "subscribePattern",
@@ -96,13 +98,15 @@ class Given:
             raise ConfigError(f"option {name}: {text!r} is not accepted; expected true or false")
         return text.lower() == "true"
 
-    def whole(self, name: str, least: int = 1) -> int | None:
+    def whole(self, name: str, least: int = 1, most: int = LARGEST) -> int | None:
         """A whole number."""
         text = self.text(name)
         if text is None:
             return None
-        if not re.fullmatch(r"\s*-?\d{1,18}\s*", text) or int(text) < least:
-            raise ConfigError(f"option {name}: {text!r} is not accepted; expected a whole number of at least {least}")
+        if not re.fullmatch(r"\s*-?\d{1,19}\s*", text) or not least <= int(text) <= most:
+            raise ConfigError(
+                f"option {name}: {text!r} is not accepted; expected a whole number from {least} to {most}"
+            )
         return int(text)
 
     def milliseconds(self, name: str, default: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pylogbroker.client.settings import CONSUMER, PRODUCER, read
 from pylogbroker.config import Setting, Values
+from pylogbroker.config.kinds import INT_MAX
 from pylogbroker.config.table import closest
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.options.given import Given
@@ -55,6 +56,7 @@ WRITING: Final = frozenset(PRODUCER) - {
     "metadata.max.age.ms",
     "metadata.max.idle.ms",
     "linger.ms",
+    "default.api.timeout.ms",
 }
 """Those that may have one for the sink."""
 
@@ -69,9 +71,11 @@ _NOT_WRITING: Final[Mapping[str, str]] = {
     "key.serializer": "keys are strings or bytes: use DataFrame operations to serialize them",
     "value.serializer": "values are strings or bytes: use DataFrame operations to serialize them",
     "interceptor.classes": "interceptors could change what is written behind Spark's back",
+    "partitioner.ignore.keys": "keys are partitioned as Java's producer does it: without them leave out the column key",
     "partitioner.class": "keys are partitioned as Java's producer does it: for anything else add a column partition",
     "transactional.id": "it is made of the query and the task; see the option transactionalIdPrefix",
 }
+_LEVELS: Final[Mapping[str, tuple[int, int]]] = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "pylogbroker-spark",
     "max.partition.fetch.bytes": 4 << 20,
@@ -82,18 +86,39 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 def reading(given: Given) -> Values:
     """The settings of the source."""
-    return _settings(given, CONSUMER, READING, _NOT_READING)
+    return _settings(given, given.of_clients(), CONSUMER, READING, _NOT_READING)
 
 
 def writing(given: Given) -> Values:
-    """The settings of the sink."""
-    return _settings(given, PRODUCER, WRITING, _NOT_WRITING)
+    """The settings of the sink. For how long a call may take, Java's producers have max.block.ms."""
+    texts = given.of_clients()
+    if texts.get("partitioner.ignore.keys", "").strip().lower() == "false":
+        del texts["partitioner.ignore.keys"]
+    for codec in _LEVELS:
+        level = texts.pop(f"compression.{codec}.level", None)
+        if level is not None and texts.get("compression.type", "").strip() == codec:
+            texts["compression.level"] = level
+    settings = _settings(given, texts, PRODUCER, WRITING, _NOT_WRITING)
+    _check_level(settings)
+    longest = min(settings.integer("max.block.ms"), INT_MAX)
+    return Values({**settings.by_name(), "default.api.timeout.ms": longest})
+
+
+def _check_level(settings: Values) -> None:
+    codec, level = settings.text("compression.type"), settings["compression.level"]
+    if codec in _LEVELS and isinstance(level, int):
+        least, most = _LEVELS[codec]
+        if not least <= level <= most:
+            raise ConfigError(f"option kafka.compression.level: {level} is not accepted; {codec} has {least} to {most}")
 
 
 def _settings(
-    given: Given, table: Mapping[str, Setting], meaningful: Collection[str], refused: Mapping[str, str]
+    given: Given,
+    texts: dict[str, str],
+    table: Mapping[str, Setting],
+    meaningful: Collection[str],
+    refused: Mapping[str, str],
 ) -> Values:
-    texts = given.of_clients()
     for name, why in refused.items():
         if name in texts:
             raise ConfigError(f"option kafka.{name} is not accepted: {why}")

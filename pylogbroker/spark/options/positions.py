@@ -18,7 +18,7 @@ import attrs
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.options.given import Given
+from pylogbroker.spark.options.given import LARGEST, Given
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -95,7 +95,7 @@ def _by_partition(given: Given, name: str, least: int) -> dict[TopicPartition, i
         offsets = {(topic, int(number)): value for topic, numbers in found.items() for number, value in numbers.items()}
     except (AttributeError, ValueError):
         offsets = None
-    if offsets is None or not all(type(value) is int and value >= least for value in offsets.values()):
+    if offsets is None or not all(type(each) is int and least <= each <= LARGEST for each in offsets.values()):
         what = "times in ms" if least == 0 else "offsets, -2 for earliest, -1 for latest"
         raise ConfigError(
             f"option {name}: {given.text(name)!r} is not accepted; expected JSON such as"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +18,7 @@ from pylogbroker.spark.options.positions import EARLIEST, LATEST, Bound, bound, 
 
 _ONLY_STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ONLY_BATCH: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_MOST_PARTITIONS: Final = (1 << 31) - 1
 
 
 @attrs.frozen
@@ -92,7 +94,7 @@ class ReadOptions:
             latest_if_none=_strategy(given),
             limits=_limits(given),
             retries=_retries(given),
-            min_partitions=given.whole("minPartitions"),
+            min_partitions=given.whole("minPartitions", most=_MOST_PARTITIONS),
             max_records=given.whole("maxRecordsPerPartition"),
             fail_on_data_loss=given.flag("failOnDataLoss", True),
             include_headers=given.flag("includeHeaders", False),
@@ -122,9 +124,10 @@ def _pattern(text: str) -> str:
     if not text:
         raise ConfigError("option subscribePattern: it is empty; expected a regular expression for topics' names")
     try:
-        re.compile(text)
-    except re.error as error:
-        raise ConfigError(f"option subscribePattern: {text!r} is not a regular expression: {error}") from None
+        with warnings.catch_warnings(action="error", category=FutureWarning):
+            re.compile(text)
+    except (re.error, FutureWarning) as error:  # it warns of sets in sets, which are Java's, and mean something else
+        raise ConfigError(f"option subscribePattern: {text!r} is not a regular expression of Python: {error}") from None
     return text
 
 

@@ -18,7 +18,6 @@ class WriteOptions:
 
     settings: Values
     topic: str | None
-    include_headers: bool
     exactly_once: bool
     transactional_id_prefix: str
     warnings: tuple[str, ...] = ()
@@ -34,7 +33,6 @@ class WriteOptions:
         return cls(
             settings=kafka_settings.writing(given),
             topic=topic if topic is None else topic.strip(),
-            include_headers=given.flag("includeHeaders", False),
             exactly_once=given.flag("exactlyOnce", True),
             transactional_id_prefix=given.text("transactionalIdPrefix") or "pylogbroker-spark-",
             warnings=tuple(given.warnings),

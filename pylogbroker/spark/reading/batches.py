@@ -33,7 +33,7 @@ from pylogbroker.spark.brokers.fetching import PartitionFetcher
 from pylogbroker.spark.garbage import freeze_what_is_there
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.given import tell
-from pylogbroker.spark.options.positions import LATEST
+from pylogbroker.spark.options.positions import EARLIEST, LATEST
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, refuse_missing
 from pylogbroker.spark.reading.decoding import Decoder, columns_with
 from pylogbroker.spark.reading.losses import lost
@@ -84,9 +84,10 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Called in each task."""
-        if partition.value is None:  # Spark's way to say that there are no partitions
+        part: Slice | None = partition.value
+        if part is None:  # Spark's way to say that there are no partitions
             return iter(())
-        return rows_of(self.options, partition.value)
+        return rows_of(self.options, part, from_earliest=_is_from_earliest(self.options, part))
 
 
 class FilteringReader(BatchReader):
@@ -104,11 +105,11 @@ def _is_asked_for_filters() -> bool:
 
 
 def _slices(cluster: Cluster, options: ReadOptions, narrowing: Narrowing) -> list[Slice]:
-    """What is read of each partition. Ends are learned first: what comes later than that is not for this batch."""
+    """What is read of each partition. Starts are learned first: what comes meanwhile may be behind the end else."""
     found = partitions_for(cluster, options.topics)
     refuse_missing(missing(cluster, options.topics, found))
-    end = offsets_for(cluster, options.end, found, starting=False)
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
+    end = offsets_for(cluster, options.end, found, starting=False)
     _check_order(options, start, end)
     taken = [each for each in slices(start, end) if narrowing.takes((each.topic, each.partition))]
     since = _since(cluster, taken, narrowing.since)
@@ -135,8 +136,17 @@ def _check_order(options: ReadOptions, start: Mapping[TopicPartition, int], end:
         lost(options.fail_on_data_loss, f"{what}ends at {last}")
 
 
-def rows_of(options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice; DataLost if some of it is gone, unless that is allowed."""
+def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
+    if isinstance(options.start, Mapping):
+        return options.start.get((part.topic, part.partition)) == EARLIEST
+    return options.start == EARLIEST
+
+
+def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice; DataLost if some of it is gone, unless that is allowed.
+
+    If what was asked for is whatever there is `from_earliest`, then what goes before the slice is read is no loss.
+    """
     start: int | None = part.start
     with Cluster(options.settings) as cluster:
         while start is not None:
@@ -146,17 +156,23 @@ def rows_of(options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:
             except KafkaError as error:
                 if error.code not in _LOSSES:
                     raise
-                lost(options.fail_on_data_loss, str(error), error)
+                if not (from_earliest and _has_not_begun(error, part)):
+                    lost(options.fail_on_data_loss, str(error), error)
                 start = _next_start(error, part)
             finally:
                 freeze_what_is_there()
 
 
+def _has_not_begun(error: KafkaError, part: Slice) -> bool:
+    return isinstance(error, OutOfRange) and part.start == error.offset < error.first
+
+
 def _next_start(error: KafkaError, part: Slice) -> int | None:
-    """What is left behind the gap, if anything is."""
-    if isinstance(error, OutOfRange) and error.offset < error.first < part.end:
-        return error.first
-    return None
+    """What is left behind the gap, if anything is; the same offset, if by now the log has it."""
+    if not isinstance(error, OutOfRange):
+        return None
+    following = max(error.offset, error.first)
+    return following if following < min(part.end, error.end) else None
 
 
 def _rows(cluster: Cluster, options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,8 @@ def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
 def missing(cluster: Cluster, topics: Topics, found: Collection[TopicPartition]) -> list[str]:
     """What was asked for by name and is not there."""
     if topics.assigned is not None:
-        return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in set(found)]
+        partitions = set(found)
+        return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in partitions]
     there = {topic for topic, _ in found}
     return [name for name in topics.names or () if name not in there]
 

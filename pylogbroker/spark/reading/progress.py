@@ -5,20 +5,22 @@
 | there at the first batch       | what the options say                                                      |
 | comes later                    | its first offset; if that is not 0, something has been lost               |
 | is gone, with its topic        | is left out: what was not read of it has been lost                        |
-| ends before where it was, or   | its first offset: the topic has been made anew, and what was not read of  |
-| its topic has another id       | the old one has been lost                                                 |
+| is of a topic with another id  | its first offset: what was not read of the old topic has been lost        |
+| ends before where it was       | its end, if its topic is the one that this query has seen before: the log |
+|                                | has been cut off.  Else the topic may be another one: its first offset    |
 
-What has been lost is an error, with `failOnDataLoss`.  Without, what is gone or begins anew is a step at once, with
-nothing in it if need be: it has to be in Spark's log before the new log grows as long as the old one was.  (Topics' ids
-are not in that log: a topic that is made anew, and as long as it was, while no query runs, is not recognized.)
+What has been lost is an error, with `failOnDataLoss`.  Without, what is gone, cut off or begins anew is a step at once,
+with nothing in it if need be: it has to be in Spark's log before the log grows as long as it was.  (Topics' ids are not
+in that log: a topic that is made anew, and as long as it was, while no query runs, is not recognized.)
 
-A new leader may tell an end that is behind what was read, for a moment, so it is asked `fetchOffset.numRetries` times.
+For a moment a new leader may tell an end that is behind what was read, and a broker that has just come may not know a
+topic, so what has gone back or is missing is asked for `fetchOffset.numRetries` times before that is believed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 from uuid import UUID
 
@@ -34,6 +36,7 @@ from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_fo
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.planning import limited
 from pylogbroker.spark.reading.waiting import Watch
+from pylogbroker.wire.schema import NO_ID
 
 _LOOK_AGAIN: Final = 1.0  # seconds after which topics are asked for anew
 _WAIT: Final = 0.2  # seconds that an idle stream waits for something new before it tells Spark that there is nothing
@@ -60,7 +63,7 @@ class Progress:
         self._watch = Watch(self._cluster)
         self._partitions: list[TopicPartition] = []
         self._ids: dict[str, UUID] = {}
-        self._remade: set[str] = set()
+        self._seen: dict[str, UUID] = {}
         self._looked = float("-inf")
         self._target: Positions | None = None
         self._last_step = float("-inf")
@@ -72,13 +75,13 @@ class Progress:
 
     def stop_at_latest(self) -> None:
         """Go no further than what there is now."""
-        self._look_now()
+        self._look_for_all()
         self._target = self._latest(self._partitions)
 
     def first(self, most: int | None) -> Step:
         """Where reading begins, in any case, and what of it is in the first batch."""
-        self._look_now()
-        refuse_missing(missing(self._cluster, self._options.topics, self._partitions))
+        self._look_for_all()
+        refuse_missing(self._missing())
         begins = offsets_for(
             self._cluster,
             self._options.start,
@@ -87,6 +90,7 @@ class Progress:
             latest_if_none=self._options.latest_if_none,
         )
         self._ask_ends(begins)
+        self._seen = dict(self._ids)
         return self._step(self._within(begins, most) or begins, begins)
 
     def next(self, known: Positions, most: int | None, everything: bool) -> Step | None:
@@ -98,15 +102,13 @@ class Progress:
         end = self._end(begins, most, everything)
         if end is None and (known.keys() - begins.keys() or known.keys() & anew.keys()):
             end = begins
-        if end is None and self._target is None:
-            self._watch.wait(self.ends, _WAIT)
+        if end is None and self._target is None and self._watch.wait(self.ends, _WAIT):
             self._ask_ends(begins)
             end = self._end(begins, most, everything)
         return None if end is None else self._step(end, anew)
 
     def _step(self, end: Positions, begins: Positions) -> Step:
         self._last_step = time.monotonic()
-        self._remade.clear()
         return Step(end, begins)
 
     # -- how far ---------------------------------------------------------------------------------------------------
@@ -141,22 +143,39 @@ class Progress:
 
     def _look_now(self) -> None:
         self._partitions = partitions_for(self._cluster, self._options.topics)
-        for topic in {topic for topic, _ in self._partitions}:
-            found = self._cluster.topic_id(topic)
-            if self._ids.setdefault(topic, found) != found:
-                self._ids[topic] = found
-                self._remade.add(topic)
+        self._ids = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in self._partitions}}
         self._looked = time.monotonic()
 
-    def _ask_ends(self, known: Positions) -> None:
-        """Where all partitions end that there are, asked again while some end before what is known of them."""
-        retries = self._options.retries
-        for attempt in range(retries.attempts):
+    def _look_for_all(self) -> None:
+        """See which partitions there are, of all topics that are named."""
+        self._look_now()
+        self._again_while(self._missing)
+
+    def _missing(self) -> list[str]:
+        return missing(self._cluster, self._options.topics, self._partitions)
+
+    def _again_while(self, wrong: Callable[[], object]) -> None:
+        """Look again while something is wrong, so often as the options say."""
+        for attempt in range(self._options.retries.attempts):
             if attempt:
-                time.sleep(retries.pause)
-            self.ends = self._latest_there()
-            if not any(end < known.get(key, 0) for key, end in self.ends.items() if key[0] not in self._remade):
+                time.sleep(self._options.retries.pause)
+                self._look_now()
+            if not wrong():
                 return
+
+    def _ask_ends(self, known: Positions) -> None:
+        """Where all partitions end that there are, asked again while what is known goes further than that."""
+
+        def are_behind() -> bool:
+            self.ends = self._latest_there()
+            behind = {topic for (topic, number), at in known.items() if self.ends.get((topic, number), -1) < at}
+            return not all(self._is_remade(topic) for topic in behind)
+
+        self._again_while(are_behind)
+
+    def _is_remade(self, topic: str) -> bool:
+        """Whether it is another topic than the one of that name that was seen before."""
+        return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
         """The ends of all partitions, of those that are left if a topic is deleted meanwhile."""
@@ -180,18 +199,25 @@ class Progress:
         gone = known.keys() - self.ends.keys()
         if gone:
             lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")
-        cut = [key for key, end in self.ends.items() if key in known and (end < known[key] or key[0] in self._remade)]
+        if any(end < known.get(key, 0) for key, end in self.ends.items()):
+            self._look_now()  # is it still the same topic?
+        cut = [key for key, end in self.ends.items() if key in known and (end < known[key] or self._is_remade(key[0]))]
         for key in cut:
             lost(
                 self._options.fail_on_data_loss,
                 f"{named([key])} was read up to {known[key]}, but has been made anew, or cut off",
             )
         new = [key for key in self.ends if key not in known]
-        firsts = self._firsts([*new, *cut])
+        firsts = self._firsts([*new, *(key for key in cut if not self._is_same(key[0]))])
         for key in new:
             if firsts[key]:
                 lost(self._options.fail_on_data_loss, f"{named([key])} is new, but begins at {firsts[key]}")
-        return {key: firsts[key] if key in firsts else known[key] for key in self.ends}
+        self._seen = dict(self._ids)
+        return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
+
+    def _is_same(self, topic: str) -> bool:
+        """Whether it is surely the topic of that name that was seen before: old brokers give no ids."""
+        return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
 
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:
         if not partitions:

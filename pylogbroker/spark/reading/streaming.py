@@ -9,8 +9,12 @@ which cannot be a topic's name, says where partitions began that do not go on fr
     latestOffset    {..., "/start": {...}}               the first batch: where it began is now in Spark's log
     latestOffset    {...}                                the others
 
-So the first batch may be empty: it is there to write down where reading begins, before anything is read.  A batch that
-is run again has the same slices, since they come from these offsets alone.  `progress` decides where batches end.
+So the first batch may be empty: it is there to write down where reading begins, before anything is read.  The key is
+there, too, when there are no partitions at all, since {} is how a query begins.  A batch that is run again has the same
+slices, since they come from these offsets alone.  `progress` decides where batches end.
+
+A query of Spark's own source goes on here from its checkpoint: these offsets are its own.  But that source keeps the
+start of its first batch somewhere else, and looks up where new partitions begin; such a batch it has to finish itself.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pylogbroker.errors import ConfigError
 from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.options.given import tell
+from pylogbroker.spark.options.positions import named
 from pylogbroker.spark.reading.batches import SlicePartition, rows_of
 from pylogbroker.spark.reading.planning import divide, slices
 from pylogbroker.spark.reading.progress import Positions, Progress, Step
@@ -90,8 +96,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The slices of a micro-batch."""
-        begins = {**positions_of(start), **positions_of(end.get(_START, {}))}
-        ends = {key: offset for key, offset in positions_of(end).items() if key in begins}
+        begins, ends = {**positions_of(start), **positions_of(end.get(_START, {}))}, positions_of(end)
+        if ends.keys() - begins.keys():
+            raise ConfigError(
+                f"the checkpoint does not say where {named(ends.keys() - begins.keys())} begins: another source has"
+                " planned its last batch, so let the query finish that batch with that source first"
+            )
         parts = divide(slices(begins, ends), self._options.min_partitions, self._options.max_records)
         return [SlicePartition(part) for part in parts]
 
@@ -123,7 +133,8 @@ def positions_of(offset: Mapping[str, Any]) -> Positions:
 
 def offset_of(step: Step) -> dict[str, Any]:
     """What Spark keeps of the end of a micro-batch."""
-    return {**_json(step.ends), **({_START: _json(step.begins)} if step.begins else {})}
+    has_start = step.begins or not step.ends
+    return {**_json(step.ends), **({_START: _json(step.begins)} if has_start else {})}
 
 
 def _json(positions: Positions) -> dict[str, dict[str, int]]:

@@ -31,15 +31,21 @@ class Watch:
         self._cluster = cluster
         self._connections: dict[int, Connection] = {}
 
-    def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> None:
-        """Return when a partition may have something at its offset or behind it, or the time is over."""
+    def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
+        """Whether within that time a partition may have got something at its offset or behind it."""
         try:
             asked = self._ask(ends)
-            ready, _, _ = select.select(asked, [], [], seconds)
-            for connection in ready:
-                connection.receive()
+            poll = select.poll()
+            for connection in asked:
+                poll.register(connection, select.POLLIN)
+            ready = {number for number, _ in poll.poll(seconds * 1000)}
+            for connection in asked:
+                if connection.fileno() in ready:
+                    connection.receive()
         except (PylogbrokerError, OSError):
-            self.close()  # what is wrong will show when offsets are asked for
+            self.close()
+            return True  # what is wrong will show when offsets are asked for
+        return bool(ready)
 
     def close(self) -> None:
         """Drop the connections."""

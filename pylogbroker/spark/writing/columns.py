@@ -4,7 +4,8 @@
 |-----------|---------------------------------------------|-----------------------------------------------|
 | value     | string or binary                            | an error                                      |
 | key       | string or binary                            | there is none                                 |
-| topic     | string; the option topic counts more        | the option says where rows go, else an error  |
+| topic     | string; not looked at if the option topic   | an error                                      |
+|           | is given, which then says where rows go     |                                               |
 | partition | int; null is none                           | the key decides                               |
 | headers   | array of structs of key and value           | there are none                                |
 """
@@ -41,7 +42,10 @@ class Fields:
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
     """For columns' names and types, as Spark calls them, and the option topic; ConfigError says what is wrong."""
-    found = {name: number for number, (name, _) in enumerate(columns) if name in _ACCEPTED}
+    found: dict[str, int] = {}
+    for number, (name, _) in enumerate(columns):
+        if name in _ACCEPTED and (name != "topic" or topic is None):
+            found.setdefault(name, number)
     if "value" not in found:
         raise ConfigError(f"there is no column value: there are {', '.join(name for name, _ in columns) or 'none'}")
     if "topic" not in found and topic is None:

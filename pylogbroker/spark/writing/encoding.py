@@ -10,7 +10,7 @@ slices of what comes out.  The layout is drawn in `pylogbroker.records.batch`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -54,29 +54,24 @@ class Rows:
     headers: pa.BinaryArray | None = None
     """As they end a record: see `header_bytes`."""
 
+    sizes: Numbers = attrs.field(default=attrs.Factory(lambda rows: _sizes(rows), takes_self=True), eq=False)
+    """How many bytes each record takes, at most."""
+
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: npt.NDArray[Any]) -> Rows:
         """Some of them, or all in another order."""
-        return self._each(lambda column: column.take(pa.array(rows)))
+        numbers = pa.array(rows)
+        return self._each(lambda column: column.take(numbers), self.sizes[rows])
 
     def slice(self, start: int, count: int) -> Rows:
         """Those of a range."""
-        return self._each(lambda column: column.slice(start, count))
+        return self._each(lambda column: column.slice(start, count), self.sizes[start : start + count])
 
-    def sizes(self) -> Numbers:
-        """How many bytes each record takes, at most."""
-        total: Numbers = np.full(len(self), 2 + _DELTA + 1, np.int64)
-        for column in (self.keys, self.values):
-            size = np.zeros(1, np.int64) if column is None else lengths(column)
-            total += np.maximum(size, 0) + _varint_sizes(_zigzag(size))
-        if self.headers is not None:
-            total += lengths(self.headers)
-        return total + _varint_sizes(_zigzag(total))
-
-    def _each(self, work: Any) -> Rows:
-        return Rows(*(None if column is None else work(column) for column in (self.values, self.keys, self.headers)))
+    def _each(self, work: Callable[[pa.BinaryArray], pa.BinaryArray], sizes: Numbers) -> Rows:
+        keys, headers = (None if column is None else work(column) for column in (self.keys, self.headers))
+        return Rows(work(self.values), keys, headers, sizes)
 
 
 @attrs.frozen
@@ -112,7 +107,7 @@ class Encoded:
 
 def encode(rows: Rows, runs: Sequence[int], packing: Packing, timestamp: int) -> Iterator[tuple[int, Encoded]]:
     """The batches of rows, each with the number of its first row; none goes across the beginning of a run."""
-    sizes = rows.sizes()
+    sizes = rows.sizes
     starts = _starts(sizes, runs, packing.largest - OVERHEAD)
     ends = [*starts[1:], len(rows)]
     before = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
@@ -140,6 +135,16 @@ def _batches(
         yield start, Encoded(records, end - start, timestamp, packing.codec)
 
 
+def _sizes(rows: Rows) -> Numbers:
+    total: Numbers = np.full(len(rows), 2 + _DELTA + 1, np.int64)
+    for column in (rows.keys, rows.values):
+        size = _alike(np.zeros(1, np.int64) if column is None else lengths(column))
+        total += np.maximum(size, 0) + _varint_sizes(_zigzag(size))
+    if rows.headers is not None:
+        total += lengths(rows.headers)
+    return total + _varint_sizes(_zigzag(total))
+
+
 def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
     """Where batches begin."""
     behind = np.cumsum(sizes)
@@ -155,9 +160,8 @@ def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
 
 def _joined(rows: Rows, deltas: Numbers) -> pa.BinaryArray:
     """The records, put together."""
-    none = np.full(1, -1, np.int64)
-    key_lengths = none if rows.keys is None else lengths(rows.keys)
-    value_lengths = lengths(rows.values)
+    key_lengths = np.full(1, -1, np.int64) if rows.keys is None else _alike(lengths(rows.keys))
+    value_lengths = _alike(lengths(rows.values))
     tails = pa.scalar(b"\0") if rows.headers is None else rows.headers
     numbers = [_zigzag(deltas), _zigzag(key_lengths), _zigzag(value_lengths)]
     size: Numbers = 2 + sum(map(_varint_sizes, numbers)) + np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
@@ -166,7 +170,9 @@ def _joined(rows: Rows, deltas: Numbers) -> pa.BinaryArray:
     head = [_zigzag(size), zero, zero, *numbers[:2]]
     if rows.keys is None:
         return pc.binary_join_element_wise(_varints([*head, numbers[2]]), _filled(rows.values), tails, b"")
-    parts = (_varints(head), _filled(rows.keys), _varints(numbers[2:]), _filled(rows.values), tails)
+    behind_keys = _varints(numbers[2:])
+    between = behind_keys if len(behind_keys) > 1 else behind_keys[0]
+    parts = (_varints(head), _filled(rows.keys), between, _filled(rows.values), tails)
     return pc.binary_join_element_wise(*parts, b"")
 
 
@@ -225,8 +231,14 @@ def _filled(column: pa.BinaryArray) -> pa.BinaryArray:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
+def _alike(numbers: Numbers) -> Numbers:
+    """One number that stands for all of them, if they are all the same."""
+    return numbers[:1] if len(numbers) and numbers.min() == numbers.max() else numbers
+
+
 def _zigzag(numbers: Numbers) -> Numbers:
-    return (numbers << 1) ^ (numbers >> 63)
+    doubled: Numbers = numbers << 1
+    return doubled ^ (numbers >> 63) if len(numbers) and numbers.min() < 0 else doubled
 
 
 def _varint_sizes(numbers: Numbers) -> Numbers:
@@ -255,9 +267,20 @@ def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
 
 
 def _write(data: npt.NDArray[np.uint8], at: Numbers, numbers: Numbers, sizes: Numbers) -> None:
-    """Each number where it belongs: seven bits in a byte, the last ones first; the eighth says that more follow."""
-    most = int(sizes.max())
-    data[at] = (numbers & 0x7F) | ((sizes > 1) << 7)
+    """Each number where it belongs: seven bits in a byte, the last ones first; the eighth says that more follow.
+
+    What is there before are zeros.
+    """
+    if not numbers.any():
+        return
+    least, most = int(sizes.min()), int(sizes.max())
+    if most == 1:
+        data[at] = numbers
+        return
+    data[at] = (numbers & 0x7F) | (0x80 if least > 1 else (sizes > 1) << 7)
+    if least == most == 2:
+        data[at + 1] = numbers >> 7
+        return
     for byte in range(1, most):
         some = np.flatnonzero(np.broadcast_to(sizes > byte, len(at)))
         more = numbers[some] if len(numbers) > 1 else numbers

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.spark.writing.encoding import Numbers, Rows, data_of, lengths, starts_of
 from pylogbroker.spark.writing.hashing import partitions_of_keys
@@ -24,36 +25,43 @@ Partitions = npt.NDArray[np.int32]
 
 
 class Places:
-    """Chooses for the rows of one topic."""
+    """Chooses for the rows of one topic; those with neither go round the partitions that have a leader."""
 
-    def __init__(self, topic: str, partitions: int, enough: int) -> None:
-        self._topic = topic
-        self._order = np.array(random.sample(range(partitions), partitions), np.int32)
+    def __init__(self, topic: TopicInfo, enough: int) -> None:
+        self._name = topic.name
+        self._count = len(topic.partitions)
+        led = [number for number, partition in enumerate(topic.partitions) if partition.leader >= 0]
+        order = led or range(self._count)
+        self._order = np.array(random.sample(order, len(order)), np.int32)
         self._enough = enough
         self._given = 0  # bytes of rows with neither, until now
+
+    def have(self, chosen: pa.Int32Array | None) -> bool:
+        """Whether there are all partitions that rows name."""
+        return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
 
     def of(self, rows: Rows, chosen: pa.Int32Array | None = None) -> Partitions:
         """The partition of each row; `chosen` is the column of those that are given."""
         found = self._by_key(rows)
         if chosen is None or chosen.null_count == len(chosen):
             return found
-        wrong = pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, len(self._order)))
+        wrong = pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, self._count))
         if pc.any(wrong).as_py():
             number = chosen.filter(wrong)[0]
-            detail = f"topic {self._topic} has {len(self._order)} partitions, and no {number}"
+            detail = f"topic {self._name} has {self._count} partitions, and no {number}"
             raise KafkaError(detail, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return np.where(np.asarray(chosen.is_null()), found, np.asarray(pc.fill_null(chosen, 0)))
 
     def _by_key(self, rows: Rows) -> Partitions:
-        if len(self._order) == 1:
+        if self._count == 1:
             return np.zeros(len(rows), np.int32)
         if rows.keys is None or rows.keys.null_count == len(rows):
-            return self._one_after_another(rows.sizes())
+            return self._one_after_another(rows.sizes)
         sizes = lengths(rows.keys)
-        found = partitions_of_keys(data_of(rows.keys), starts_of(rows.keys), np.maximum(sizes, 0), len(self._order))
+        found = partitions_of_keys(data_of(rows.keys), starts_of(rows.keys), np.maximum(sizes, 0), self._count)
         if rows.keys.null_count:
             without = np.flatnonzero(sizes < 0)
-            found[without] = self._one_after_another(rows.sizes()[without])
+            found[without] = self._one_after_another(rows.sizes[without])
         return found
 
     def _one_after_another(self, sizes: Numbers) -> Partitions:
@@ -65,10 +73,11 @@ class Places:
 
 def together(partitions: Partitions) -> tuple[npt.NDArray[np.int64] | None, list[int]]:
     """An order in which the rows of a partition are together, None if they are, and where partitions then begin."""
-    changes = np.flatnonzero(np.diff(partitions)) + 1
-    runs = [0, *changes.tolist()]
-    if len(runs) == len(set(partitions[runs].tolist())):
-        return None, runs
-    narrow = partitions.astype(np.int16) if int(partitions.max()) < 1 << 15 else partitions  # sorted by their digits
+    changes, most = np.flatnonzero(np.diff(partitions)) + 1, int(partitions.max())
+    if len(changes) <= most:
+        runs = [0, *changes.tolist()]
+        if len(runs) == len(set(partitions[runs].tolist())):
+            return None, runs
+    narrow = partitions.astype(np.int16) if most < 1 << 15 else partitions  # sorted by their digits
     order = np.argsort(narrow, kind="stable")
     return order, [0, *(np.flatnonzero(np.diff(partitions[order])) + 1).tolist()]

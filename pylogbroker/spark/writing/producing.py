@@ -25,18 +25,18 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of, is_retriable, raise_for
-from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of, is_retriable
+from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.writing.identities import Identity, acks_of, window_of
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -57,7 +57,7 @@ _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 class _Batch:
     encoded: Encoded
     sequence: int
-    deadline: float
+    deadline: float | None = None  # from when it was first tried; rows may come slowly, and it wait for long before
     attempts: int = 0
 
 
@@ -100,6 +100,7 @@ class _Asked:
 
     connection: Connection
     batches: dict[TopicPartition, _Batch]
+    deadline: float
 
 
 class Producer:
@@ -132,6 +133,8 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._identity.transactional_id is not None:
+            self._settle()
         self.close()
 
     def limit(self, topic: str) -> int | None:
@@ -161,8 +164,18 @@ class Producer:
         for connection in self._connections.values():
             connection.close()
 
+    def _settle(self) -> None:
+        """Wait for what is on its way.
+
+        It could reach its leader after its transaction has been aborted, and begin one there that nobody ends.
+        """
+        for asked in self._asked:
+            with suppress(PylogbrokerError):
+                if asked.connection.is_open:
+                    asked.connection.receive(max(0.0, asked.deadline - time.monotonic()))
+
     def _take(self, lane: _Lane, encoded: Encoded) -> None:
-        lane.waiting.append(_Batch(encoded, lane.sequence, time.monotonic() + self._patience))
+        lane.waiting.append(_Batch(encoded, lane.sequence))
         lane.sequence = (lane.sequence + encoded.count) & _SEQUENCES
         self._held += len(encoded)
 
@@ -170,11 +183,11 @@ class Producer:
 
     def _go_on(self, *, wait: bool) -> None:
         """Take the answers that are there, and send what can be sent; else wait for something to happen."""
-        collected = self._collect(0)
+        collected = self._collect(wait=False)
         if self._depart() or collected or not wait:
             return
         if self._asked:
-            self._collect(self._timeout)
+            self._collect(wait=True)
         else:
             pauses = [lane.resume_at for lane in self._lanes.values() if lane.waiting]
             time.sleep(max(0.0, min(pauses) - time.monotonic()))
@@ -223,6 +236,7 @@ class Producer:
         for lane in lanes:
             batch = batches[lane.topic, lane.partition] = lane.waiting.popleft()
             batch.attempts += 1
+            batch.deadline = batch.deadline or time.monotonic() + self._patience
             lane.flying.append(batch)
             lane.leader = leader
         try:
@@ -233,7 +247,7 @@ class Producer:
             self._unanswered(batches, error)
             return
         if self._acks:
-            self._asked.append(_Asked(connection, batches))
+            self._asked.append(_Asked(connection, batches, time.monotonic() + self._timeout / 1000))
         else:
             for key, batch in batches.items():
                 self._written(self._lanes[key], batch)
@@ -257,29 +271,39 @@ class Producer:
 
     # -- and back ------------------------------------------------------------------------------------------------
 
-    def _collect(self, milliseconds: int) -> bool:
-        """Take answers, one of each connection, if they come within that time; whether there were any."""
-        if not self._asked:
-            return False
+    def _collect(self, *, wait: bool) -> bool:
+        """Take the answers that are there, one of each connection, or wait for one; whether there were any.
+
+        One that is too late is taken for one, too.
+        """
         oldest = {asked.connection: asked for asked in reversed(self._asked)}
-        poll = select.poll()
-        for connection in oldest:
-            if connection.is_open:
-                poll.register(connection, select.POLLIN)
-        ready = {number for number, _ in poll.poll(milliseconds)} if all(each.is_open for each in oldest) else set()
-        due = [asked for asked in oldest.values() if not asked.connection.is_open or asked.connection.fileno() in ready]
-        if not due and milliseconds:
-            due = [self._asked[0]]  # which is too late
+        ready = self._readable(oldest, wait=wait) if all(each.is_open for each in oldest) else set()
+        now = time.monotonic()
+        due = [
+            asked
+            for connection, asked in oldest.items()
+            if not connection.is_open or connection.fileno() in ready or asked.deadline <= now
+        ]
         for asked in due:
             self._asked.remove(asked)
             self._receive(asked)
         return bool(due)
 
+    def _readable(self, oldest: Mapping[Connection, _Asked], *, wait: bool) -> set[int]:
+        """The sockets' numbers of those that have something for us; to wait means until the first is too late."""
+        if not oldest:
+            return set()
+        poll = select.poll()
+        for connection in oldest:
+            poll.register(connection, select.POLLIN)
+        left = min(asked.deadline for asked in oldest.values()) - time.monotonic()
+        return {number for number, _ in poll.poll(max(0.0, left) * 1000 if wait else 0)}
+
     def _receive(self, asked: _Asked) -> None:
         try:
             if not asked.connection.is_open:
                 raise ConnectionLost(f"the connection to {asked.connection.address} was lost")
-            response: ProduceResponse = asked.connection.receive()
+            response: ProduceResponse = asked.connection.receive(max(0.0, asked.deadline - time.monotonic()))
         except PylogbrokerError as error:
             self._unanswered(asked.batches, error)
             return
@@ -338,25 +362,10 @@ class Producer:
 
     def _pause(self, lane: _Lane, batch: _Batch, error: PylogbrokerError) -> None:
         now = time.monotonic()
+        batch.deadline = batch.deadline or now + self._patience
         if now >= batch.deadline:
             raise RequestTimedOut(f"{lane.place}: records were not written in time: {error}") from error
         settings = self._cluster.settings
         first, longest = settings.integer("retry.backoff.ms"), settings.integer("retry.backoff.max.ms")
         lane.resume_at = now + min(longest, first << min(16, max(0, batch.attempts - 1))) / 1000
         self._cluster.forget(lane.topic)
-
-
-def partitions_of(cluster: Cluster, topic: str) -> int:
-    """How many partitions a topic has; one that there is not may be made, where the broker does that."""
-
-    def ask() -> int:
-        known = cluster.topics([topic])
-        if topic in known:
-            return len(known[topic].partitions)
-        if cluster.settings.boolean("allow.auto.create.topics"):
-            request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
-            response: MetadataResponse = cluster.any_connection().ask(request)
-            raise_for(response.topics[0].error_code, f"topic {topic}")
-        raise KafkaError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    return cluster.retrying(ask)

@@ -29,7 +29,17 @@ from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.options.given import tell
 from pylogbroker.spark.writing.columns import Fields, fields_of
 from pylogbroker.spark.writing.identities import Identity, identify, is_idempotent, window_of
-from pylogbroker.spark.writing.transactions import Done, Task, abandon, abort, add_partitions, begin, commit, mark
+from pylogbroker.spark.writing.transactions import (
+    Done,
+    Task,
+    abandon,
+    abort,
+    add_partitions,
+    begin,
+    commit,
+    mark,
+    telling_losses,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,10 +148,11 @@ def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iter
         if identity is None:
             for _ in batches:  # Spark's worker is not used again while something is left
                 pass
-            return Done(task)
+            return Done(task, is_committed=True)
         try:
-            _write_as(identity, cluster, options, fields, _again(first, batches))
-            mark(cluster, identity, task)
+            with telling_losses(cluster, task):
+                _write_as(identity, cluster, options, fields, _again(first, batches))
+                mark(cluster, identity, task)
         except BaseException:
             abandon(cluster, identity)
             raise

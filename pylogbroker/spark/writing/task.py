@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pylogbroker.client.errors import RecordTooLarge
-from pylogbroker.errors import InvalidRecords
+from pylogbroker.client.errors import RecordTooLarge, raise_for
+from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.model import Codec
 from pylogbroker.spark.brokers.cluster import Cluster
@@ -22,7 +23,8 @@ from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.encoding import OVERHEAD, Encoded, Packing, Rows, as_binary, encode, header_bytes
 from pylogbroker.spark.writing.placing import Places, together
-from pylogbroker.spark.writing.producing import Producer, partitions_of
+from pylogbroker.spark.writing.producing import Producer
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _PORTION: Final = 4 << 20  # bytes
 
@@ -62,15 +64,19 @@ class Writing:
         return found
 
     def _of_topic(self, topic: str, rows: Rows, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
-        if topic not in self._places:
-            self._places[topic] = Places(topic, partitions_of(self._cluster, topic), self._size)
         self._refuse_large(rows)
-        partitions = self._places[topic].of(rows, chosen)
+        partitions = self._places_of(topic, chosen).of(rows, chosen)
         order, runs = together(partitions)
         if order is not None:
             rows, partitions = rows.take(order), partitions[order]
         for first, encoded in encode(rows, runs, self._packing(topic), time.time_ns() // 1_000_000):
             yield int(partitions[first]), encoded
+
+    def _places_of(self, topic: str, chosen: pa.Int32Array | None) -> Places:
+        places = self._places.get(topic)
+        if places is None or not places.have(chosen):  # there may be more partitions by now
+            places = self._places[topic] = Places(find_topic(self._cluster, topic), self._size)
+        return places
 
     def _packing(self, topic: str) -> Packing:
         size = min(self._size, self._producer.limit(topic) or self._size)
@@ -78,7 +84,7 @@ class Writing:
         return Packing(size, codec, self._level)
 
     def _refuse_large(self, rows: Rows) -> None:
-        largest = int(rows.sizes().max()) + OVERHEAD
+        largest = int(rows.sizes.max()) + OVERHEAD
         if largest > self._largest:
             raise RecordTooLarge(
                 f"a row takes {largest} bytes, which is more than max.request.size, {self._largest}: set the option"
@@ -96,7 +102,7 @@ class Writing:
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
         """The rows of each topic; None for all."""
-        if self._options.topic is not None or self._fields.topic is None:
+        if self._fields.topic is None:
             return {self._options.topic or "": None}
         column = portion.column(self._fields.topic).dictionary_encode()
         if column.null_count:
@@ -108,6 +114,22 @@ class Writing:
             return {names[0]: None}
         numbers = np.asarray(column.indices)
         return {name: np.flatnonzero(numbers == number) for number, name in enumerate(names)}
+
+
+def find_topic(cluster: Cluster, name: str) -> TopicInfo:
+    """A topic as it is now; one that there is not may be made, where the broker does that."""
+
+    def ask() -> TopicInfo:
+        known = cluster.topics([name])
+        if name in known:
+            return known[name]
+        if cluster.settings.boolean("allow.auto.create.topics"):
+            request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+            response: MetadataResponse = cluster.any_connection().ask(request)
+            raise_for(response.topics[0].error_code, f"topic {name}")
+        raise KafkaError(f"there is no topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    return cluster.retrying(ask)
 
 
 def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

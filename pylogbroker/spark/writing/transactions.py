@@ -17,12 +17,19 @@ group of the same name, in a partition that every cluster has.  The plan is the 
 
 A task is recognized by its number, so a batch that was committed in part must be run again with as many tasks, which
 get the same rows: Spark does that as long as the query is not changed.  The plan is there to notice when it was.
+
+Brokers forget markers after offsets.retention.minutes, a week if it is not set, but keep the plan.  So a batch whose
+plan is old and which has no marker is refused: it may be committed.
+
+While a task has a transaction, nobody else has: a second attempt, also a speculative one, aborts that of the first.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
@@ -57,6 +64,10 @@ T = TypeVar("T")
 _PLACE: Final = "__consumer_offsets"  # a topic that there is wherever there are groups; its partition 0
 _ADD_PARTITIONS: Final = 3  # higher versions are for brokers
 _OFFSET_FETCH: Final = 7  # the last version that asks for one group, and the first that waits for transactions
+_OFFSET_COMMIT: Final = 4  # the last version that says for how long
+_KEPT: Final = 10 * 365 * 86_400_000  # ms that brokers keep a plan
+_REMEMBERED: Final = 86_400_000  # ms after which they may have forgotten markers, if they were told to
+_PARTING: Final = 10.0  # seconds that it may take to abort
 _PASSING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
 _LOST: Final = frozenset(
     {
@@ -94,10 +105,20 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """What a task tells the driver: the transaction that it left open, if there is one."""
+    """What a task tells the driver: the transaction that it left open, if there is one, or that it was done before."""
 
     task: Task
     open: Identity | None = None
+    is_committed: bool = False
+
+
+@attrs.frozen
+class _Plan:
+    """How many tasks a batch had when its first transaction was about to be committed, and when that was, in ms."""
+
+    batch: int
+    tasks: int
+    time: int
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
@@ -152,59 +173,97 @@ def commit(cluster: Cluster, done: Sequence[Done]) -> None:
     """Commit what the tasks of a batch, all of them, left open."""
     if not done:
         return
-    _check_plan(cluster, done)
     opened = [(each.task, each.open) for each in done if each.open is not None]
+    plan = _planned(cluster, done[0].task)
+    if plan is not None:
+        _check_count(cluster, done, plan)
+        if opened and not any(each.is_committed for each in done):
+            _check_age(plan)
     if opened:
         _plan(cluster, done[0].task, len(done))
     for task, identity in opened:
-        try:
+        with telling_losses(cluster, task):
             _end(cluster, identity, committed=True)
-        except KafkaError as error:
-            if error.code in _LOST:
-                raise _lost(cluster, task, error) from error
-            raise
 
 
 def abort(cluster: Cluster, done: Iterable[Done]) -> None:
-    """Abort what tasks left open, as far as that can be done: what cannot be aborted now is aborted by itself."""
-    for each in done:
-        if each.open is not None:
-            abandon(cluster, each.open)
+    """Abort what tasks left open, as far as that can be done soon: the rest is aborted by itself."""
+    until = time.monotonic() + _PARTING
+    opened = [each.open for each in done if each.open is not None]
+    for number, identity in enumerate(opened):
+        left = until - time.monotonic()
+        if left <= 0:
+            log.info("%d transactions are left to their timeouts", len(opened) - number)
+            return
+        abandon(cluster, identity, left)
 
 
-def abandon(cluster: Cluster, identity: Identity) -> None:
-    """The same for one transaction."""
+def abandon(cluster: Cluster, identity: Identity, seconds: float = _PARTING) -> None:
+    """The same for one transaction, unless somebody else has it by now."""
     try:
-        _end(cluster, identity, committed=False)
+        _end(cluster, identity, committed=False, seconds=seconds)
     except PylogbrokerError as error:
         log.info("transaction %s is left to its timeout: %s", identity.transactional_id, error)
 
 
-def _check_plan(cluster: Cluster, done: Sequence[Done]) -> None:
+@contextmanager
+def telling_losses(cluster: Cluster, task: Task) -> Iterator[None]:
+    """Raises TransactionLost for the errors that a task or the driver gets then."""
+    try:
+        yield
+    except KafkaError as error:
+        if error.code in _LOST:
+            raise _lost(cluster, task, error) from error
+        raise
+
+
+def _check_count(cluster: Cluster, done: Sequence[Done], plan: _Plan) -> None:
     """WrongBatch if this batch was committed in part, with another number of tasks."""
-    task = done[0].task
-    planned, count = _marker(cluster, _group(task))
-    if planned != task.batch + 1 or count == str(len(done)):
+    if plan.tasks == len(done):
         return
+    task = done[0].task
     written = {each.task.number for each in done if each.open is not None}
-    for number in sorted(set(range(int(count or 0))) - written):
+    for number in sorted(set(range(plan.tasks)) - written):
         if begin(cluster, attrs.evolve(task, number=number)) is None:  # and what was left open there is aborted
             raise WrongBatch(
-                f"batch {task.batch} was committed in part when it had {count} tasks, and has {len(done)} now, so that"
-                f" what is missing cannot be told: run it once more with {count}, by the same source options,"
+                f"batch {plan.batch} was committed in part when it had {plan.tasks} tasks, and has {len(done)} now, so"
+                f" that what is missing cannot be told: run it once more with {plan.tasks}, by the same source options,"
                 " repartition and spark.sql.shuffle.partitions as before"
             )
 
 
+def _check_age(plan: _Plan) -> None:
+    """WrongBatch if this batch may have been committed so long ago that nobody knows."""
+    if _now() - plan.time > _REMEMBERED:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(plan.time / 1000))
+        raise WrongBatch(
+            f"batch {plan.batch} was about to be committed at {when} UTC, and whether it was cannot be told any more,"
+            " since brokers forget it after offsets.retention.minutes: see whether its rows are in the topic. If they"
+            " are not, or may be there twice, choose another transactionalIdPrefix. If they are, tell Spark that the"
+            f" batch is done: in the checkpoint's directory commits, copy the newest file as {plan.batch}"
+        )
+
+
+def _planned(cluster: Cluster, task: Task) -> _Plan | None:
+    """The plan of this batch, if it was run before and came that far."""
+    planned, text = _marker(cluster, _group(task))
+    return _Plan(task.batch, *map(int, (text or "").split())) if planned == task.batch + 1 else None
+
+
 def _plan(cluster: Cluster, task: Task, tasks: int) -> None:
-    row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=str(tasks))
-    request = OffsetCommitRequest(group_id=_group(task), topics=[OffsetCommitRequestTopic(_PLACE, [row])])
-    _ask(cluster, request, GROUP, _group(task), codes=_offset_codes)
+    row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=f"{tasks} {_now()}")
+    topics = [OffsetCommitRequestTopic(_PLACE, [row])]
+    request = OffsetCommitRequest(group_id=_group(task), retention_time_ms=_KEPT, topics=topics)
+    _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=_offset_codes)
 
 
-def _end(cluster: Cluster, identity: Identity, *, committed: bool) -> None:
+def _end(cluster: Cluster, identity: Identity, *, committed: bool, seconds: float | None = None) -> None:
     request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
-    _ask(cluster, request, TRANSACTION, _name(identity))
+    _ask(cluster, request, TRANSACTION, _name(identity), seconds=seconds)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
@@ -212,7 +271,7 @@ def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
     return TransactionLost(
         f"batch {task.batch}: the transaction of task {task.number} cannot be committed any more ({error}). Another"
         f" attempt has taken its place, or the batch took longer than kafka.transaction.timeout.ms, which is {timeout}:"
-        " set it higher, and the brokers' transaction.max.timeout.ms with it"
+        " let batches be smaller, or set it higher, and the brokers' transaction.max.timeout.ms with it"
     )
 
 
@@ -247,8 +306,14 @@ def _ask(
     *,
     version: int | None = None,
     codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
+    seconds: float | None = None,
 ) -> Any:
-    """The coordinator's answer, when it is not busy with the transaction before any more."""
+    """The coordinator's answer, when it is not busy with the transaction before any more.
+
+    It is tried for `seconds`, or else for as long as a call may take.
+    """
+    longest = cluster.settings.integer("default.api.timeout.ms") / 1000
+    patience = longest if seconds is None else min(seconds, longest)
 
     def ask() -> Any:
         response = cluster.coordinator(key, kind).ask(request, version=version)
@@ -257,15 +322,15 @@ def _ask(
             raise error
         return response
 
-    return cluster.retrying(lambda: _soon(cluster, ask))
+    return cluster.retrying(lambda: _soon(ask, patience), patience)
 
 
-def _soon(cluster: Cluster, ask: Callable[[], T]) -> T:
+def _soon(ask: Callable[[], T], seconds: float) -> T:
     """Ask until what passes by itself, within milliseconds as a rule, has passed."""
     attempts = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _PASSING),
         wait=wait_exponential(multiplier=0.005, max=0.1),
-        stop=stop_after_delay(cluster.settings.integer("default.api.timeout.ms") / 1000),
+        stop=stop_after_delay(seconds),
         reraise=True,
     )
     return attempts(ask)
