@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
     "loaded": "Show what has been loaded into a directory.",
 }
+_INTERRUPTED: Final = 130  # as a shell has it for a program that SIGINT ended
 
 
 class _Commands(click.Group):
@@ -42,8 +43,11 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         try:
             return super().invoke(context)
-        except PylogbrokerError as error:
+        except (PylogbrokerError, OSError) as error:
             raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted: what a load has finished is kept, and the next one goes on.", err=True)
+            context.exit(_INTERRUPTED)
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
             if package not in ("pyspark", "pyarrow", "tenacity"):

@@ -23,7 +23,7 @@ def command(directory: str, files: bool) -> None:
     manifest = manifest_of(store)
     if files:
         for entry in manifest.files():
-            click.echo(f"{store.target}/{entry.path}")
+            click.echo(f"{store.root if store.is_local else store.uri}/{entry.path}")
     else:
         _show(manifest)
 
@@ -33,7 +33,8 @@ def _show(manifest: Manifest) -> None:
     from rich.filesize import decimal
     from rich.table import Table
 
-    table = Table("topic", box=None)
+    table = Table(box=None)
+    table.add_column("topic", overflow="fold")
     for name in ("partition", "from", "to", "files", "records", "size"):
         table.add_column(name, justify="right")
     for (topic, partition), entries in sorted(_by_partition(manifest).items()):
@@ -46,7 +47,7 @@ def _show(manifest: Manifest) -> None:
     for entry in manifest.entries:
         if entry.gap is not None:
             where = f"{entry.topic}/{entry.partition}, offsets {entry.start} to {entry.end}"
-            console.print(f"not loaded: {where}: {entry.gap}", highlight=False)
+            console.print(f"not loaded: {where}: {entry.gap}", highlight=False, markup=False)
     if manifest.replay is not None:
         console.print("a replay has been begun, and is not whole")
 

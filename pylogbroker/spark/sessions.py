@@ -9,6 +9,12 @@ from collections.abc import Mapping
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from pylogbroker.errors import PylogbrokerError
+
+
+class SparkNotStarted(PylogbrokerError):
+    """There is no Java, or the configuration is wrong."""
+
 
 def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A session as Spark's own configuration says, and these settings; local[*] if none of them says where it runs.
@@ -20,6 +26,16 @@ def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | 
         builder = builder.master(master or "local[*]")
         if (master or "local").startswith("local"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = builder.config(map=dict(conf or {})).getOrCreate()
+    try:
+        session = builder.config(map=dict(conf or {})).getOrCreate()
+    except Exception as error:  # of many kinds, and most of them say it in many lines
+        raise SparkNotStarted(f"Spark cannot be started: {_reason(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, of all the lines that Java says it in."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", "Caused by: "))]
+    return [type(error).__name__, *lines[:1], *causes][-1]

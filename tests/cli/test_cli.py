@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -14,8 +18,9 @@ from click.testing import CliRunner, Result
 
 from pylogbroker.cli import main
 from pylogbroker.cli.load import _mapping
+from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
-from tests.spark.load_here import load_here, rows
+from tests.spark.load_here import load_here, rows, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 
@@ -103,12 +108,73 @@ def test_a_load(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
         assert found.returncode == 0, found.stderr
         assert found.stdout.startswith("10 records in 2 files, ")
         assert found.stdout.endswith(" lag 10\n")
+        assert found.stderr.splitlines()[-1].split()[-3:-1] == ["lag", "10"]  # no terminal: the bar as it was at last
         assert sorted(rows(target, "n")) == [(n,) for n in range(10)]
         topics.trim(topic, 0, 7)
         failed = in_a_process(*common, "--quiet")
         assert failed.returncode == 1
         assert "Error: some data may have been lost: " in failed.stderr
         assert "Traceback" not in failed.stderr
+
+
+def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str], tmp_path: Path) -> None:
+    broker = new_broker()
+    broker.start()
+    target = tmp_path / "target"
+    (tmp_path / "slow.py").write_text(
+        "import time\n\ndef mapping(rows):\n    time.sleep(0.1 if rows.num_rows else 0)\n    return rows\n"
+    )
+    spark = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m")
+    small = ("--option", "kafka.max.partition.fetch.bytes=200", "--file-size", "1", "--mapping", "slow:mapping")
+    with Topics(broker.bootstrap, fresh_name) as topics:
+        topic = topics.make(2, retention_ms="-1")
+        for first in range(0, 300, 3):
+            topics.fill(topic, [Rec(b"%d" % n, partition=n % 2) for n in range(first, first + 3)])
+        arguments = ["load", topic, "-b", broker.bootstrap, "-t", target, *small, *spark]
+        command = [sys.executable, "-m", "pylogbroker.cli", *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while len(list(target.rglob("*.parquet"))) < 4:
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        told = "Interrupted: what a load has finished is kept, and the next one goes on."
+        assert (process.returncode, output, errors.splitlines()[-1]) == (130, "", told)
+        assert "Traceback" not in errors
+        before = len(list(target.rglob("*.parquet")))
+        assert before < 200
+        load_here(broker.bootstrap, topic, target)
+        assert sorted(int(value) for (value,) in rows(target, "value")) == list(range(300))
+        assert len(list(target.rglob("*.parquet"))) <= before + 4
+        assert strays(target) == [".lock", "manifest.json"]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "new_session", lambda *_: Mock())
+    (tmp_path / "file").touch()
+    for target, told in (("file", f"Error: target: file://{tmp_path}/file is a file"), ("file/below", "Error: ")):
+        found = run("load", "a", "-b", "127.0.0.1:1", "-t", str(tmp_path / target))
+        assert found.exit_code == 1
+        assert found.output.startswith(told)
+        assert len(found.output.splitlines()) == 1
+        assert isinstance(found.exception, SystemExit)
+
+
+def test_without_java(tmp_path: Path) -> None:
+    environment = {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}
+    arguments = [sys.executable, "-m", "pylogbroker.cli", "load", "a", "-b", "127.0.0.1:1", "-t", tmp_path / "x"]
+    found = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    assert found.returncode == 1
+    assert found.stderr.splitlines()[-1].startswith("Error: Spark cannot be started: ")
+    assert "Traceback" not in found.stderr
 
 
 def test_what_has_been_loaded(new_broker: Callable[..., Broker], fresh_name: Callable[[], str], tmp_path: Path) -> None:

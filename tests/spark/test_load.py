@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -141,6 +143,15 @@ def test_a_later_since_leaves_a_gap(topics: Topics, tmp_path: Path) -> None:
     assert [(gap.start, gap.end) for gap in outcome.gaps] == [(10, 20)]
     assert values(tmp_path) == [*range(10), *range(20, 30)]
     assert load_here(topics.bootstrap, topic, tmp_path).entries == ()
+
+
+def test_times_that_are_missing_or_cannot_be_told_in_microseconds(topics: Topics, tmp_path: Path) -> None:
+    topic = make(topics)
+    last = 1 << 60
+    topics.fill(topic, [Rec(b"value-%d" % n, timestamp=at) for n, at in enumerate((10, 20, last, 15, last))])
+    load_here(topics.bootstrap, topic, tmp_path, since=20)
+    assert values(tmp_path) == [1, 2, 4]
+    assert [when is None for _, when in sorted(rows(tmp_path, "offset", "timestamp"))] == [False, True, True]
 
 
 def test_until_a_time_that_has_not_come(topics: Topics, tmp_path: Path) -> None:
@@ -306,6 +317,55 @@ def test_topics_that_are_not_there(topics: Topics, tmp_path: Path) -> None:
 # -- crashes ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_partition_that_a_topic_gets(topics: Topics, tmp_path: Path) -> None:
+    topic = make(topics)
+    topics.fill(topic, records(0, 10))
+    load_here(topics.bootstrap, topic, tmp_path)
+    topics.widen(topic, 3)
+    topics.fill(topic, [attrs.evolve(each, partition=1) for each in records(10, 30)])
+    outcome = load_here(topics.bootstrap, topic, tmp_path)
+    assert [(entry.partition, entry.start, entry.end) for entry in outcome.entries] == [(1, 0, 20)]
+    topics.widen(topic, 4)
+    topics.fill(topic, [attrs.evolve(each, partition=3) for each in records(30, 50)])
+    topics.trim(topic, 3, 15)
+    with pytest.raises(DataLost, match=rf"{topic}/3, offsets 0 to 15, is not loaded yet, but the log begins at"):
+        load_here(topics.bootstrap, topic, tmp_path)
+    outcome = load_here(topics.bootstrap, topic, tmp_path, options={"failOnDataLoss": "false"})
+    assert [(gap.partition, gap.start, gap.end) for gap in outcome.gaps] == [(3, 0, 15)]
+    assert values(tmp_path) == [*range(30), *range(45, 50)]
+
+
+def test_a_topic_that_a_pattern_does_not_find_any_more(topics: Topics, tmp_path: Path) -> None:
+    stem = topics.fresh_name()
+    names = [make(topics, name=f"{stem}-{letter}") for letter in "ab"]
+    for name, first in zip(names, (0, 10), strict=True):
+        topics.fill(name, records(first, first + 10))
+    pattern = re.compile(f"^{stem}")
+    load_here(topics.bootstrap, pattern, tmp_path)
+    topics.delete(names[0])
+    with pytest.raises(DataLost, match=f"topic {names[0]} has been deleted"):
+        load_here(topics.bootstrap, pattern, tmp_path)
+    load_here(topics.bootstrap, pattern, tmp_path, options={"failOnDataLoss": "false"})
+    assert load_here(topics.bootstrap, pattern, tmp_path).entries == ()
+    make_again(topics, names[0])
+    topics.fill(names[0], records(20, 25))
+    load_here(topics.bootstrap, pattern, tmp_path)
+    assert values(tmp_path) == list(range(25))
+
+
+def test_a_name_that_is_too_long_for_a_file(topics: Topics, tmp_path: Path) -> None:
+    stem = topics.fresh_name()
+    names = [f"_{stem}{'x' * 250}"[:248] + letter for letter in "ab"]
+    for name, first in zip(names, (0, 10), strict=True):
+        make(topics, name=name)
+        topics.fill(name, records(first, first + 10))
+    load_here(topics.bootstrap, names, tmp_path)
+    assert values(tmp_path) == list(range(20))
+    assert load_here(topics.bootstrap, names, tmp_path).entries == ()
+    load_here(topics.bootstrap, names, tmp_path, replay=True)
+    assert values(tmp_path) == list(range(20))
+
+
 @pytest.mark.parametrize("replay", [False, True])
 def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) -> None:
     topic = make(topics, 2)
@@ -337,7 +397,7 @@ def wait_for_files(target: Path, more: int) -> None:
         time.sleep(0.005)
 
 
-def start(bootstrap: str, topic: str, target: Path, replay: bool, pause: str) -> subprocess.Popen[str]:
+def start(bootstrap: str, topic: str, target: Path | str, replay: bool, pause: str) -> subprocess.Popen[str]:
     arguments = [bootstrap, topic, str(target), "yes" if replay else "no", pause]
     return subprocess.Popen([sys.executable, "-m", "tests.spark.load_here", *arguments], text=True)
 
@@ -374,7 +434,7 @@ def test_a_full_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def full(store: Store, name: str) -> Any:
         create(store, name).close()
-        return io.BufferedWriter(Full(store.path(name)), 1_000) if "/" in name else create(store, name)
+        return pa.PythonFile(io.BufferedWriter(Full(store.path(name)), 1_000)) if "/" in name else create(store, name)
 
     with monkeypatch.context() as patched:
         patched.setattr(Store, "create", full)
@@ -404,8 +464,8 @@ def test_what_is_published_is_on_the_disk(topics: Topics, tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
     load_here(topics.bootstrap, topic, tmp_path)
-    written = ["file", ".json", "directory"]
-    assert steps == [*written, "file", ".parquet", "directory", *written]
+    written, made = ["file", ".json", "directory"], ["directory", "directory"]
+    assert steps == [*written, *made, "file", ".parquet", "directory", *written]
 
 
 def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path) -> None:
@@ -421,6 +481,10 @@ def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path
     whole.with_name(f"{topic}-0-{5:020}-{15:020}.parquet").write_bytes(whole.read_bytes())
     whole.with_name(".anything.tmp").write_bytes(b"begun")
     whole.with_name("notes.txt").write_bytes(b"somebody's own")
+    left = ["notes.txt", f"{topic}-0-{5:020}-{15:020}.parquet", ".anything.tmp"]
+    with pytest.raises(KafkaError, match="no such topic"):
+        load_here(topics.bootstrap, [topic, "nothing-of-that-name"], tmp_path)
+    assert set(left) < set(strays(tmp_path))  # nothing is deleted before the manifest is written
     outcome = load_here(topics.bootstrap, topic, tmp_path)
     assert [(entry.start, entry.end) for entry in outcome.entries] == [(10, 20)]
     assert whole.stat().st_mtime_ns == stamp
@@ -439,6 +503,30 @@ def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
 
     load_here(topics.bootstrap, topic, tmp_path, spread=meanwhile)
     assert values(tmp_path) == list(range(10))
+
+
+def test_nothing_to_do_writes_nothing(topics: Topics, tmp_path: Path) -> None:
+    topic = make(topics, 2)
+    topics.fill(topic, records(0, 10, 2))
+    load_here(topics.bootstrap, topic, tmp_path)
+    before = (tmp_path / "manifest.json").stat()
+    outcome = load_here(topics.bootstrap, topic, tmp_path)
+    after = (tmp_path / "manifest.json").stat()
+    assert (outcome.entries, outcome.lag) == ((), 0)
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_files_that_only_the_task_sees(topics: Topics, tmp_path: Path) -> None:
+    """As when each machine has a directory of that name."""
+    topic = make(topics)
+    topics.fill(topic, records(0, 10))
+
+    def elsewhere(job, parts, tick):  # type: ignore[no-untyped-def]
+        return here(attrs.evolve(job, target=str(tmp_path / "elsewhere")), parts, tick)
+
+    with pytest.raises(LoadFailed, match=f"{topic}/0, offsets 0 to 10, is not loaded.* all of Spark's processes share"):
+        load_here(topics.bootstrap, topic, tmp_path / "here", spread=elsewhere)
+    assert rows(tmp_path / "here", "value") == []
 
 
 def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
@@ -464,9 +552,31 @@ def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
 def test_a_mapping_that_fails(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.fill(topic, [Rec(b'{"n": 1}'), Rec(b"not json")])
-    with pytest.raises(LoadFailed, match=rf"{topic}/0, offsets 0 to 2: not a JSON object of the schema: b'not json'"):
+    with pytest.raises(LoadFailed, match=rf"{topic}/0, offset 1: not a JSON object of the schema: b'not json'"):
         load_here(topics.bootstrap, topic, tmp_path, mapping=JsonValue(pa.schema([("n", pa.int64())])))
     assert strays(tmp_path) == [".lock", "manifest.json"]
+
+
+def test_the_offset_that_a_mapping_fails_at(topics: Topics, tmp_path: Path) -> None:
+    topic = make(topics)
+    topics.fill(topic, records(0, 100))
+
+    def fails_at(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if b"value-77" in batch["value"].to_pylist():
+            raise RuntimeError("no sevens")
+        return batch
+
+    def fails_together(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_rows > 30:
+            raise RuntimeError("too many")
+        return batch
+
+    for mapping, told in (
+        (fails_at, f"{topic}/0, offset 77: the mapping failed: RuntimeError: no sevens"),
+        (fails_together, f"{topic}/0, offsets 0 to 49: the mapping failed: RuntimeError: too many"),
+    ):
+        with pytest.raises(LoadFailed, match=told):
+            load_here(topics.bootstrap, topic, tmp_path, mapping=mapping)
 
 
 def test_progress(topics: Topics, tmp_path: Path) -> None:

@@ -195,6 +195,17 @@ def test_schemas_as_text() -> None:
         ({"target": ""}, "target: it is empty"),
         ({"mapping": lambda rows: pa.record_batch({"n": pa.array([])})}, "a column n of the type null"),
         ({"mapping": lambda rows: rows.select([])}, "the mapping gives no columns"),
+        *(
+            (
+                {"mapping": lambda rows, kind=kind: pa.record_batch({"n": pa.nulls(0, kind)})},
+                "which Spark does not read",
+            )
+            for kind in (pa.uint32(), pa.time64("us"), pa.list_(pa.timestamp("ns")), pa.decimal256(50), pa.date64())
+        ),
+        (
+            {"mapping": lambda rows: pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "A"])},
+            "two columns a, which Spark does not tell apart",
+        ),
     ],
 )
 def test_wrong_arguments(tmp_path: Path, given: dict[str, object], told: str) -> None:

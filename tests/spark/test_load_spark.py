@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 import pytest
 
 from pylogbroker.spark import JsonValue, Progress, load, loaded
+from pylogbroker.spark.loading import spreading
 from pylogbroker.spark.loading.manifest import BadManifest
 from pylogbroker.spark.loading.running import LoadFailed
 from pylogbroker.spark.loading.times import milliseconds
 from tests.conftest import make_broker
-from tests.spark.load_here import load_here, strays
+from tests.spark.load_here import load_here, slowly, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess
@@ -114,7 +115,7 @@ def test_a_task_that_fails(spark: SparkSession, one_kind: Topics, tmp_path: Path
     topic = one_kind.make(2, retention_ms="-1")
     one_kind.fill(topic, [Rec(b'{"n": 1}', partition=0), Rec(b"no", partition=1)])
     mapping = JsonValue(pa.schema([("n", pa.int64())]))
-    with pytest.raises(LoadFailed, match=rf"^{topic}/1: {topic}/1, offsets 0 to 1: not a JSON object.*b'no'"):
+    with pytest.raises(LoadFailed, match=rf"^{topic}/1: {topic}/1, offset 0: not a JSON object.*b'no'"):
         load(spark, one_kind.bootstrap, topic, tmp_path, mapping=mapping)
     assert [row.n for row in loaded(spark, tmp_path).collect()] == [1]
 
@@ -125,6 +126,42 @@ def test_a_task_that_fails(spark: SparkSession, one_kind: Topics, tmp_path: Path
 
     with pytest.raises(LoadFailed, match=r"^Lost task .*Python worker exited unexpectedly"):
         load(spark, one_kind.bootstrap, topic, tmp_path / "other", mapping=ends)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.5])
+def test_ctrl_c(
+    spark: SparkSession, one_kind: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause: float
+) -> None:
+    """Before the tasks have begun, and when they have: they are stopped, and the next load goes on."""
+    monkeypatch.setattr(spreading, "_PAUSE", pause)
+    topic = one_kind.make(2, retention_ms="-1")
+    for first in range(0, 400, 4):
+        one_kind.fill(topic, numbered(first, first + 4))
+
+    def interrupted(progress: Progress) -> None:
+        interrupted.calls += 1  # type: ignore[attr-defined]
+        if interrupted.calls == 2:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    interrupted.calls = 0  # type: ignore[attr-defined]
+    small = {"kafka.max.partition.fetch.bytes": "200"}
+    with pytest.raises(KeyboardInterrupt):
+        load(
+            spark,
+            one_kind.bootstrap,
+            topic,
+            tmp_path,
+            mapping=slowly(0.1),
+            options=small,
+            file_size=1,
+            progress=interrupted,
+        )
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    count = len(list(tmp_path.rglob("*.parquet")))
+    assert count < 100
+    load_here(one_kind.bootstrap, topic, tmp_path)
+    assert sorted(read_back(tmp_path)) == list(range(400))
+    assert len(list(tmp_path.rglob("*.parquet"))) <= count + 4
 
 
 @pytest.mark.parametrize("who", ["driver", "jvm", "worker"])
@@ -149,6 +186,17 @@ def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None
     load_here(one_kind.bootstrap, topic, target)
     assert sorted(read_back(target)) == list(range(300))
     assert strays(target) == [".lock", "manifest.json"]
+
+
+def test_spark_connect(one_kind: Topics, tmp_path: Path) -> None:
+    """In a process of its own, since none has both kinds of sessions; where what Spark wants for it is installed."""
+    for package in ("grpc", "grpc_status", "google.rpc", "pandas"):
+        pytest.importorskip(package, reason="Spark Connect needs it")
+    topic = one_kind.make(2, retention_ms="-1")
+    one_kind.fill(topic, numbered(0, 20))
+    with LineProcess([*command(one_kind.bootstrap, topic, tmp_path / "target")[:-1], "connect"]) as process:
+        assert process.expect(r"loaded (\d+ \d+)", timeout=300)[1] == "20 20"
+    assert sorted(read_back(tmp_path / "target")) == list(range(20))
 
 
 def command(bootstrap: str, topic: str, target: Path) -> list[str]:

@@ -4,13 +4,15 @@
     look               .....a,b........c......d
     commit                   .........a,b,c......d       not more often than it is cheap
 
-Of a replay, nothing is in the manifest until all of it is whole.
+Of a replay, nothing is in the manifest until all of it is whole.  What does not count is deleted only when the manifest
+has been written: a load that finds there that it is not the only one deletes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -40,14 +42,22 @@ class Accounts:
     """What this load has come to, in its run or in the one that it goes on with."""
     before: Mapping[TopicPartition, Iterable[Range]] = attrs.field(factory=dict)
     """What is done with of the parts already."""
+    unfinished_bytes: int = 0
+    """The size of files that are not whole yet."""
     _committed: int = 0
     _next_commit: float = 0.0
 
     def look(self) -> None:
-        """Take up the files that have become whole."""
-        known = {entry.path for entry in self.entries if entry.path is not None}
-        for part in self.parts:
-            self.add(whole_files(self.store, self.job, part.slice, known))
+        """Take up the files that have become whole, of what is not done yet."""
+        missing = [part.slice for part in self.missing()]
+        listed = self.store.listed({self._directory(each) for each in missing})
+        self.add(
+            entry
+            for each in missing
+            for entry in whole_files(self.store, self.job, each, listed[self._directory(each)])
+        )
+        files = (each for found in listed.values() for each in found.items())
+        self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take these up, if what they are of is not done with already."""
@@ -68,11 +78,6 @@ class Accounts:
                 part.slice.start, part.slice.end, covered.get((part.slice.topic, part.slice.partition), ())
             )
         ]
-
-    def unfinished_bytes(self) -> int:
-        """The size of files that are not whole yet."""
-        lists = (self.store.files(directory) for directory in {self._directory(part) for part in self._wholes()})
-        return sum(size for found in lists for name, size in found.items() if is_temporary(name))
 
     # -- the manifest --------------------------------------------------------------------------------------------
 
@@ -98,7 +103,10 @@ class Accounts:
 
     def sweep(self) -> None:
         """Delete what the tasks left that does not count."""
-        sweep(self.store, self.manifest, self.job.generation, self._wholes(), self.entries)
+        listed = self.store.listed({self._directory(part.slice) for part in self.parts})
+        if listed:
+            refuse_changed(self.store, self.manifest)
+            self.store.each(self.store.delete, litter(self.manifest, listed, self.entries))
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -108,35 +116,29 @@ class Accounts:
             found.setdefault(entry.key, []).append(entry.range)
         return found
 
-    def _wholes(self) -> Iterator[Slice]:
-        keys = sorted({(part.slice.topic, part.slice.partition) for part in self.parts})
-        return (Slice(*key, 0, _LAST) for key in keys)
-
     def _directory(self, part: Slice) -> str:
         return directory_of(self.job.generation, part.topic, part.partition)
 
 
-def taken_up(store: Store, manifest: Manifest, job: Job) -> Manifest:
-    """With the files that are whole, but that the manifest does not know of, since the load before ended early."""
-    wholes = [Slice(*key, 0, _LAST) for key in manifest.begins]
-    parts = tuple(Part(whole) for whole in wholes)
-    accounts = Accounts(store, manifest, job, parts, before=manifest.covered())
+def taken_up(store: Store, manifest: Manifest, job: Job) -> tuple[Manifest, list[str]]:
+    """With the files that are whole, but that the manifest does not know of, since the load before ended early.
+
+    Also gives the paths of what else that left, to be deleted when the manifest has been written.
+    """
+    accounts = Accounts(store, manifest, job, (), before=manifest.covered())
+    wholes = {directory_of(job.generation, *key): Slice(*key, 0, _LAST) for key in sorted(manifest.begins)}
+    listed = store.listed(wholes)
     known = {entry.path for entry in manifest.entries if entry.path is not None}
-    for whole in wholes:
-        accounts.add(whole_files(store, job, whole, known))
-    sweep(store, manifest, manifest.generation, wholes, accounts.entries)
-    return manifest.with_entries(accounts.entries)
+    for directory, whole in wholes.items():
+        accounts.add(whole_files(store, job, whole, listed[directory], known))
+    return manifest.with_entries(accounts.entries), litter(manifest, listed, accounts.entries)
 
 
-def sweep(store: Store, manifest: Manifest, generation: int, wholes: Iterable[Slice], more: Collection[Entry]) -> None:
-    """Delete files of partitions in a generation that are not whole, or that do not count."""
+def litter(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Collection[Entry]) -> list[str]:
+    """The paths of those files in directories that are not whole, or that do not count."""
     known = {entry.path for entry in (*manifest.entries, *more)} | {each.path for each in manifest.replaced}
-    for where in wholes:
-        directory = directory_of(generation, where.topic, where.partition)
-        for name in store.files(directory):
-            path = f"{directory}/{name}"
-            if is_temporary(name) or (range_of(name) is not None and path not in known):
-                store.delete(path)
+    paths = [(f"{directory}/{name}", name) for directory, names in listed.items() for name in names]
+    return [path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in known)]
 
 
 def tidied(store: Store, manifest: Manifest, keep: float) -> Manifest:
@@ -151,12 +153,18 @@ def tidied(store: Store, manifest: Manifest, keep: float) -> Manifest:
     return left
 
 
+def refuse_changed(store: Store, manifest: Manifest) -> None:
+    """TargetInUse if the manifest that this one was made from is not there any more; where there is a lock, it is."""
+    if store.is_local:
+        return
+    found = store.read(MANIFEST)
+    if (Manifest.of_json(found).revision if found is not None else "") != manifest.revision:
+        raise TargetInUse(f"{store.uri} is being loaded into by another load: its manifest has changed meanwhile")
+
+
 def write_manifest(store: Store, manifest: Manifest) -> Manifest:
     """Put it in the place of the one that it was made from; TargetInUse if that is not there any more."""
-    if not store.is_local:
-        found = store.read(MANIFEST)
-        if found is not None and Manifest.of_json(found).revision != manifest.revision:
-            raise TargetInUse(f"{store.uri} is being loaded into by another load: its manifest has changed meanwhile")
-    written = attrs.evolve(manifest, revision=manifest.revision + 1)
+    refuse_changed(store, manifest)
+    written = attrs.evolve(manifest, revision=uuid.uuid4().hex)
     store.write(MANIFEST, written.to_json())
     return written

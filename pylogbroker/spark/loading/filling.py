@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import BinaryIO, Final
+from typing import Final
 
 import attrs
 import pyarrow as pa
@@ -24,7 +24,7 @@ from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.brokers.fetching import PartitionFetcher
 from pylogbroker.spark.loading.intervals import apart, missing_in
 from pylogbroker.spark.loading.manifest import Entry, Part, directory_of, path_of, range_of
-from pylogbroker.spark.loading.mapping import MappingFailed, RowMapping, mapped
+from pylogbroker.spark.loading.mapping import MappingFailed, RowMapping, culprits, mapped
 from pylogbroker.spark.loading.parquet import FileWriter, Footer, Layout, metadata_of, read_footer, text_of
 from pylogbroker.spark.loading.store import Store, temporary_name
 from pylogbroker.spark.options import ReadOptions
@@ -64,7 +64,8 @@ def fill(job: Job, part: Part) -> Iterator[Entry]:
     """
     options = job.options()
     store = Store.of(job.target)
-    there = [entry.range for entry in whole_files(store, job, part.slice)]
+    names = store.files(directory_of(job.generation, part.slice.topic, part.slice.partition))
+    there = [entry.range for entry in whole_files(store, job, part.slice, names)]
     with Cluster(options.settings) as cluster:
         _check_topic(cluster, job, part.slice.topic)
         for start, end in missing_in(part.slice.start, part.slice.end, there):
@@ -72,11 +73,16 @@ def fill(job: Job, part: Part) -> Iterator[Entry]:
             yield from _Filling(job, options, store, cluster, hole, start, start).run()
 
 
-def whole_files(store: Store, job: Job, where: Slice, known: Collection[str] = ()) -> list[Entry]:
-    """The files within a slice that are of this log and not known; none overlaps another."""
+def whole_files(
+    store: Store, job: Job, where: Slice, names: Mapping[str, int], known: Collection[str] = ()
+) -> list[Entry]:
+    """Of a directory's files, with their sizes, those within a slice that are of this log; none overlaps another.
+
+    Those whose paths are known are left out.
+    """
     directory = directory_of(job.generation, where.topic, where.partition)
-    found = {f"{directory}/{name}": size for name, size in store.files(directory).items() if _is_in(where, name)}
-    footers = (read_footer(store, path, found[path]) for path in sorted(found.keys() - set(known)))
+    found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
+    footers = store.each(lambda path: read_footer(store, path, found[path]), sorted(found.keys() - set(known)))
     entries = [each.entry for each in footers if each is not None and _is_of(each, job, where)]
     return apart(entries, (), lambda entry: entry.range)
 
@@ -117,7 +123,7 @@ class _Filling:
     _at: int
     """And what is before this is in the one that is being written."""
     _writer: FileWriter | None = None
-    _file: BinaryIO | None = None
+    _file: pa.NativeFile | None = None
     _temporary: str = ""
 
     def run(self) -> Iterator[Entry]:
@@ -154,13 +160,20 @@ class _Filling:
         if self._part.since is not None:
             rows = _not_before(rows, self._part.since)
         if rows.num_rows and self._job.mapping is not None:
-            try:
-                rows = mapped(self._job.mapping, rows, self._job.schema)
-            except MappingFailed as error:
-                raise MappingFailed(f"{self._name(self._at, next_offset)}: {error}") from error
+            rows = self._mapped(self._job.mapping, rows)
         if rows.num_rows:
             self._open().add(rows)
         self._at = next_offset
+
+    def _mapped(self, mapping: RowMapping, rows: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return mapped(mapping, rows, self._job.schema)
+        except MappingFailed as error:
+            few, why = culprits(mapping, rows, self._job.schema, error)
+            first, last = few["offset"][0].as_py(), few["offset"][-1].as_py()
+            where = f"{self._part.slice.topic}/{self._part.slice.partition}"
+            offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            raise MappingFailed(f"{where}, {offsets}: {why}") from error
 
     def _open(self) -> FileWriter:
         if self._writer is None:
@@ -230,9 +243,9 @@ class _Filling:
 
 
 def _not_before(rows: pa.RecordBatch, since: int) -> pa.RecordBatch:
-    """Without rows that are earlier; those without a time are."""
+    """Without rows that are earlier; a time that is too late for microseconds is not."""
     late = pc.greater_equal(rows["timestamp"], pa.scalar(since * 1000, pa.int64()).cast(TYPES["timestamp"]))
-    return rows.filter(pc.fill_null(late, False))
+    return rows.filter(pc.fill_null(late, True))
 
 
 def _quietly(action: Callable[[], object]) -> None:

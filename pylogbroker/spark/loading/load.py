@@ -18,7 +18,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -115,6 +115,10 @@ def load(
     `mapping` makes other columns of the rows (`loading.mapping`).  `options` are those of the source that
     have a meaning here: kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.*.
     `file_size` is in bytes.  `progress` is true for a bar, or is called with a Progress now and then.
+
+    Interrupted, as by Ctrl-C, it stops its tasks and keeps what is whole.  Raises ConfigError for arguments that are
+    wrong, DataLost, TargetInUse, LoadFailed if tasks failed, OSError where the directory cannot be written, and what
+    the brokers answer.
     """
     began = time.monotonic()
     given = _given(bootstrap_servers, topics, options or {})
@@ -123,6 +127,7 @@ def load(
     window = Window(milliseconds("since", since), milliseconds("until", until))
     store = Store.of(target)
     schema = _schema(parsed, mapping)
+    _check_for_spark(schema)
     job = Job(given, store.target, 0, {}, schema, mapping, _layout(file_size, compression), uuid.uuid4().hex[:8])
     with store.locked(), reporting(progress, store.name) as report:
         run = Run(store, job, parsed, window, partial(spread, spark), report, keep_replaced)
@@ -140,8 +145,13 @@ def _frame(spark: SparkSession, store: Store, manifest: Manifest) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(unpacked(manifest.arrow), prefer_timestamp_ntz=True)
-    paths = [_for_spark(f"{store.uri}/{entry.path}") for entry in manifest.files()]
+    paths = paths_of(store, manifest)
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
+
+
+def paths_of(store: Store, manifest: Manifest) -> list[str]:
+    """The files that count, as Spark is told of them."""
+    return [_for_spark(f"{store.uri}/{entry.path}") for entry in manifest.files()]
 
 
 def _for_spark(path: str) -> str:
@@ -180,9 +190,43 @@ def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:
     if not len(schema):
         raise ConfigError("the mapping gives no columns")
     for field in schema:
-        if "null" in re.findall(r"\w+", str(field.type)):
+        if any(map(pa.types.is_null, _leaves(field.type))):
             raise ConfigError(
                 f"the mapping gives a column {field.name} of the type {field.type} when there are no rows: its type has"
                 " to be the same always, so give it to the array, as in pa.array(found, pa.string())"
             )
     return schema
+
+
+def _check_for_spark(schema: pa.Schema) -> None:
+    """What is loaded is to be read by Spark, too."""
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"the mapping gives two columns {', '.join(twice)}, which Spark does not tell apart")
+    for field in schema:
+        if not all(map(_is_readable, _leaves(field.type))):
+            raise ConfigError(
+                f"the mapping gives a column {field.name} of the type {field.type}, which Spark does not read from"
+                " Parquet files: cast it, such as times to pa.timestamp('us') and unsigned numbers to pa.int64()"
+            )
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    try:
+        from_arrow_type(kind)
+    except PySparkException:
+        return False
+    is_too_fine = pa.types.is_timestamp(kind) and kind.unit == "ns"
+    return not (is_too_fine or pa.types.is_time(kind) or pa.types.is_decimal256(kind))
+
+
+def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """What a type is made of in the end."""
+    if not kind.num_fields:
+        yield kind
+    for number in range(kind.num_fields):
+        yield from _leaves(kind.field(number).type)

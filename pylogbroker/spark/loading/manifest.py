@@ -23,6 +23,7 @@ they do not count when it is asked what is still to be loaded, and what comes go
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -37,6 +38,7 @@ from pylogbroker.spark.reading.planning import Slice
 
 MANIFEST: Final = "manifest.json"
 _VERSION: Final = 1
+_LONGEST: Final = 190  # of a topic in a file's name: partition, offsets and the rest take up to 61 of 255 bytes
 
 
 class BadManifest(PylogbrokerError):
@@ -109,7 +111,8 @@ class Manifest:
     """The columns of all files, as text."""
     arrow: str
     """The same in Arrow's own form, as base64."""
-    revision: int = 0
+    revision: str = ""
+    """Another one each time that it is written; empty before the first time."""
     generation: int = 1
     """Where what is loaded goes."""
     generations: int = 1
@@ -213,7 +216,9 @@ class Manifest:
         try:
             found = json.loads(text)
             if found["version"] != _VERSION:
-                raise BadManifest(f"it is of version {found['version']}; this release knows {_VERSION}")
+                raise BadManifest(
+                    f"it is of version {found['version']}, and this release knows {_VERSION}: use a newer one"
+                )
             return cls._of(found)
         except (ValueError, KeyError, TypeError) as error:
             raise BadManifest(f"it is damaged: {type(error).__name__}: {error}") from error
@@ -253,9 +258,15 @@ def range_of(name: str) -> Range | None:
 
 
 def _stem(topic: str, partition: int) -> str:
-    """A name for people. Spark passes over files whose names begin with a dot or an underscore."""
+    """A name for people. Spark passes over files whose names begin with a dot or an underscore.
+
+    A name is no longer than file systems take; of a topic that has a longer one there is its beginning, and a hash.
+    """
     first = "".join(f"%{ord(letter):02X}" for letter in topic[:1] if letter in "._")
-    return f"{first}{quote(topic[1:] if first else topic)}-{partition}"
+    name = first + quote(topic[1:] if first else topic, safe="")
+    if len(name) > _LONGEST:
+        name = f"{name[: _LONGEST - 17]}~{hashlib.sha256(topic.encode()).hexdigest()[:16]}"
+    return f"{name}-{partition}"
 
 
 def _ranges(parts: Iterable[Part]) -> dict[TopicPartition, list[Range]]:

@@ -151,6 +151,23 @@ def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None =
     return found
 
 
+def culprits(
+    mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema, why: MappingFailed
+) -> tuple[pa.RecordBatch, MappingFailed]:
+    """Of rows at which a mapping fails, one at which it does, or as few together as halving finds; and what it says."""
+    while rows.num_rows > 1:
+        middle = rows.num_rows // 2
+        for half in (rows[:middle], rows[middle:]):
+            try:
+                mapped(mapping, half, schema)
+            except MappingFailed as error:
+                rows, why = half, error
+                break
+        else:
+            break
+    return rows, why
+
+
 def _beside(rows: pa.RecordBatch, keep: tuple[str, ...], columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     twice = sorted(set(keep) & set(columns))
     if twice:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import attrs
 import pyarrow as pa
@@ -37,6 +37,7 @@ _PLAIN: Final = ("key", "value")
 _RISING: Final = ("offset", "timestamp")
 _GROUP: Final = 32 << 20  # bytes of rows
 _GROUP_ROWS: Final = 1 << 20
+_PAGE: Final = 128 << 10  # is compressed while it is in the processor's cache
 
 
 @attrs.frozen
@@ -51,11 +52,13 @@ class Layout:
 class FileWriter:
     """Writes rows to a file that is open."""
 
-    def __init__(self, file: BinaryIO, schema: pa.Schema, layout: Layout) -> None:
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema, layout: Layout) -> None:
         self.records = 0
         self._schema = schema
-        self._sink = file if isinstance(file, pa.NativeFile) else pa.PythonFile(file, mode="w")
-        self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.compression, **_encodings(schema))
+        self._file = file
+        self._writer = pq.ParquetWriter(
+            file, schema, compression=layout.compression, data_page_size=_PAGE, **_encodings(schema)
+        )
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = self._held_rows = 0
 
@@ -71,7 +74,7 @@ class FileWriter:
     @property
     def size(self) -> int:
         """The bytes that are written so far, without what makes no whole row group yet."""
-        return int(self._sink.tell())
+        return int(self._file.tell())
 
     def finish(self, metadata: dict[str, str]) -> int:
         """Write what is left, and the footer; returns the size. The file remains open."""

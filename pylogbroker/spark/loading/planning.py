@@ -7,7 +7,8 @@
     parts              |--------|     |------------------|
 
 (1) A partition that is not loaded yet begins with the first record that is as late as `since`; one that is loaded goes
-    on, and what lies between is recorded as a gap.
+    on, and what lies between is recorded as a gap.  A partition that a topic got since it was loaded was to be loaded
+    from its offset 0 on.
 (2) Loading ends before the first record that is as late as `until`: what comes behind it, though it may be earlier, is
     for the next load.  So `until` loses nothing, and loads nothing twice.
 
@@ -17,6 +18,7 @@ What was to be loaded and is not there any more is DataLost, or with `failOnData
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 
@@ -73,6 +75,8 @@ class Planner:
     def plan(self) -> Plan:
         """Load what is new."""
         keys = self._partitions()
+        loaded = set(self.manifest.topics)
+        self._forget_topics({topic for topic, _ in keys})
         self._meet_topics({topic for topic, _ in keys})
         first, ends = self._offsets(keys, EARLIEST), self._ends(keys)
         since = self._at_time(keys, self.window.since, ends) or first
@@ -80,7 +84,7 @@ class Planner:
         parts: list[Slice] = []
         covered = self.manifest.covered()
         for key in keys:
-            self._begin(key, since[key], first[key], covered.setdefault(key, []))
+            self._begin(key, since[key], first[key], covered.setdefault(key, []), is_first=key[0] not in loaded)
             for start, end in missing_in(self.manifest.begins[key], until[key], covered[key]):
                 left = self._without_lost(key, start, end, first[key])
                 parts += [Slice(*key, *left)] if left else []
@@ -112,11 +116,26 @@ class Planner:
     def _partitions(self) -> list[TopicPartition]:
         found = partitions_for(self.cluster, self.options.topics)
         names = missing(self.cluster, self.options.topics, found)
-        gone = [name for name in names if name in self.manifest.topics]
+        gone = [name for name in names if name in self.manifest.topics] or self._gone({topic for topic, _ in found})
         if gone:
             self._lost(f"topic {', '.join(gone)} has been deleted")
         refuse_missing(name for name in names if name not in gone)
         return sorted(found)
+
+    def _gone(self, there: Collection[str]) -> list[str]:
+        """What a pattern found before and does not find any more."""
+        if self.options.topics.pattern is None:
+            return []
+        pattern = re.compile(self.options.topics.pattern)
+        return sorted(name for name in self.manifest.topics if name not in there and pattern.search(name))
+
+    def _forget_topics(self, there: Collection[str]) -> None:
+        """What a pattern does not find any more has been told of; if a topic of that name comes, it is a new one."""
+        gone = self._gone(there)
+        if gone:
+            manifest = self.manifest.with_old({key for key in self.manifest.begins if key[0] in gone})
+            topics = {name: known for name, known in manifest.topics.items() if name not in gone}
+            self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _meet_topics(self, topics: Collection[str]) -> None:
         """A topic that was made anew has nothing of its log loaded yet."""
@@ -177,10 +196,12 @@ class Planner:
 
     # -- partitions ----------------------------------------------------------------------------------------------
 
-    def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range]) -> None:
+    def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
         """Pass over what is early; if nothing that is early is there any more, what was lost may have been late."""
         if key not in self.manifest.begins:
-            self.manifest = attrs.evolve(self.manifest, begins={**self.manifest.begins, key: since})
+            is_early = self.window.since is not None and since > first
+            begin = since if is_first or is_early else 0
+            self.manifest = attrs.evolve(self.manifest, begins={**self.manifest.begins, key: begin})
             return
         reached = max((end for _, end in covered), default=self.manifest.begins[key])
         if self.window.since is not None and since > max(reached, first):

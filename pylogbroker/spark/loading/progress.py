@@ -50,7 +50,13 @@ def _bar(name: str) -> Iterator[Report]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     texts = TextColumn("{task.fields[records]:,} records  {task.fields[bytes]}  lag {task.fields[lag]:,}")
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), texts, TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        texts,
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=None, records=0, bytes=decimal(0), lag=0)
 

@@ -1,7 +1,7 @@
 """One load, in the process that asked for it: from the manifest that there is to the one that there is then.
 
-    take up     files that are whole, but that the manifest does not know of; what else is left is deleted
-    plan        which offsets are to be loaded; it is written down before anything is
+    take up     files that are whole, but that the manifest does not know of
+    plan        which offsets are to be loaded; it is written down before anything is, and what else is left is deleted
     spread      the tasks work, and meanwhile what is whole is looked at, and committed
     commit      and delete what does not count
 
@@ -15,7 +15,7 @@ import inspect
 import json
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +55,20 @@ class Outcome:
     lag: int
 
 
+@attrs.frozen
+class _There:
+    """What there is when a load begins."""
+
+    before: Manifest | None
+    """As the manifest is written."""
+    manifest: Manifest
+    """With all that is whole."""
+    taken_up: tuple[Entry, ...] = ()
+    """What of that it did not know of."""
+    litter: Collection[str] = ()
+    """The paths of files that do not count."""
+
+
 @attrs.define
 class Run:
     """One load."""
@@ -75,25 +89,25 @@ class Run:
 
     def load(self) -> Outcome:
         """Load what is new."""
-        manifest, found = self._manifest()
+        there = self._there()
         with Cluster(self.options.settings) as cluster:
-            self._check_schema(manifest)
-            plan = Planner(cluster, self.options, manifest, self.window).plan()
+            self._check_schema(there.manifest)
+            plan = Planner(cluster, self.options, there.manifest, self.window).plan()
             self._goals = self._ends = plan.ends
-            planned = write_manifest(self.store, plan.manifest)
+            planned = self._written(there, plan.manifest)
             accounts = Accounts(self.store, planned, self._job(planned), plan.parts)
             self._work(cluster, accounts)
             self._asked = 0.0
             lag = self._lag(cluster, accounts)
-        gaps = [entry for entry in plan.manifest.entries[len(manifest.entries) :] if entry.gap]
+        gaps = [entry for entry in plan.manifest.entries[len(there.manifest.entries) :] if entry.gap]
         gaps += [entry for entry in accounts.entries if entry.gap]
-        return Outcome(accounts.manifest, (*found, *accounts.entries), tuple(gaps), lag)
+        return Outcome(accounts.manifest, (*there.taken_up, *accounts.entries), tuple(gaps), lag)
 
     def replay(self) -> Outcome:
         """Load again what is loaded of the window, and put it in the place of that when it is whole."""
-        manifest, _ = self._manifest()
+        there = self._there()
         with Cluster(self.options.settings) as cluster:
-            manifest, replay = self._replay(cluster, manifest)
+            manifest, replay = self._replay(cluster, there)
             job = attrs.evolve(self._job(manifest), generation=replay.generation)
             accounts = Accounts(self.store, manifest, job, replay.parts, is_replay=True)
             self._work(cluster, accounts)
@@ -102,14 +116,22 @@ class Run:
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    def _manifest(self) -> tuple[Manifest, tuple[Entry, ...]]:
-        """The manifest, with all that is whole, and what of that it did not know of."""
+    def _there(self) -> _There:
         if self.store.read(MANIFEST) is None:
-            return Manifest(schema=text_of(self.job.schema), arrow=packed(self.job.schema)), ()
-        manifest = tidied(self.store, manifest_of(self.store), self.keep)
+            return _There(None, Manifest(schema=text_of(self.job.schema), arrow=packed(self.job.schema)))
+        before = manifest_of(self.store)
+        manifest = tidied(self.store, before, self.keep)
         job = attrs.evolve(self._job(manifest), schema=unpacked(manifest.arrow))
-        now = taken_up(self.store, manifest, job)
-        return now, now.entries[len(manifest.entries) :]
+        now, litter = taken_up(self.store, manifest, job)
+        return _There(before, now, now.entries[len(manifest.entries) :], litter)
+
+    def _written(self, there: _There, manifest: Manifest) -> Manifest:
+        """The manifest is this from now on; then what a load before left may go."""
+        if manifest == there.before and not there.litter:
+            return manifest
+        written = write_manifest(self.store, manifest)
+        self.store.each(self.store.delete, there.litter)
+        return written
 
     def _job(self, manifest: Manifest) -> Job:
         return attrs.evolve(self.job, generation=manifest.generation, topics=manifest.topics)
@@ -123,16 +145,16 @@ class Run:
                 " replay all of it"
             )
 
-    def _replay(self, cluster: Cluster, manifest: Manifest) -> tuple[Manifest, Replay]:
+    def _replay(self, cluster: Cluster, there: _There) -> tuple[Manifest, Replay]:
         """The replay that is under way, if it is asked for again, or a new one."""
-        asked = self._question()
+        asked, manifest = self._question(), there.manifest
         if manifest.replay is None or manifest.replay.asked != asked:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
             if manifest.left_by(parts):
                 self._check_schema(manifest)
             schema = self.job.schema
             manifest = manifest.with_replay(asked, text_of(schema), packed(schema), parts)
-        manifest = tidied(self.store, write_manifest(self.store, manifest), self.keep)
+        manifest = tidied(self.store, self._written(there, manifest), self.keep)
         if manifest.replay is None:
             raise LoadFailed("the replay has been given up")
         return manifest, manifest.replay
@@ -158,7 +180,11 @@ class Run:
             accounts.sweep()
         self._tell(cluster, accounts)
         if accounts.missing():
-            raise LoadFailed(f"{accounts.missing()[0].slice} is not loaded, though no task has failed: load once more")
+            where = accounts.missing()[0].slice
+            raise LoadFailed(
+                f"{where.topic}/{where.partition}, offsets {where.start} to {where.end}, is not loaded, though no task"
+                f" has failed: is {self.store.uri} a directory that all of Spark's processes share?"
+            )
 
     def _round(self, cluster: Cluster, accounts: Accounts, missing: tuple[Part, ...]) -> None:
         def tick() -> None:
@@ -170,7 +196,7 @@ class Run:
             entries, failures = self.spread(accounts.job, missing, tick)
         finally:
             accounts.look()
-        accounts.add(entries)
+        accounts.add(entry for entry in entries if entry.path is None)  # files are believed when they are seen
         if failures:
             raise LoadFailed("; ".join(dict.fromkeys(failures)))
 
@@ -180,7 +206,7 @@ class Run:
         left = sum(len(part.slice) for part in accounts.missing())
         progress = Progress(
             records=sum(entry.records for entry in done),
-            bytes=sum(entry.bytes for entry in done) + accounts.unfinished_bytes(),
+            bytes=sum(entry.bytes for entry in done) + accounts.unfinished_bytes,
             files=sum(entry.path is not None for entry in done),
             offsets=total - left,
             total=total,

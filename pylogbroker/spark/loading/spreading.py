@@ -22,6 +22,7 @@ import attrs
 
 from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.spark.garbage import freeze_what_is_there
 from pylogbroker.spark.loading.filling import Job, fill
 from pylogbroker.spark.loading.manifest import Entry, Part
 
@@ -34,7 +35,7 @@ _PAUSE: Final = 0.5  # seconds between looks at what is done
 def spread(
     spark: SparkSession, job: Job, parts: tuple[Part, ...], tick: Callable[[], None]
 ) -> tuple[list[Entry], list[str]]:
-    """Fill the parts, and call `tick` meanwhile; when that fails, or is interrupted, the tasks are stopped."""
+    """Fill the parts, and call `tick` meanwhile; when that fails, or is interrupted, the tasks are stopped first."""
     tag = f"pylogbroker-load-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(_collected, spark, tag, job, parts)
@@ -42,19 +43,38 @@ def spread(
             while not wait([running], _PAUSE).done:
                 tick()
         except BaseException:
-            spark.interruptTag(tag)
+            _stop(spark, tag, running)
             raise
         return _sorted_out(running)
 
 
+def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
+    """Have Spark stop the tasks; it may not have begun with them, and then knows of none yet."""
+    from pyspark.sql import is_remote
+
+    while not running.done():
+        if is_remote():
+            spark.interruptTag(tag)
+        else:
+            spark.sparkContext.cancelJobsWithTag(tag)
+        wait([running], _PAUSE)
+
+
 def _collected(spark: SparkSession, tag: str, job: Job, parts: tuple[Part, ...]) -> list[str]:
+    from pyspark.sql import is_remote
     from pyspark.sql.functions import udf
 
     def work(number: int) -> list[str]:
-        return list(told(job, parts[number]))
+        try:
+            return list(told(job, parts[number]))
+        finally:
+            freeze_what_is_there()
 
     filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
-    spark.addTag(tag)
+    if is_remote():
+        spark.addTag(tag)
+    else:
+        spark.sparkContext.addJobTag(tag)  # tags of a session can be interrupted by the thread that set them only
     rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
     return [text for row in rows for text in row.told]
 

@@ -20,7 +20,7 @@ from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST: Final = 1 << 62
+_LONGEST: Final = 1 << 53  # such a time can be told in microseconds, too
 
 Time = int | str | datetime
 
