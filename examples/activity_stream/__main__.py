@@ -5,57 +5,74 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import click
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from examples.activity_stream import broker, report
 from examples.activity_stream.counting import MINUTE, VISIT_GAP, Streams, TooLate
 from examples.activity_stream.files import load_all
+from examples.activity_stream.lines import latest_of, read
 from examples.activity_stream.producing import produce, produce_mark
+from pylogbroker.client.sync import Producer
+from pylogbroker.errors import PylogbrokerError
+
+_DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
+_HOURS: Final = click.FloatRange(min=0, max=24 * 366)
+_MANY: Final = click.IntRange(min=1)
 
 
 @click.command()
 @click.argument("log", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--bootstrap", metavar="HOST:PORT", help="A broker that runs; without, one is started for the run.")
 @click.option("--prefix", help="What topics' names begin with; without, `activity-` and the time of day.")
-@click.option("--output", default="activity-stream", show_default=True, type=click.Path(path_type=Path))
-@click.option("--lateness", default=24.0, show_default=True, help="Hours that a line may come late.")
-@click.option("--lines-at-once", default=5000, show_default=True, help="How many lines a micro-batch takes.")
+@click.option(
+    "--output", default="activity-stream", show_default=True, type=click.Path(file_okay=False, path_type=Path)
+)
+@click.option("--lateness", default=24.0, show_default=True, type=_HOURS, help="Hours that a line may come late.")
+@click.option("--lines-at-once", default=5000, show_default=True, type=_MANY, help="So often the streams run.")
 def main(
     log: Path, bootstrap: str | None, prefix: str | None, output: Path, lateness: float, lines_at_once: int
 ) -> None:
     """Produce a web server's LOG, count views and visits of it in a stream, load all that, and write a report."""
     if output.exists() and any(output.iterdir()):
-        raise click.UsageError(f"{output} is not empty: name another directory with --output")
+        raise click.UsageError(f"{output} is not empty: delete it, or name another directory with --output")
+    latest = max(filter(None, map(latest_of, read(log, lines_at_once))), default=None)
+    if latest is None:
+        raise click.ClickException(f"{log} has no line in the common or the combined format")
     prefix = prefix or time.strftime("activity-%Y%m%d-%H%M%S-", time.gmtime())
     topics = {name: prefix + name for name in ("lines", "views", "visits")}
-    with ExitStack() as stack:
-        where = bootstrap or stack.enter_context(broker.running(output / "broker"))
-        sent = produce(where, topics["lines"], log)
-        if sent.latest is None:
-            raise click.ClickException(f"{log} has no line in the combined format")
-        click.echo(f"{sent.lines:,} lines are in the topic {topics['lines']} of {where}")
-        spark = stack.enter_context(started(output))
-        late = timedelta(hours=lateness)
-        streams = Streams(
-            spark, where, **topics, checkpoints=output / "checkpoints", lateness=late, lines_at_once=lines_at_once
-        )
-        try:
-            streams.run()
-            produce_mark(where, topics["lines"], sent.latest + late + VISIT_GAP + MINUTE)
-            streams.run()
-        except TooLate as error:
-            raise click.ClickException(str(error)) from None
-        click.echo(f"counts are in {topics['views']} and {topics['visits']}")
-        files = load_all(spark, where, topics, output / "files")
-        click.echo(f"all of it is in {output / 'files'}")
-        page = report.write(report.find(files), output)
+    try:
+        with ExitStack() as stack:
+            spark = stack.enter_context(started(output))
+            where = bootstrap or stack.enter_context(broker.running(output / "broker"))
+            producer = stack.enter_context(Producer(where))
+            late = timedelta(hours=lateness)
+            streams = Streams(spark, where, **topics, checkpoints=output / "checkpoints", lateness=late)
+            count(producer, streams, read(log, lines_at_once), latest)
+            files = load_all(spark, where, topics, output / "files")
+            click.echo(f"all of it is in {output / 'files'}")
+            page = report.write(report.find(files), output)
+    except (broker.NotStarted, TooLate, OSError, PylogbrokerError, PySparkException) as error:
+        raise click.ClickException(str(error)) from None
     click.echo(f"the report is {page}")
+
+
+def count(producer: Producer, streams: Streams, log: Iterable[Sequence[bytes]], latest: datetime) -> None:
+    """Send lines and count them, some at a time, and then what waits for the time after the latest of them."""
+    for lines in log:
+        produce(producer, streams.lines, lines)
+        streams.run()
+        click.echo(f"{len(lines):,} lines more are in {streams.lines}, and counted")
+    produce_mark(producer, streams.lines, latest + streams.lateness + VISIT_GAP + MINUTE)
+    streams.run()
+    click.echo(f"all counts are in {streams.views} and {streams.visits}")
 
 
 @contextmanager
@@ -70,7 +87,6 @@ def started(output: Path) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(output / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.numRecentProgressUpdates": "1000000",  # all of them: none may have dropped a line
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

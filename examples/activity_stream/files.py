@@ -10,18 +10,13 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from examples.activity_stream.lines import PATTERN, TIME_FORMAT
-from pylogbroker.spark import JsonValue, LogLine, load
+from examples.activity_stream.lines import FIELDS
+from pylogbroker.spark import JsonValue, load
 from pylogbroker.spark.loading.mapping import RowMapping
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
-LINES: Final = LogLine(
-    PATTERN,
-    types={"status": pa.int16(), "bytes": pa.int64()},
-    times={"time": TIME_FORMAT},
-    keep=("partition", "offset", "key"),
-)
+LINES: Final = attrs.evolve(FIELDS, keep=("partition", "offset", "key"))
 VIEWS: Final = JsonValue(pa.schema([("page", pa.string()), ("minute", _TIME), ("views", pa.int64())]))
 VISITS: Final = JsonValue(
     pa.schema(

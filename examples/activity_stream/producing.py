@@ -1,46 +1,26 @@
-"""The log into a topic: keyed by the client's address, so that all lines of a client are in one partition, in order."""
+"""The log into a topic: keyed by the client's address, so that all lines of a client are in one partition, in order.
+
+Behind the last line comes a mark, which has no key, and a time alone:
+
+    2015-05-18T11:36:03+00:00
+
+It says that the log's time has come so far: whatever waits for that time need not wait any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
 
-import attrs
-
-from examples.activity_stream.lines import client_of, mark_at, time_of
+from examples.activity_stream.lines import client_of
 from pylogbroker.client.sync import Producer
 
 
-@attrs.define
-class Sent:
-    """How many lines were sent, and the latest time in them, if any has one."""
-
-    lines: int = 0
-    latest: datetime | None = None
+def produce(producer: Producer, topic: str, lines: Iterable[bytes]) -> None:
+    """Send lines; returns when they are acknowledged."""
+    producer.send_many((topic, line, client_of(line)) for line in lines)
 
 
-def produce(bootstrap: str, topic: str, log: Path) -> Sent:
-    """Send all lines that are not empty; returns when they are acknowledged."""
-    sent = Sent()
-    with Producer(bootstrap) as producer:
-        producer.send_many((topic, line, client_of(line)) for line in _lines(log, sent))
-    return sent
-
-
-def produce_mark(bootstrap: str, topic: str, time: datetime) -> None:
+def produce_mark(producer: Producer, topic: str, time: datetime) -> None:
     """Let the topic's readers know that the log's time has come so far."""
-    with Producer(bootstrap) as producer:
-        producer.send(topic, mark_at(time))
-
-
-def _lines(log: Path, sent: Sent) -> Iterator[bytes]:
-    with log.open("rb") as file:
-        for line in file:
-            line = line.rstrip(b"\r\n")
-            if not line:
-                continue
-            time = time_of(line)
-            sent.lines += 1
-            sent.latest = max(filter(None, (sent.latest, time)), default=None)
-            yield line
+    producer.send(topic, time.isoformat().encode())

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from examples.activity_stream.files import Files
@@ -47,12 +47,12 @@ def find(files: Files) -> Found:
         **_one(
             read,
             clients=fn.countDistinct("client"),
-            bytes=fn.sum("bytes"),
+            bytes=_sum("bytes"),
             first=fn.min("time").cast("string"),
             last=fn.max("time").cast("string"),
             errors=fn.count_if(fn.col("status") >= 400),
         ),
-        **_one(views, page_views=fn.sum("views"), pages=fn.countDistinct("page")),
+        **_one(views, page_views=_sum("views"), pages=fn.countDistinct("page")),
         **_one(
             visits,
             visits=fn.count("*"),
@@ -98,6 +98,10 @@ def _one(frame: DataFrame, **columns: Any) -> dict[str, Any]:
     return dict(row.asDict())
 
 
+def _sum(name: str) -> Column:
+    return fn.coalesce(fn.sum(name), fn.lit(0))  # of no rows it would be null
+
+
 def _by_hour(frame: DataFrame, time: str, count: Any) -> DataFrame:
     hour = fn.date_trunc("hour", time).cast("timestamp_ntz")  # else it would come in this machine's zone
     return frame.groupBy(hour.alias("hour")).agg(count).orderBy("hour")
@@ -121,6 +125,7 @@ def _plot(path: Path, draw: Callable[[Axes], None]) -> None:
 def _bars_in_time(axes: Axes, rows: Sequence[Row]) -> None:
     axes.bar([hour for hour, _ in rows], [count for _, count in rows], width=1 / 24, align="edge", color=_COLOUR)
     axes.tick_params("x", rotation=30)
+    axes.set_xlabel("UTC")
 
 
 def _bars_across(axes: Axes, rows: Sequence[Row]) -> None:

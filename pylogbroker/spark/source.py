@@ -8,10 +8,12 @@ for Python imports this module, so what does the work is imported when it is ask
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 
+from pylogbroker.errors import ConfigError
 from pylogbroker.spark.reading.schema import schema_for
 
 if TYPE_CHECKING:
@@ -24,8 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_OLDEST: Final = (4, 2)
+
+
 class PylogbrokerSource(DataSource):
     """Topics of a cluster as rows; see `pylogbroker.spark.options`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        if tuple(map(int, pyspark.__version__.split(".")[:2])) < _OLDEST:
+            raise ConfigError(
+                f"PySpark {pyspark.__version__} is too old: install 4.2 or newer where driver and executors run"
+            )
 
     @classmethod
     def name(cls) -> str:

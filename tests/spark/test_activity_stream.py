@@ -1,12 +1,14 @@
 """The example `examples/activity_stream`, whole: its counts and figures beside those of plain Python.
 
-The log is the example's own sample, which has a bit of everything that logs can have, and behind it a real one, where
-it is at hand.
+The log is the example's own sample, which has a bit of everything that logs can have, behind it a real one, where it is
+at hand, then what no server should write, and some weeks of little traffic with a busy half-hour in the middle.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -19,15 +21,30 @@ from xml.etree import ElementTree
 import attrs
 import pyarrow.parquet as parquet
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from examples.activity_stream import broker
+from examples.activity_stream import broker, report
+from examples.activity_stream.__main__ import main
 from examples.activity_stream.counting import Streams, TooLate
+from examples.activity_stream.files import Files
+from examples.activity_stream.lines import read
 from examples.activity_stream.producing import produce
+from pylogbroker.client.sync import Producer
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "activity_stream" / "sample.log"
 REAL = ROOT.parent / "shared" / "data" / "apache_access.log"
+ODD = [
+    b'192.0.2.206 - - [20/May/2015:23:00:00 +0000] "GET / HTTP/1.1" 200 1 "-" "' + b"\\x22" * 10_000 + b'"',
+    b'192.0.2.206 - - [20/May/2015:23:00:01 +0000] "GET / HTTP/1.1" 200 2 "-" "Odd \\" agent" "192.0.2.1" 0.002',
+    b'192.0.2.206 - - [20/May/2015:23:00:02 +0000] "GET / HTTP/1.1" 200 3 "-" "cut off',
+    b'192.0.2.206 - - [20/May/2015:23:00:03 +0000] "GET / HTTP/1.1" 200 99999999999999999999 "-" "-"',
+    b'192.0.2.206 - - [20/May/9999:23:00:04 +0000] "GET / HTTP/1.1" 200 4 "-" "-"',
+    b'192.0.2.206 - - [20/May/2015:23:00:05 +0000] "-" 408 0 "-" "-"',
+    bytes(3_000_000),
+    b"\xff\xfe \x00",
+]
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
@@ -40,7 +57,20 @@ class Request:
     page: str | None
 
 
-def read(line: bytes) -> Request | None:
+def weeks() -> Iterator[bytes]:
+    """Lines of 40 days: 25 clients on each of them, and once 1,500 lines of one client."""
+    for day in range(40):
+        start = datetime(2015, 6, 1, tzinfo=UTC) + timedelta(days=day)
+        seconds = [(f"198.51.100.{number}", 3000 * number) for number in range(25)]
+        if day == 20:
+            seconds += [("203.0.113.1", 80_000 + second) for second in range(1500)]
+        for client, second in seconds:
+            time = start + timedelta(seconds=second)
+            stamp = f"{time.day:02}/{MONTHS[time.month - 1]}/{time:%Y:%H:%M:%S} +0000"
+            yield f'{client} - - [{stamp}] "GET /busy/{second % 7} HTTP/1.1" 200 1'.encode()
+
+
+def read_line(line: bytes) -> Request | None:
     """A line, taken apart from left to right; None if it is not of the format."""
     try:
         who, rest = line.decode(errors="replace").split(" [", 1)
@@ -49,12 +79,24 @@ def read(line: bytes) -> Request | None:
         request, rest = rest.split('" ', 1)
         method, target, _ = request.split(" ")
         status, size, *tail = rest.split(" ", 2)
-        if tail and not (tail[0].startswith('"') and tail[0].endswith('"') and '" "' in tail[0]):
+        if tail and behind_text(behind_text(tail[0])[1:])[:1] not in ("", " "):
+            return None
+        if len(size) > 18 or stamp[7:9] != "20":
             return None
         page = page_of(target) if method == "GET" and status in ("200", "304") else None
         return Request(client, time_of(stamp), int(status), None if size == "-" else int(size), page)
-    except ValueError:
+    except (ValueError, IndexError):
         return None
+
+
+def behind_text(text: str) -> str:
+    """What follows a text in quotes, in which a backslash takes the next character."""
+    if text[0] != '"':
+        raise ValueError(text)
+    place = 1
+    while text[place] != '"':
+        place += 2 if text[place] == "\\" else 1
+    return text[place + 1 :]
 
 
 def time_of(stamp: str) -> datetime:
@@ -100,15 +142,18 @@ def in_files(directory: Path, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def test_what_is_counted_is_what_the_log_has(tmp_path: Path) -> None:
-    log, output = tmp_path / "access.log", tmp_path / "output"
-    log.write_bytes(SAMPLE.read_bytes() + (REAL.read_bytes() if REAL.exists() else b""))
-    lines = log.read_bytes().splitlines()
-    requests = [request for request in map(read, lines) if request is not None]
-    assert len(lines) > len(requests) > 100
+    log, output = tmp_path / "access.log.gz", tmp_path / "output"
+    lines = SAMPLE.read_bytes().splitlines() + (REAL.read_bytes().splitlines() if REAL.exists() else [])
+    lines += [*ODD, *weeks()]
+    log.write_bytes(gzip.compress(b"\n".join(lines), compresslevel=1))
+    requests = [request for request in map(read_line, lines) if request is not None]
+    assert len(lines) > len(requests) > 2000
 
     at_once = str(len(lines) * 2 // 3)
-    command = [sys.executable, "-m", "examples.activity_stream", log, "--output", output, "--lines-at-once", at_once]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "examples.activity_stream", str(log), "--output", str(output)]
+    quickly = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # it is over soon
+    command += ["--lines-at-once", at_once]
+    done = subprocess.run(command, cwd=ROOT, env=quickly, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"the report is {output / 'report.html'}\n")
 
@@ -147,18 +192,38 @@ def test_what_is_counted_is_what_the_log_has(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_too_late_are_not_passed_over_in_silence(spark: SparkSession, tmp_path: Path) -> None:
-    with broker.running(tmp_path / "broker") as bootstrap:
-        produce(bootstrap, "lines", SAMPLE)
+    with broker.running(tmp_path / "broker") as bootstrap, Producer(bootstrap) as producer:
         place = {"lines": "lines", "views": "views", "visits": "visits", "checkpoints": tmp_path / "checkpoints"}
-        streams = Streams(spark, bootstrap, **place, lateness=timedelta(0), lines_at_once=100)  # type: ignore[arg-type]
+        streams = Streams(spark, bootstrap, **place, lateness=timedelta(0))  # type: ignore[arg-type]
+        morning, afternoon = read(SAMPLE, 100)
+        produce(producer, "lines", afternoon)
+        streams.run()
+        produce(producer, "lines", morning)
         with pytest.raises(TooLate, match="had passed: allow for more than 0:00:00"):
             streams.run()
 
 
+def test_a_log_without_pages(spark: SparkSession) -> None:
+    time = "timestamp '2015-05-16 06:11:06'"
+    lines = spark.sql(f"SELECT 'anna' key, 'anna' client, {time} time, 404 status, cast(NULL AS int) bytes")
+    views = spark.createDataFrame([], "page string, minute timestamp, views long")
+    visits = spark.sql(f"SELECT 'anna' client, {time} start, {time} end, 1 requests, 0 views")
+    found = report.find(Files(lines, views, visits))
+    assert (found.figures["page_views"], found.figures["bytes"], found.figures["visits"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("contents", [b"", b"#Fields: date time\n2015-05-16 06:11:06 GET /\n"], ids=["none", "other"])
+def test_a_log_of_another_format_is_refused_before_anything_is_done(tmp_path: Path, contents: bytes) -> None:
+    log, output = tmp_path / "access.log", tmp_path / "output"
+    log.write_bytes(contents)
+    done = CliRunner().invoke(main, [str(log), "--output", str(output)])
+    assert (done.exit_code, output.exists()) == (1, False)
+    assert done.output == f"Error: {log} has no line in the common or the combined format\n"
+
+
 def test_an_output_that_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "figures.json").write_text("mine")
-    command = [sys.executable, "-m", "examples.activity_stream", SAMPLE, "--output", tmp_path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "is not empty" in done.stderr
+    done = CliRunner().invoke(main, [str(SAMPLE), "--output", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is not empty" in done.output
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]

@@ -132,6 +132,7 @@ REFUSED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "expected JSON such as"),
     "a pattern that means something else in Java": ({**BARE, "subscribePattern": "^[a-z&&[^b]]$"}, "set"),
     "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
+    "a misspelt setting": ({**BASE, "kafka.isolaton.level": "read_committed"}, "did you mean kafka.isolation.level"),
     "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
     "partitions not assigned": (
         {**BARE, "assign": '{"t": [0, 1]}', "startingOffsets": json_of(5)},
@@ -184,18 +185,18 @@ def test_what_java_knows_does_not_break_a_job() -> None:
             "kafka.metric.reporters": "com.example.Reporter",
             "kafka.group.id": "g",
             "kafka.ssl.truststore.location": "/none",
-            "kafka.isolation.levl": "read_committed",
+            "kafka.socket.connection.setup.timeout.max.ms": "1",
             "kafka.security.protocol": "plaintext",
             "unheard": "of",
             "topic": "for the sink",
         }
     )
     assert sorted(options.warnings) == [
-        "option kafka.group.id is passed over: it is of another client",
-        "option kafka.isolation.levl is passed over: it is of another client: did you mean kafka.isolation.level?",
+        "option kafka.group.id has no meaning here, and is passed over",
         "option kafka.max.poll.records has no meaning here, and is passed over",
-        "option kafka.metric.reporters is passed over: it is of another client",
-        "option kafka.ssl.truststore.location is passed over: it is of another client",
+        "option kafka.metric.reporters has no meaning here, and is passed over",
+        "option kafka.socket.connection.setup.timeout.max.ms has no meaning here, and is passed over",
+        "option kafka.ssl.truststore.location has no meaning here, and is passed over",
         "option unheard is not known, and is passed over",
     ]
 

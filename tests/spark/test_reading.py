@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_fo
 from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.planning import Slice
 from pylogbroker.spark.reading.schema import schema_for
+from pylogbroker.spark.source import PylogbrokerSource
 from pylogbroker.wire.messages.fetch import PartitionData
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
@@ -326,6 +328,13 @@ def test_spark_asks_for_filters_as_we_think(spark: SparkSession, topics: Topics)
 
 
 # -- how Spark finds it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "is_old"), [("4.1.2", True), ("3.5.10", True), ("4.2.0", False), ("10.0", False)])
+def test_a_pyspark_that_is_too_old_is_told(version: str, is_old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", version)
+    with pytest.raises(ConfigError, match=f"PySpark {version} is too old: install 4.2") if is_old else nullcontext():
+        PylogbrokerSource({})
 
 
 def test_what_spark_imports_everywhere_is_light() -> None:

@@ -5,8 +5,8 @@
 | has a meaning here (`pylogbroker.client.settings`) | is checked, and used                           |
 | changes what is read or written, and cannot be had | an error; those that Spark's source refuses,   |
 |                                                    | and security that would not be there           |
-| everything else: of groups, polling, metrics, ...  | a warning; Java's clients do the same with     |
-|                                                    | names that they do not know                    |
+| looks like one that has a meaning, but is none     | an error: a misspelt one would do nothing      |
+| everything else: of groups, polling, metrics, ...  | a warning                                      |
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ _NOT_WRITING: Final[Mapping[str, str]] = {
     "transactional.id": "it is made of the query and the task; see the option transactionalIdPrefix",
 }
 _LEVELS: Final[Mapping[str, tuple[int, int]]] = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
+_ALIKE: Final = 0.9
+_OF_JAVA: Final = frozenset({"socket.connection.setup.timeout.max.ms"})  # of what there is, it alone looks like another
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "pylogbroker-spark",
     "max.partition.fetch.bytes": 4 << 20,
@@ -128,15 +130,12 @@ def _settings(
         raise ConfigError("option kafka.security.protocol: only PLAINTEXT is spoken: without TLS and passwords")
     if "isolation.level" in texts:
         texts["isolation.level"] = texts["isolation.level"].lower()
+    for name in sorted(texts.keys() - meaningful - CONSUMER.keys() - PRODUCER.keys() - _OF_JAVA):
+        meant = closest(name, meaningful, _ALIKE)
+        if meant is not None:
+            raise ConfigError(f"option kafka.{name} is not known: did you mean kafka.{meant}?")
     used = {name: text for name, text in texts.items() if name in meaningful}
-    given.warnings += [_passed_over(name, meaningful) for name in texts if name not in meaningful]
+    for name in sorted(texts.keys() - meaningful):
+        given.warnings.append(f"option kafka.{name} has no meaning here, and is passed over")
     defaults = {name: value for name, value in _DEFAULTS.items() if name in table}
     return read(table, {**defaults, **used})
-
-
-def _passed_over(name: str, meaningful: Collection[str]) -> str:
-    if name in CONSUMER or name in PRODUCER:
-        return f"option kafka.{name} has no meaning here, and is passed over"
-    meant = closest(name, meaningful, 0.8)
-    hint = f": did you mean kafka.{meant}?" if meant else ""
-    return f"option kafka.{name} is passed over: it is of another client{hint}"
