@@ -301,6 +301,15 @@ def test_a_checkpoint_that_is_older_than_what_was_written(query: Query) -> None:
         query.run(4, 0, [b"4"])
 
 
+def test_a_driver_that_others_have_gone_on_from(query: Query) -> None:
+    """What it would write about its batch would take the place of what is known of a newer one."""
+    before = query.run(4, 0, [b"4"])
+    query.commit(query.run(5, 1, [b"5"]))
+    with pytest.raises(WrongBatch, match="batch 5 of this query is committed already.* or another driver goes on"):
+        query.commit(before)
+    assert query.committed() == [b"5"]
+
+
 def test_a_driver_that_comes_too_late(topics: Topics) -> None:
     query = Query(topics, transaction_timeout_ms=300)
     done = query.run(0, 0, [b"late"])

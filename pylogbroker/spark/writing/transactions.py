@@ -128,12 +128,7 @@ def begin(cluster: Cluster, task: Task) -> Identity | None:
     """Who the task is, as a producer; None if it is committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
-    if committed > task.batch + 1:
-        raise WrongBatch(
-            f"batch {task.batch} is to be written, but batch {committed - 1} of this query is committed already: the"
-            " checkpoint is older than what was written from it. To write it in any case, choose another"
-            " transactionalIdPrefix"
-        )
+    _refuse_old(task, committed - 1)
     return None if committed == task.batch + 1 else identity
 
 
@@ -244,9 +239,20 @@ def _check_age(plan: _Plan) -> None:
         )
 
 
+def _refuse_old(task: Task, batch: int) -> None:
+    """WrongBatch if the query has come further than to the task's batch."""
+    if batch > task.batch:
+        raise WrongBatch(
+            f"batch {task.batch} is to be written, but batch {batch} of this query is committed already: the checkpoint"
+            " is older than what was written from it, or another driver goes on with the query. To write it in any"
+            " case, choose another transactionalIdPrefix"
+        )
+
+
 def _planned(cluster: Cluster, task: Task) -> _Plan | None:
     """The plan of this batch, if it was run before and came that far."""
     planned, text = _marker(cluster, _group(task))
+    _refuse_old(task, planned - 1)
     return _Plan(task.batch, *map(int, (text or "").split())) if planned == task.batch + 1 else None
 
 
