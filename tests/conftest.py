@@ -50,15 +50,6 @@ def broker(against: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     assert running.complaints() == []
 
 
-@pytest.fixture(scope="session")
-def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Apache Kafka, beside the session's own broker."""
-    running = KafkaProcess(tmp_path_factory.mktemp("kafka"), {})
-    running.start()
-    yield running
-    running.kill()
-
-
 @pytest.fixture
 def new_broker(against: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     """Makes brokers of the test's own, `new_broker(**settings)`, not yet started, each on a directory of its own."""

@@ -121,8 +121,6 @@ def load(
     the brokers answer.
     """
     began = time.monotonic()
-    if not hasattr(spark, "sparkContext"):
-        raise ConfigError("a session of Spark Connect cannot load: give one whose driver runs here")
     given = _given(bootstrap_servers, topics, options or {})
     parsed = ReadOptions.parse(given, streaming=False)
     tell(parsed.warnings)

@@ -35,8 +35,7 @@ from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of,
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import Cluster
-from pylogbroker.spark.brokers.connection import Connection
-from pylogbroker.spark.brokers.connections import Connections
+from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.writing.identities import Identity, acks_of, window_of
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
@@ -117,7 +116,7 @@ class Producer:
         self._cluster = cluster
         self._identity = identity
         self._add = add
-        self._connections = Connections(cluster)
+        self._connections: dict[int, Connection] = {}
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._asked: deque[_Asked] = deque()
         self._held = 0  # bytes that are not written yet
@@ -162,7 +161,8 @@ class Producer:
 
     def close(self) -> None:
         """Drop the connections, and with them what is not written."""
-        self._connections.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def _settle(self) -> None:
         """Wait for what is on its way.
@@ -219,7 +219,8 @@ class Producer:
         return (leader, chosen) if chosen else None
 
     def _is_busy(self, leader: int) -> bool:
-        return self._connections.in_flight(leader) >= self._window
+        connection = self._connections.get(leader)
+        return connection is not None and connection.in_flight >= self._window
 
     def _leader_of(self, lane: _Lane) -> int | None:
         try:
@@ -239,7 +240,7 @@ class Producer:
             lane.flying.append(batch)
             lane.leader = leader
         try:
-            connection = self._connections.to(leader)
+            connection = self._connection(leader)
             version = min(_PRODUCE, connection.version_of(ProduceRequest))
             connection.send(self._produce(batches), version=version, answered=self._acks != 0)
         except PylogbrokerError as error:
@@ -260,6 +261,13 @@ class Producer:
             data = topics.setdefault(topic, TopicProduceData(topic)).partition_data
             data.append(PartitionProduceData(partition, sealed))
         return ProduceRequest(identity.transactional_id, self._acks, self._timeout, list(topics.values()))
+
+    def _connection(self, leader: int) -> Connection:
+        connection = self._connections.get(leader)
+        if connection is None or not connection.is_open:
+            address = self._cluster.address_of(leader)
+            connection = self._connections[leader] = dial(address, self._cluster.settings)
+        return connection
 
     # -- and back ------------------------------------------------------------------------------------------------
 
