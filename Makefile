@@ -31,7 +31,7 @@ contracts: $(VENV)/installed-for-tests
 
 pytest: $(VENV)/installed-for-tests system
 	$(BIN)/python -m tests.peers
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

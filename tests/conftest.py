@@ -35,6 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: its file takes a minute or more, and is begun first")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Else one process would be left with a long file at the end, and the others idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def against(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--against"))
@@ -48,6 +57,15 @@ def broker(against: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     yield running
     running.kill()
     assert running.complaints() == []
+
+
+@pytest.fixture(scope="session")
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Apache Kafka, beside the session's own broker."""
+    running = KafkaProcess(tmp_path_factory.mktemp("kafka"), {})
+    running.start()
+    yield running
+    running.kill()
 
 
 @pytest.fixture

@@ -20,11 +20,16 @@ from pylogbroker.cli import main
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
+from tests.peers.java import QUICK
 from tests.spark.load_here import load_here, rows, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
+SPARK = (
+    *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m"),
+    *("--conf", f"spark.driver.extraJavaOptions={' '.join(QUICK)}"),
+)
 
 
 def run(*arguments: str) -> Result:
@@ -102,7 +107,7 @@ def test_a_load(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make(2, retention_ms="-1")
         topics.fill(topic, [Rec(b'{"n": %d}' % n, partition=n % 2, timestamp=1_000 + n) for n in range(20)])
-        spark = ("--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m")
+        spark = ("--master", "local[1]", *SPARK)
         common = ("load", topic, "-b", broker.bootstrap, "-t", target, "--json", "n:long", *spark)
         found = in_a_process(*common, "--until", "1010")
         assert found.returncode == 0, found.stderr
@@ -124,7 +129,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
     (tmp_path / "slow.py").write_text(
         "import time\n\ndef mapping(rows):\n    time.sleep(0.1 if rows.num_rows else 0)\n    return rows\n"
     )
-    spark = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m")
+    spark = ("--master", "local[2]", *SPARK)
     small = ("--option", "kafka.max.partition.fetch.bytes=200", "--file-size", "1", "--mapping", "slow:mapping")
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make(2, retention_ms="-1")

@@ -26,12 +26,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_broker
-from tests.peers import available as java_available
+from tests.support.both_kinds import KINDS, broker, broker_kind, kinds
 from tests.support.brokers import Broker
 from tests.support.reactor_run import LIMIT, run
 
-#: as `--against` calls them
-KINDS = {"pylogbroker": "", "kafka": "kafka"}
+__all__ = ["broker", "broker_kind"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,10 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    against = str(metafunc.config.getoption("--against"))
     if {"broker", "new_broker"} & set(metafunc.fixturenames):
-        kinds = [against] if against else list(KINDS)
-        metafunc.parametrize("broker_kind", kinds, indirect=True)
+        metafunc.parametrize("broker_kind", kinds(metafunc.config), indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,32 +51,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     marker = pyfuncitem.get_closest_marker("limit")
     run(partial(pyfuncitem.obj, **arguments), timeout=marker.args[0] if marker else LIMIT)
     return True
-
-
-@pytest.fixture
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    """Which broker the test is run against: "pylogbroker", "kafka", or an address."""
-    kind = str(request.param)
-    if kind == "kafka" and not java_available():
-        pytest.skip("Java and Maven are not installed")
-    return kind
-
-
-@pytest.fixture(scope="session")
-def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Apache Kafka, beside the session's own broker."""
-    running = make_broker("kafka", tmp_path_factory.mktemp("kafka"), {})
-    running.start()
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-def broker(broker_kind: str, request: pytest.FixtureRequest) -> Broker:
-    """A running broker, shared by all tests. Ours, or the one of `--against`, is that of tests/conftest.py."""
-    is_second = broker_kind == "kafka" and not request.config.getoption("--against")
-    found: Broker = request.getfixturevalue("second_broker" if is_second else "broker")
-    return found
 
 
 @pytest.fixture

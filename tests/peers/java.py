@@ -20,7 +20,9 @@ import attrs
 from tests.peers.maven import CACHE, PeerError, classpath, locked
 
 CLIENTS = ("clients-3.9", "clients-4")
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256M")
+#: what is over soon is not worth the time of the second compiler, and of a collector with threads of its own
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SHORT_LIVED = (*QUICK, "-Xshare:auto", "-Xmx256M")
 
 
 @attrs.frozen

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import make_broker
 from tests.peers import available as java_available
+from tests.peers.java import QUICK
 from tests.spark.topics import Topics
+from tests.support.both_kinds import broker, broker_kind, kinds
 from tests.support.brokers import Broker
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
     from tests.spark.driven import Driven
 
-#: as `--against` calls them
-KINDS = {"pylogbroker": "", "kafka": "kafka"}
+__all__ = ["broker", "broker_kind"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,37 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    against = str(metafunc.config.getoption("--against"))
     if {"broker", "topics"} & set(metafunc.fixturenames):
-        kinds = [against] if against else list(KINDS)
+        found = kinds(metafunc.config)
         one = metafunc.definition.get_closest_marker("one_broker")
-        metafunc.parametrize("broker_kind", kinds[:1] if one else kinds, indirect=True)
-
-
-@pytest.fixture
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    """Which broker the test is run against: "pylogbroker", "kafka", or an address."""
-    kind = str(request.param)
-    if kind == "kafka" and not java_available():
-        pytest.skip("Java and Maven are not installed")
-    return kind
-
-
-@pytest.fixture(scope="session")
-def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Apache Kafka, beside the session's own broker."""
-    running = make_broker("kafka", tmp_path_factory.mktemp("kafka"), {})
-    running.start()
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-def broker(broker_kind: str, request: pytest.FixtureRequest) -> Broker:
-    """A running broker, shared by all tests. Ours, or the one of `--against`, is that of tests/conftest.py."""
-    is_second = broker_kind == "kafka" and not request.config.getoption("--against")
-    found: Broker = request.getfixturevalue("kafka_broker" if is_second else "broker")
-    return found
+        metafunc.parametrize("broker_kind", found[:1] if one else found, indirect=True)
 
 
 @pytest.fixture
@@ -89,6 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.jars": ",".join(map(str, jars("spark-kafka"))),
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": " ".join(QUICK),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(directory / "local"),

@@ -10,6 +10,7 @@ Run as a program it says `loaded`, and writes slowly, so that it can be killed o
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 import uuid
@@ -31,6 +32,10 @@ from pylogbroker.spark.loading.running import Outcome, Run
 from pylogbroker.spark.loading.spreading import told
 from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.options import ReadOptions
+from tests.spark.topics import Rec, Topics
+
+#: so that every answer holds a few records; with files of a byte, each makes a file
+SMALL = {"kafka.max.partition.fetch.bytes": "500"}
 
 
 def here(job: Job, parts: tuple[Part, ...], tick: Callable[[], None]) -> tuple[list[Entry], list[str]]:
@@ -87,6 +92,31 @@ def strays(target: Path) -> list[str]:
     return sorted(path.name for path in target.rglob("*.*") if path.is_file() and str(path) not in known)
 
 
+def records(first: int, end: int, partitions: int = 1) -> list[Rec]:
+    return [Rec(b"value-%d" % n, b"key-%d" % n, n % partitions, 1_000 + n) for n in range(first, end)]
+
+
+def make(topics: Topics, partitions: int = 1, name: str | None = None) -> str:
+    """A topic that keeps what is old."""
+    return topics.make(partitions, name, retention_ms="-1")
+
+
+def values(target: Path) -> list[int]:
+    """The numbers that the values of those rows have, in order."""
+    return sorted(int(value.decode().split("-")[1]) for (value,) in rows(target, "value"))
+
+
+def start(bootstrap: str, topic: str, target: Path | str, replay: bool, pause: str) -> subprocess.Popen[str]:
+    arguments = [bootstrap, topic, str(target), "yes" if replay else "no", pause]
+    return subprocess.Popen([sys.executable, "-m", "tests.spark.load_here", *arguments], text=True)
+
+
+def upper(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A mapping of another generation."""
+    again = pa.array([value.replace(b"value", b"again") for value in batch["value"].to_pylist()], pa.binary())
+    return batch.set_column(batch.schema.get_field_index("value"), "value", again)
+
+
 def slowly(pause: float) -> RowMapping:
     def mapping(batch: pa.RecordBatch) -> pa.RecordBatch:
         time.sleep(pause)
@@ -97,10 +127,8 @@ def slowly(pause: float) -> RowMapping:
 
 def main(arguments: Iterable[str]) -> None:
     bootstrap, topic, target, replay, pause = arguments
-    options = {"kafka.max.partition.fetch.bytes": "500"}
-    load_here(
-        bootstrap, topic, target, replay=replay == "yes", mapping=slowly(float(pause)), options=options, file_size=1
-    )
+    mapping = slowly(float(pause))
+    load_here(bootstrap, topic, target, replay=replay == "yes", mapping=mapping, options=SMALL, file_size=1)
     print("loaded", flush=True)
 
 

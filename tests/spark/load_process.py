@@ -1,7 +1,7 @@
 """A load by Spark, in a process that can be killed: `python -m tests.spark.load_process BOOTSTRAP TOPIC TARGET MASTER`.
 
 It writes slowly, a file for every few records, tells the JVM's process id and `loaded`, and leaves the process id of
-each Python worker as a file's name in TARGET-workers.  With `connect` for MASTER the session is one of Spark Connect.
+each Python worker as a file's name in TARGET-workers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from pylogbroker.spark import load
 from pylogbroker.spark.sessions import new_session
+from tests.peers.java import QUICK
 
 
 def main(bootstrap: str, topic: str, target: str, master: str) -> None:
@@ -28,7 +29,7 @@ def main(bootstrap: str, topic: str, target: str, master: str) -> None:
         time.sleep(0.1)
         return batch
 
-    spark = connected() if master == "connect" else started(master)
+    spark = started(master)
     options = {"kafka.max.partition.fetch.bytes": "500"}
     done = load(spark, bootstrap, topic, target, mapping=slowly, options=options, file_size=1)
     print("loaded", done.records, done.frame.count(), flush=True)
@@ -36,15 +37,15 @@ def main(bootstrap: str, topic: str, target: str, master: str) -> None:
 
 
 def started(master: str) -> SparkSession:
-    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": " ".join(QUICK),
+        "spark.driver.host": "127.0.0.1",
+    }
     spark = new_session("load", master, settings)
     print("jvm", spark.sparkContext._gateway.proc.pid, flush=True)  # type: ignore[union-attr]
     return spark
-
-
-def connected() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    return SparkSession.builder.remote("local[2]").getOrCreate()
 
 
 if __name__ == "__main__":

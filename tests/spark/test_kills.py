@@ -24,11 +24,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conftest import make_broker
 from tests.peers import available as java_available
-from tests.spark.conftest import KINDS
 from tests.spark.rows import values
 from tests.spark.topics import Rec, Topics
+from tests.support.both_kinds import KINDS
 from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess, ProcessFailed
+
+pytestmark = pytest.mark.long
 
 T = TypeVar("T")
 LIMIT = 120.0  # seconds
@@ -210,7 +212,11 @@ def copying(own_broker: Broker, fresh_name: Callable[[], str], tmp_path: Path) -
 
 @pytest.mark.parametrize("own_broker", ["pylogbroker"], indirect=True)
 def test_each_record_comes_once(copying: Copying, own_broker: Broker) -> None:
-    while_the_driver_lives(copying, own_broker)
+    copying.launch()
+    the_first_batch_fails(copying)
+    a_batch_fails(copying)
+    workers_are_killed(copying)
+    the_broker_is_killed(copying, own_broker)
     in_the_middle_of_a_batch(copying)
     between_the_tasks_and_the_commit(copying)
     at_random(copying, own_broker)
@@ -219,16 +225,10 @@ def test_each_record_comes_once(copying: Copying, own_broker: Broker) -> None:
 
 @pytest.mark.parametrize("own_broker", ["kafka"], indirect=True)
 def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> None:
-    while_the_driver_lives(copying, own_broker)
-    copying.check_afresh()
-
-
-def while_the_driver_lives(copying: Copying, broker: Broker) -> None:
     copying.launch()
     the_first_batch_fails(copying)
-    a_batch_fails(copying)
-    workers_are_killed(copying)
-    the_broker_is_killed(copying, broker)
+    the_broker_is_killed(copying, own_broker)
+    copying.check_afresh()
 
 
 def the_first_batch_fails(copying: Copying) -> None:
@@ -308,16 +308,14 @@ def at_random(copying: Copying, broker: Broker) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    victims = ["python"] * 3 + ["broker"] * 2 + ["driver"]
+    victims = ["python"] * 2 + ["broker"]
     chance.shuffle(victims)
     begun = copying.look()
     copying.fill(50 * (len(victims) + 1))
     for number, victim in enumerate(victims, 1):
         copying.until(begun + 50 * number, again=True)
         time.sleep(chance.uniform(0, 0.5))
-        if victim == "driver":
-            replace_driver(copying)
-        elif victim == "broker":
+        if victim == "broker":
             broker.kill()
             broker.start()
         else:

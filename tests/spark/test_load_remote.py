@@ -16,8 +16,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.spark.loading.load import paths_of
 from pylogbroker.spark.loading.running import LoadFailed
 from pylogbroker.spark.loading.store import Store, TargetInUse
-from tests.spark.load_here import here, load_here, manifest, rows, strays
-from tests.spark.test_load import records, start, upper
+from tests.spark.load_here import here, load_here, manifest, records, rows, start, strays, upper
 from tests.spark.topics import Topics
 
 pytestmark = pytest.mark.one_broker

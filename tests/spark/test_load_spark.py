@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pylogbroker.errors import ConfigError
 from pylogbroker.spark import JsonValue, Progress, load, loaded
 from pylogbroker.spark.loading import spreading
 from pylogbroker.spark.loading.manifest import BadManifest
@@ -188,15 +189,10 @@ def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None
     assert strays(target) == [".lock", "manifest.json"]
 
 
-def test_spark_connect(one_kind: Topics, tmp_path: Path) -> None:
-    """In a process of its own, since none has both kinds of sessions; where what Spark wants for it is installed."""
-    for package in ("grpc", "grpc_status", "google.rpc", "pandas"):
-        pytest.importorskip(package, reason="Spark Connect needs it")
-    topic = one_kind.make(2, retention_ms="-1")
-    one_kind.fill(topic, numbered(0, 20))
-    with LineProcess([*command(one_kind.bootstrap, topic, tmp_path / "target")[:-1], "connect"]) as process:
-        assert process.expect(r"loaded (\d+ \d+)", timeout=300)[1] == "20 20"
-    assert sorted(read_back(tmp_path / "target")) == list(range(20))
+def test_a_session_of_spark_connect_cannot_load(tmp_path: Path) -> None:
+    """It has no context: to ask it for one raises an AttributeError."""
+    with pytest.raises(ConfigError, match="Spark Connect cannot load"):
+        load(cast("SparkSession", object()), "127.0.0.1:1", "t", tmp_path)
 
 
 def command(bootstrap: str, topic: str, target: Path) -> list[str]:

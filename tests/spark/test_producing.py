@@ -15,6 +15,7 @@ import pytest
 
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.spark.brokers import connections
 from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.options import WriteOptions
@@ -134,7 +135,7 @@ def test_partitions_that_came_meanwhile(topics: Topics) -> None:
 def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = topics.make()
     sent, waited = itertools.count(), list[float]()
-    monkeypatch.setattr(producing, "dial", lambda address, settings: _Deaf(dial(address, settings), sent, waited))
+    monkeypatch.setattr(connections, "dial", lambda address, settings: _Deaf(dial(address, settings), sent, waited))
     wanted = options(topics.bootstrap, topic, batch_size=5000, request_timeout_ms=300, retry_backoff_ms=1)
     _write(wanted, batches(NUMBERS[:2000]))
     assert values(topics.bootstrap, topic) == NUMBERS[:2000]
@@ -144,25 +145,25 @@ def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, mo
 def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, passed, connections = topics.make(), [0.0], list[Connection]()
+    topic, passed, made = topics.make(), [0.0], list[Connection]()
     first = [b"%02d" % number + b"x" * 100_000 for number in range(60)]
 
     def dialled(*arguments: Any) -> Connection:
-        connections.append(dial(*arguments))
-        return connections[-1]
+        made.append(dial(*arguments))
+        return made[-1]
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield from batches(first)
-        assert select.select(connections, [], [], 30)[0]
-        connections[0]._socket.shutdown(socket.SHUT_WR)
+        assert select.select(made, [], [], 30)[0]
+        made[0]._socket.shutdown(socket.SHUT_WR)
         passed[0] = 1000.0
         yield from batches([b"last"])
 
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], sleep=time.sleep)
-    monkeypatch.setattr(producing, "dial", dialled)
+    monkeypatch.setattr(connections, "dial", dialled)
     monkeypatch.setattr(producing, "time", clock)
     _write(options(topics.bootstrap, topic, retry_backoff_ms=1), rows())
-    assert len(connections) == 2
+    assert len(made) == 2
     assert values(topics.bootstrap, topic) == [*first, b"last"]
 
 
@@ -172,7 +173,7 @@ def test_what_is_lost_on_its_way_is_sent_again_once_and_in_order(
 ) -> None:
     topic = topics.make(2)
     cuts = itertools.count()
-    monkeypatch.setattr(producing, "dial", lambda address, settings: _Cut(dial(address, settings), cuts, when))
+    monkeypatch.setattr(connections, "dial", lambda address, settings: _Cut(dial(address, settings), cuts, when))
     rows = pa.record_batch({"value": NUMBERS, "partition": pa.array([n % 2 for n in range(len(NUMBERS))], pa.int32())})
     wanted = options(topics.bootstrap, topic, batch_size=5000, max_request_size=10_000, retry_backoff_ms=1)
     _write(wanted, [rows], Fields(value=0, partition=1))
@@ -184,7 +185,7 @@ def test_a_leader_that_refuses_the_first_batch_for_a_moment(topics: Topics, monk
     """It knows nothing of the producer, and would begin with any batch: also with the second one."""
     topic = topics.make()
     lost = itertools.count()
-    monkeypatch.setattr(producing, "dial", lambda address, settings: _Refusing(dial(address, settings), lost))
+    monkeypatch.setattr(connections, "dial", lambda address, settings: _Refusing(dial(address, settings), lost))
     _write(options(topics.bootstrap, topic, batch_size=5000, retry_backoff_ms=1), batches(NUMBERS[:2000]))
     assert values(topics.bootstrap, topic) == NUMBERS[:2000]
 

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.spark.brokers import connections
 from pylogbroker.spark.brokers.cluster import LATEST, Cluster
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.options import WriteOptions
-from pylogbroker.spark.writing import producing, sink, transactions
+from pylogbroker.spark.writing import sink, transactions
 from pylogbroker.spark.writing.identities import Identity
 from pylogbroker.spark.writing.producing import Producer
 from pylogbroker.spark.writing.task import Writing
@@ -178,20 +179,20 @@ def test_what_is_aborted_is_not_to_be_read_and_keeps_nobody_waiting(query: Query
 
 def test_what_is_on_its_way_has_arrived_before_it_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it could begin a transaction that nobody ends."""
-    connections: list[Connection] = []
+    made: list[Connection] = []
 
     def dialled(*arguments: Any) -> Connection:
-        connections.append(dial(*arguments))
-        return connections[-1]
+        made.append(dial(*arguments))
+        return made[-1]
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield from batches([b"x" * 500_000] * 20)
-        assert any(connection.in_flight for connection in connections)
+        assert any(connection.in_flight for connection in made)
         raise ValueError("a row that cannot be computed")
 
     waiting: list[int] = []
-    abandoned = lambda *_: waiting.extend(connection.in_flight for connection in connections)  # noqa: E731
-    monkeypatch.setattr(producing, "dial", dialled)
+    abandoned = lambda *_: waiting.extend(connection.in_flight for connection in made)  # noqa: E731
+    monkeypatch.setattr(connections, "dial", dialled)
     monkeypatch.setattr(Connection, "close", lambda connection: None)
     monkeypatch.setattr(sink, "abandon", abandoned)
     with pytest.raises(ValueError, match="cannot be computed"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from tests.peers.java import QUICK
 from tests.peers.kafka import KafkaBroker
 from tests.support.broker_process import QUICK_SETTINGS
 
@@ -42,7 +43,7 @@ class KafkaProcess:
     segment_suffix = ".log"
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._kafka = KafkaBroker(directory, {**QUICK_SETTINGS, **(settings or {})})
+        self._kafka = KafkaBroker(directory, {**QUICK_SETTINGS, **(settings or {})}, java_options=(*QUICK, "-Xmx512M"))
 
     @property
     def bootstrap(self) -> str:

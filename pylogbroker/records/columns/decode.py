@@ -22,7 +22,8 @@ from pylogbroker.errors import CorruptRecords, PylogbrokerError
 from pylogbroker.records.batch import CODEC, HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columns.aborted import AbortedTransactions
-from pylogbroker.records.columns.pieces import Heads, Piece, pieces
+from pylogbroker.records.columns.heads import Heads
+from pylogbroker.records.columns.pieces import Piece, pieces
 from pylogbroker.records.columns.starts import starts
 from pylogbroker.records.columns.varints import Bytes, Flags, Ints, Unsure, raw_varints, signed
 from pylogbroker.records.compression import MAX_DECOMPRESSED

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TRANSACTIONAL, read_records
 from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.columns.aborted import AbortedTransactions
+from pylogbroker.records.columns.heads import HEAD, Heads
 from pylogbroker.records.compression import MAX_DECOMPRESSED, codec_of, inflate
 from pylogbroker.records.entry import Entry, cut, parse
 from pylogbroker.records.model import Record
-
-Heads: TypeAlias = npt.NDArray[np.void]
 
 ENOUGH: Final = 8 << 20  # bytes of records, inflated, for one piece
 _PREFIX: Final = struct.Struct(">q8xb")  # of any entry: offset and magic
@@ -39,21 +37,6 @@ _NOTHING: Final = memoryview(b"")
 _CRC: Final = struct.Struct(">17xI")
 _ATTRIBUTES: Final = 22  # the half that says something
 _COUNT: Final = struct.Struct(">57xi")
-_HEAD: Final[Any] = [
-    ("base_offset", ">i8"),
-    ("length", ">i4"),
-    ("leader_epoch", ">i4"),
-    ("magic", "i1"),
-    ("crc", ">u4"),
-    ("attributes", ">i2"),
-    ("last_delta", ">i4"),
-    ("first_timestamp", ">i8"),
-    ("max_timestamp", ">i8"),
-    ("producer_id", ">i8"),
-    ("producer_epoch", ">i2"),
-    ("base_sequence", ">i4"),
-    ("count", ">i4"),
-]
 
 
 @attrs.define(eq=False)
@@ -84,7 +67,7 @@ class Piece:
     @property
     def heads(self) -> Heads:
         """The headers of the batches, as a table."""
-        return np.frombuffer(b"".join([batch[: HEADER_V2.size] for batch in self.batches]), _HEAD)
+        return np.frombuffer(b"".join([batch[: HEADER_V2.size] for batch in self.batches]), HEAD)
 
     @property
     def is_v2(self) -> bool:

@@ -129,6 +129,8 @@ def load(
     schema = _schema(parsed, mapping)
     _check_for_spark(schema)
     job = Job(given, store.target, 0, {}, schema, mapping, _layout(file_size, compression), uuid.uuid4().hex[:8])
+    if not hasattr(spark, "sparkContext"):
+        raise ConfigError("a session of Spark Connect cannot load: give one whose driver runs here")
     with store.locked(), reporting(progress, store.name) as report:
         run = Run(store, job, parsed, window, partial(spread, spark), report, keep_replaced)
         outcome = run.replay() if replay else run.load()

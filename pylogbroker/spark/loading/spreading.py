@@ -5,8 +5,7 @@ back what was done: JSON, `{"entry": ...}` or `{"failure": "..."}`.  No row goes
 will fail again is told as a failure, so that Spark does not try it again, and the other tasks come to their end; for
 anything else Spark runs the task again, as often as spark.task.maxFailures says.
 
-It is an ordinary function of Python, since Spark wants pandas for others, and takes RDDs only where there is no server
-between it and its users.
+It is an ordinary function of Python, since Spark wants pandas for others.
 """
 
 from __future__ import annotations
@@ -50,18 +49,12 @@ def spread(
 
 def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
     """Have Spark stop the tasks; it may not have begun with them, and then knows of none yet."""
-    from pyspark.sql import is_remote
-
     while not running.done():
-        if is_remote():
-            spark.interruptTag(tag)
-        else:
-            spark.sparkContext.cancelJobsWithTag(tag)
+        spark.sparkContext.cancelJobsWithTag(tag)
         wait([running], _PAUSE)
 
 
 def _collected(spark: SparkSession, tag: str, job: Job, parts: tuple[Part, ...]) -> list[str]:
-    from pyspark.sql import is_remote
     from pyspark.sql.functions import udf
 
     def work(number: int) -> list[str]:
@@ -71,10 +64,7 @@ def _collected(spark: SparkSession, tag: str, job: Job, parts: tuple[Part, ...])
             freeze_what_is_there()
 
     filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
-    if is_remote():
-        spark.addTag(tag)
-    else:
-        spark.sparkContext.addJobTag(tag)  # tags of a session can be interrupted by the thread that set them only
+    spark.sparkContext.addJobTag(tag)  # tags of a session can be interrupted by the thread that set them only
     rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
     return [text for row in rows for text in row.told]
 

@@ -17,7 +17,8 @@ from typing import Final
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import Cluster
-from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.spark.brokers.connections import Connections
 from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
@@ -29,7 +30,7 @@ class Watch:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._connections: dict[int, Connection] = {}
+        self._connections = Connections(cluster)
 
     def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
         """Whether within that time a partition may have got something at its offset or behind it."""
@@ -49,24 +50,17 @@ class Watch:
 
     def close(self) -> None:
         """Drop the connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._connections.close()
 
     def _ask(self, ends: Mapping[TopicPartition, int]) -> list[Connection]:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, end in ends.items():
             by_leader.setdefault(self._cluster.leader_id(*key), {})[key] = end
+        asked = []
         for leader, positions in by_leader.items():
-            connection = self._connection(leader)
+            connection = self._connections.to(leader)
+            asked.append(connection)
             if not connection.in_flight:
                 request = fetch_request(self._cluster.settings, positions, limit=1, wait=_PATIENCE)
                 connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
-        return [self._connections[leader] for leader in by_leader]
-
-    def _connection(self, leader: int) -> Connection:
-        connection = self._connections.get(leader)
-        if connection is None or not connection.is_open:
-            address = self._cluster.address_of(leader)
-            connection = self._connections[leader] = dial(address, self._cluster.settings)
-        return connection
+        return asked

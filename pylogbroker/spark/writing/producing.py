@@ -35,7 +35,8 @@ from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of,
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import Cluster
-from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.spark.brokers.connections import Connections
 from pylogbroker.spark.writing.identities import Identity, acks_of, window_of
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
@@ -116,7 +117,7 @@ class Producer:
         self._cluster = cluster
         self._identity = identity
         self._add = add
-        self._connections: dict[int, Connection] = {}
+        self._connections = Connections(cluster)
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._asked: deque[_Asked] = deque()
         self._held = 0  # bytes that are not written yet
@@ -161,8 +162,7 @@ class Producer:
 
     def close(self) -> None:
         """Drop the connections, and with them what is not written."""
-        for connection in self._connections.values():
-            connection.close()
+        self._connections.close()
 
     def _settle(self) -> None:
         """Wait for what is on its way.
@@ -219,8 +219,7 @@ class Producer:
         return (leader, chosen) if chosen else None
 
     def _is_busy(self, leader: int) -> bool:
-        connection = self._connections.get(leader)
-        return connection is not None and connection.in_flight >= self._window
+        return self._connections.in_flight(leader) >= self._window
 
     def _leader_of(self, lane: _Lane) -> int | None:
         try:
@@ -240,7 +239,7 @@ class Producer:
             lane.flying.append(batch)
             lane.leader = leader
         try:
-            connection = self._connection(leader)
+            connection = self._connections.to(leader)
             version = min(_PRODUCE, connection.version_of(ProduceRequest))
             connection.send(self._produce(batches), version=version, answered=self._acks != 0)
         except PylogbrokerError as error:
@@ -261,13 +260,6 @@ class Producer:
             data = topics.setdefault(topic, TopicProduceData(topic)).partition_data
             data.append(PartitionProduceData(partition, sealed))
         return ProduceRequest(identity.transactional_id, self._acks, self._timeout, list(topics.values()))
-
-    def _connection(self, leader: int) -> Connection:
-        connection = self._connections.get(leader)
-        if connection is None or not connection.is_open:
-            address = self._cluster.address_of(leader)
-            connection = self._connections[leader] = dial(address, self._cluster.settings)
-        return connection
 
     # -- and back ------------------------------------------------------------------------------------------------
 

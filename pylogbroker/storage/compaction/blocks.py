@@ -19,6 +19,7 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, Entry, crc32c, message_set
 from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
+from pylogbroker.records.columns.heads import HEAD
 from pylogbroker.records.entry import parse
 from pylogbroker.storage.compaction.jobs import Source
 from pylogbroker.storage.files import opened
@@ -35,23 +36,6 @@ PADDING: Final = 64  # more than a header has
 
 _HEAD: Final = Struct(">8xiIbI")  # length, CRC of v0 and v1, magic, CRC of v2
 _SMALLEST: Final = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
-_COLUMNS: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("first_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("count", ">i4"),
-    ]
-)
 
 
 class DamagedFile(CorruptRecords):
@@ -182,7 +166,7 @@ def _claimed(source: Source, position: int, data: Bytes, wanted: int) -> int:
 
 def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
     begins = np.array(starts, np.int64)
-    window: npt.NDArray[Any] = np.ndarray((len(data) - PADDING,), _COLUMNS, data, strides=(1,))
+    window: npt.NDArray[Any] = np.ndarray((len(data) - PADDING,), HEAD, data, strides=(1,))
     heads = window[begins]
 
     def column(name: str) -> Ints:

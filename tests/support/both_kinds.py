@@ -1,0 +1,40 @@
+"""Tests that run against this project's broker and against Apache Kafka 3.9, for the conftest of a package.
+
+    from tests.support.both_kinds import broker, broker_kind, kinds     # fixtures, and what a test is parametrized with
+
+`--against kafka` or `--against HOST:PORT` leaves one of them.  Each is started once in the session, when it is first
+asked for, ours being the one of tests/conftest.py that others use too.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers import available as java_available
+from tests.support.brokers import Broker
+
+#: as `--against` calls them
+KINDS = {"pylogbroker": "", "kafka": "kafka"}
+
+
+def kinds(config: pytest.Config) -> list[str]:
+    """What tests run against."""
+    against = str(config.getoption("--against"))
+    return [against] if against else list(KINDS)
+
+
+@pytest.fixture
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    """Which broker the test is run against: "pylogbroker", "kafka", or an address."""
+    kind = str(request.param)
+    if kind == "kafka" and not java_available():
+        pytest.skip("Java and Maven are not installed")
+    return kind
+
+
+@pytest.fixture
+def broker(broker_kind: str, request: pytest.FixtureRequest) -> Broker:
+    """A running broker, shared by all tests. Ours, or the one of `--against`, is that of tests/conftest.py."""
+    is_second = broker_kind == "kafka" and not request.config.getoption("--against")
+    found: Broker = request.getfixturevalue("second_broker" if is_second else "broker")
+    return found
