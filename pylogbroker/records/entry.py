@@ -123,33 +123,28 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[Entry]:
     CorruptRecords at what cannot be an entry, and at a cut-off one at the end, unless `partial`: then it is left out.
     CRCs are not looked at; see `Entry.check`.
     """
-    return map(parse, cut(buffer, partial=partial))
-
-
-def cut(buffer: Buffer, *, partial: bool = False) -> Iterator[memoryview]:
-    """The same as the bytes of each, which `parse` takes."""
     whole = view(buffer)
-    position, end = 0, len(whole)
-    while position < end:
-        stop = position + _whole_size(whole, position, end)
+    return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
+
+
+def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:
+    """Where each of them begins and ends; `parse` takes what is there."""
+    place, end = 0, len(buffer)
+    while place < end:
+        stop = place + _PREFIX.size
+        if stop <= end:
+            offset, size, magic = _PREFIX.unpack_from(buffer, place)
+            if not 0 <= magic <= 2:
+                raise CorruptRecords(f"magic {magic} at offset {offset} is none of 0, 1 and 2")
+            if size < _SMALLEST[magic]:
+                raise CorruptRecords(f"a size of {size} bytes at offset {offset} is too small for magic {magic}")
+            stop = place + ENTRY_PREFIX + size
         if stop > end:
             if partial:
                 return
-            raise CorruptRecords(f"the last entry, of {stop - position} bytes, is cut off after {end - position}")
-        yield whole[position:stop]
-        position = stop
-
-
-def _whole_size(buffer: memoryview, position: int, end: int) -> int:
-    """Bytes of the entry at `position`, which may be more than are there."""
-    if end - position < _PREFIX.size:
-        return _PREFIX.size
-    offset, size, magic = _PREFIX.unpack_from(buffer, position)
-    if not 0 <= magic <= 2:
-        raise CorruptRecords(f"magic {magic} at offset {offset} is none of 0, 1 and 2")
-    if size < _SMALLEST[magic]:
-        raise CorruptRecords(f"a size of {size} bytes at offset {offset} is too small for magic {magic}")
-    return ENTRY_PREFIX + int(size)
+            raise CorruptRecords(f"the last entry, of {stop - place} bytes, is cut off after {end - place}")
+        yield place, stop
+        place = stop
 
 
 def parse(buffer: memoryview) -> Entry:

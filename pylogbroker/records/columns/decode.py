@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
-from pylogbroker.records.batch import CODEC, HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
+from pylogbroker.records.batch import HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columns.aborted import AbortedTransactions
 from pylogbroker.records.columns.heads import Heads
@@ -170,14 +170,10 @@ def _together(piece: Piece, in_place: bool) -> Columns:
     """The records of v2 batches; Unsure if something does not add up."""
     heads = piece.heads
     counts = heads["count"].astype(np.int64)
-    sizes = _column(map(len, piece.payloads))
+    raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
     _require((counts > 0) & (counts <= sizes // _SMALLEST))
     bases, firsts = heads["base_offset"], heads["first_timestamp"]
     _require((np.maximum(bases, firsts) < _FAR) & (np.minimum(bases, firsts) > -_FAR))
-    if in_place and not (heads["attributes"] & CODEC).any():
-        raw, begins = _in_place(piece)
-    else:
-        raw, begins = b"".join(piece.payloads), np.cumsum(sizes) - sizes
     ends = begins + sizes
     start = starts(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
     end = np.append(start[1:], ends[-1:])
@@ -185,10 +181,17 @@ def _together(piece: Piece, in_place: bool) -> Columns:
     return _rows(piece, raw, heads, start, end)
 
 
-def _in_place(piece: Piece) -> tuple[Buffer, Ints]:
-    """The bytes from the first batch to the last one, and where in them the records of each begin."""
-    first, behind = piece.places[0], piece.places[-1] + len(piece.batches[-1])
-    return piece.buffer[first:behind], np.array(piece.places) - first + HEADER_V2.size
+def _in_place(piece: Piece) -> tuple[Buffer, Ints, Ints]:
+    """The bytes from the first batch to the last one, where in them the records of each begin, and how many bytes."""
+    first, behind = piece.places[0], piece.stops[-1]
+    begins = np.array(piece.places) + HEADER_V2.size
+    return piece.buffer[first:behind], begins - first, np.array(piece.stops) - begins
+
+
+def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
+    """The same of records that are copied together."""
+    sizes = _column(map(len, payloads))
+    return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
 
 def _rows(piece: Piece, raw: Buffer, heads: Heads, start: Ints, end: Ints) -> Columns:

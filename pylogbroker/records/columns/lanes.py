@@ -19,24 +19,26 @@ import numpy as np
 from pylogbroker.records.columns.varints import Bytes, Flags, Ints, raw_varints
 
 _LANES: Final = 512  # with more, steps get slower as they get fewer
-_FEWEST: Final = 128  # with fewer, a step costs more than it saves
-_RECORDS: Final = 16  # of a lane; with fewer, guesses cost more than they save
-_STEP: Final = 700  # what a step costs, against what a lane adds to it
-_WALKED: Final = 12  # what a record costs that is walked over one by one
-_CHEAP: Final = 1000  # bytes that are soon looked through for where a record begins
+_LONG: Final = 200  # records of a batch; with fewer, guesses cost more than they save
+_RECORDS: Final = 16  # of a lane that was guessed; so for fewer
+_STEP: Final = 600  # what a step costs, against what a lane adds to it
+_WALKED: Final = 35  # what a record costs that is walked over one by one
+_LOOK: Final = 8  # steps from one look at who has arrived to the next
+_WIDE: Final = 2  # records, as long as they are on average, in which a record's end is looked for
 _ZEROS: Final = 64  # in a window; if there are more, guesses cost more than they save
 _SMALLEST: Final = 12  # six bytes, zigzag: what a record's length is at least
 
 
 def in_lanes(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
     """Where each record begins; None if that is not known, or soon found out one by one."""
-    total = int(counts.sum())
-    if len(counts) + total // _RECORDS < _FEWEST:
+    total, longest = int(counts.sum()), int(counts.max())
+    lanes, steps = begins, longest
+    if longest > _LONG and total > _LONG * _RECORDS:
+        lanes = np.union1d(begins, _guesses(data, begins, ends, total))
+        steps = total // len(lanes)
+    most = total * _WALKED // (len(lanes) + _STEP)
+    if steps > most:
         return None
-    lanes = np.union1d(begins, _guesses(data, begins, ends, total))
-    if len(lanes) < _FEWEST:
-        return None
-    most = min(int(counts.max()), total * _WALKED // (len(lanes) + _STEP))
     stops = ends[np.searchsorted(begins, lanes, side="right") - 1]
     stops[:-1] = np.minimum(stops[:-1], lanes[1:])
     found = _walk(data, lanes, stops, most)
@@ -56,35 +58,41 @@ _STRIDES: Final = _strides()
 
 def _walk(data: Bytes, lanes: Ints, ends: Ints, most: int) -> Ints:
     """Where records begin, lane by lane; at most so many of a lane."""
-    pairs = np.ndarray(len(data) - 1, "<u2", data, strides=(1,))
-    stops = np.minimum(ends, len(pairs) - 1)  # there a lane waits for the others
-    at, steps = lanes, []
-    for _ in range(most):
-        steps.append(at)
-        stride = _STRIDES.take(pairs[at])
-        if not stride.all():
-            _add_long(data, at, stride, at < stops)
-        at = np.minimum(at + stride, stops)
-        if (at == stops).all():
+    following = data[1:]
+    stops = np.minimum(ends, len(following) - 1)  # there a lane waits for the others
+    pairs = np.empty((len(lanes), 2), np.uint8)
+    places = np.empty((most + 1, len(lanes)), np.int64)
+    places[0] = lanes
+    for step in range(1, most + 1):
+        at, behind = places[step - 1], places[step]
+        pairs[:, 0] = data.take(at)
+        pairs[:, 1] = following.take(at)
+        np.add(at, _STRIDES.take(pairs.view("<u2")[:, 0]), out=behind)
+        np.minimum(behind, stops, out=behind)
+        if step % _LOOK and step < most:
+            continue
+        waiting = behind == at
+        if (waiting & (behind < stops)).any():
+            _pass_long(data, behind, waiting, stops)
+        elif waiting.all():
             break
-    places = np.stack(steps, axis=1)
-    found: Ints = places[places < stops[:, None]]
+    moved = (places[1 : step + 1] != places[:step]).T
+    found: Ints = places[:step].T[moved]
     return found
 
 
-def _add_long(data: Bytes, at: Ints, stride: Ints, going: Flags) -> None:
-    """Fill in the strides that are still 0."""
-    long = np.flatnonzero((stride == 0) & going)
-    length, behind = raw_varints(data, at[long])
-    stride[long] = behind - at[long] + (length >> 1)
+def _pass_long(data: Bytes, behind: Ints, waiting: Flags, stops: Ints) -> None:
+    """Go on where two bytes did not tell how far."""
+    long = np.flatnonzero(waiting & (behind < stops))
+    length, body = raw_varints(data, behind[long])
+    behind[long] = np.minimum(body + (length >> 1), stops[long])
 
 
 def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
     """Places in the middle of long batches at which a record seems to begin."""
     size = int(ends[-1] - begins[0])
     span = max(size // _LANES, size * _RECORDS // total)
-    usual = size // total
-    window = min(max(usual * 2, min(_CHEAP, 8 * usual)), span)
+    window = min(_WIDE * size // total, span)
     targets = _targets(begins, ends, span)
     windows = np.lib.stride_tricks.sliding_window_view(data, window)[targets]
     zeros = np.flatnonzero(windows.ravel() == 0)

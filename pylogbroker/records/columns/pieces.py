@@ -18,25 +18,22 @@ from collections.abc import Iterator
 from typing import Final
 
 import attrs
-import numpy as np
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TRANSACTIONAL, read_records
 from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.columns.aborted import AbortedTransactions
-from pylogbroker.records.columns.heads import HEAD, Heads
+from pylogbroker.records.columns.heads import Heads, heads_at
 from pylogbroker.records.compression import MAX_DECOMPRESSED, codec_of, inflate
-from pylogbroker.records.entry import Entry, cut, parse
+from pylogbroker.records.entry import Entry, bounds, parse
 from pylogbroker.records.model import Record
 
 ENOUGH: Final = 8 << 20  # bytes of records, inflated, for one piece
-_PREFIX: Final = struct.Struct(">q8xb")  # of any entry: offset and magic
-_MAGIC: Final = 16
-_NOTHING: Final = memoryview(b"")
-_CRC: Final = struct.Struct(">17xI")
-_ATTRIBUTES: Final = 22  # the half that says something
+_START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
+_SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
 _COUNT: Final = struct.Struct(">57xi")
+_NOTHING: Final = memoryview(b"")
 
 
 @attrs.define(eq=False)
@@ -45,39 +42,52 @@ class Piece:
 
     next_offset: int = -1
     limit: int = MAX_DECOMPRESSED
-    _entries: list[Entry] = attrs.Factory(list)
-    payloads: list[Buffer] = attrs.Factory(list)
-    """The records of each v2 batch, inflated; of messages nothing."""
-
-    batches: list[memoryview] = attrs.Factory(list)
-    """Each v2 batch as it was fetched."""
-
-    places: list[int] = attrs.Factory(list)
-    """Where in the buffer they begin."""
-
     buffer: memoryview = _NOTHING
     """All that was fetched."""
+
+    places: list[int] = attrs.Factory(list)
+    """Where in the buffer each v2 batch begins."""
+
+    stops: list[int] = attrs.Factory(list)
+    """Where it ends."""
+
+    inflated: dict[int, Buffer] = attrs.Factory(dict)
+    """The records of those that are compressed, by where the batch begins."""
+
+    _entries: list[Entry] = attrs.Factory(list)
 
     @property
     def entries(self) -> list[Entry]:
         """The entries; batches are made entries when somebody asks for them."""
-        self._entries += map(parse, self.batches[len(self._entries) :])
+        some = slice(len(self._entries), None)
+        self._entries += map(parse, map(self._cut, self.places[some], self.stops[some]))
         return self._entries
+
+    @property
+    def payloads(self) -> list[Buffer]:
+        """The records of each v2 batch, inflated; of messages nothing."""
+        behind = HEADER_V2.size
+        return [
+            self.inflated[place] if place in self.inflated else self._cut(place + behind, stop)
+            for place, stop in zip(self.places, self.stops, strict=True)
+        ]
 
     @property
     def heads(self) -> Heads:
         """The headers of the batches, as a table."""
-        return np.frombuffer(b"".join([batch[: HEADER_V2.size] for batch in self.batches]), HEAD)
+        return heads_at(self.buffer, self.places)
 
     @property
     def is_v2(self) -> bool:
         """Whether the entries are batches."""
-        return bool(self.payloads)
+        return bool(self.places)
 
     @property
     def most(self) -> int:
         """How many records there are, if that can be told: messages of v0 and v1 may be compressed."""
-        return sum(_COUNT.unpack_from(batch)[0] for batch in self.batches) if self.is_v2 else len(self.entries)
+        if self.is_v2:
+            return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
+        return len(self._entries)
 
     def records(self) -> Iterator[Record]:
         """The records, one by one."""
@@ -94,21 +104,18 @@ class Piece:
         for index, entry in enumerate(self.entries):
             behind = self.next_offset if index == last else entry.next_offset
             some = slice(index, index + 1)
-            yield attrs.evolve(
-                self,
-                next_offset=behind,
-                entries=[entry],
-                payloads=self.payloads[some],
-                batches=self.batches[some],
-                places=self.places[some],
-            )
+            places, stops = self.places[some], self.stops[some]
+            yield attrs.evolve(self, next_offset=behind, entries=[entry], places=places, stops=stops)
         if not self.entries:
             yield self
 
-    def before(self, last: memoryview) -> Piece:
-        """The same, which an entry, perhaps one that was passed over, is the last of."""
-        self.next_offset = parse(last).next_offset
+    def before(self, place: int, stop: int) -> Piece:
+        """The same, of which the last entry, perhaps one that was passed over, is there."""
+        self.next_offset = parse(self._cut(place, stop)).next_offset
         return self
+
+    def _cut(self, place: int, stop: int) -> memoryview:
+        return self.buffer[place:stop]
 
 
 def pieces(
@@ -126,69 +133,44 @@ def pieces(
     offset that is not wanted, though records behind it may come.
     """
     buffer = view(buffer)
-    piece, size, place = Piece(limit=limit, buffer=buffer), 0, 0
-    coming = _sound(buffer, aborted, limit, check, end)
+    piece, size, last = Piece(limit=limit, buffer=buffer), 0, (0, 0)
+    of_batches: bool | None = None  # unless there is nothing in it yet
     failure: PylogbrokerError | None = None
-    last: memoryview | None = None
-    while True:
-        try:
-            found = next(coming, None)
-        except PylogbrokerError as error:
-            found, failure = None, error
-        if found is None:
-            break
-        whole, payload = found
-        is_v2 = whole[_MAGIC] == 2
-        if last is not None and (piece.batches or piece.entries) and (size >= enough or piece.is_v2 != is_v2):
-            yield piece.before(last)
-            piece, size = Piece(limit=limit, buffer=buffer), 0
-        last = whole
-        if payload is None:
-            pass
-        elif is_v2:
-            piece.batches.append(whole)
-            piece.payloads.append(payload)
-            piece.places.append(place)
-            size += len(payload)
-        else:
-            piece.entries.append(parse(whole))
-            size += len(payload)
-        place += len(whole)
-    if last is not None:
-        yield piece.before(last)
+    try:
+        for place, stop in bounds(buffer, partial=True):
+            offset, magic, crc, attributes = _START.unpack_from(buffer, place)
+            is_v2 = magic == 2
+            if end is not None and offset >= end and (is_v2 or parse(buffer[place:stop]).count == 1):
+                last = place, stop
+                break
+            if check and not (is_v2 and crc32c(buffer[place + CRC_START : stop]) == crc):
+                parse(buffer[place:stop]).check()
+            inflated: Buffer | None = None
+            if is_v2 and (attributes & _SPECIAL or stop - place == HEADER_V2.size):
+                whole = buffer[place:stop]
+                if _is_passed_over(parse(whole), aborted):
+                    last = place, stop
+                    continue
+                if attributes & CODEC:
+                    inflated = inflate(codec_of(attributes), whole[HEADER_V2.size :], 2, limit)
+            if size >= enough or of_batches not in (None, is_v2):
+                yield piece.before(*last)
+                piece, size = Piece(limit=limit, buffer=buffer), 0
+            last, of_batches = (place, stop), is_v2
+            if is_v2:
+                piece.places.append(place)
+                piece.stops.append(stop)
+            else:
+                piece.entries.append(parse(buffer[place:stop]))
+            if inflated is not None:
+                piece.inflated[place] = inflated
+            size += stop - place if inflated is None else len(inflated)
+    except PylogbrokerError as error:
+        failure = error
+    if last[1]:
+        yield piece.before(*last)
     if failure is not None:
         raise failure
-
-
-def _sound(
-    buffer: Buffer, aborted: AbortedTransactions | None, limit: int, check: bool, end: int | None
-) -> Iterator[tuple[memoryview, Buffer | None]]:
-    """Entries whose CRC is right, each with its records, inflated; without, if they are not to be seen."""
-    for whole in cut(buffer, partial=True):
-        if end is not None and _is_behind(whole, end):
-            yield whole, None
-            return
-        if whole[_MAGIC] < 2:
-            if check:
-                parse(whole).check()
-            yield whole, whole
-            continue
-        if check and crc32c(whole[CRC_START:]) != _CRC.unpack_from(whole)[0]:
-            parse(whole).check()
-        attributes = whole[_ATTRIBUTES]
-        special = attributes & (CONTROL | TRANSACTIONAL) or len(whole) == HEADER_V2.size
-        if special and _is_passed_over(parse(whole), aborted):
-            yield whole, None
-        elif attributes & CODEC:
-            yield whole, inflate(codec_of(attributes), whole[HEADER_V2.size :], 2, limit)
-        else:
-            yield whole, whole[HEADER_V2.size :]
-
-
-def _is_behind(whole: memoryview, end: int) -> bool:
-    """Whether all that is in an entry is; the offset of compressed messages is that of the last one."""
-    offset, magic = _PREFIX.unpack_from(whole)
-    return bool(offset >= end) and (magic == 2 or parse(whole).count == 1)
 
 
 def _is_passed_over(entry: Entry, aborted: AbortedTransactions | None) -> bool:

@@ -24,13 +24,17 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     Positions beyond the end are taken for the last one: what was read there does not add up to a record.
     """
     byte = data.take(at, mode="clip")
-    raw = byte.astype(np.int64)
     behind = at + 1
     more = byte > 0x7F
     if not more.any():
-        return raw, behind
+        return byte.astype(np.int64), behind
     second = data.take(behind, mode="clip")
-    raw += ((second.astype(np.int64) - 1) << 7) * more  # less by the bit that said that another byte follows
+    two = second.astype(np.int16)  # two bytes come to no more than 16 bits hold
+    two -= 1  # the bit of the first one that says that another byte follows
+    two <<= 7
+    two *= more
+    two += byte
+    raw = two.astype(np.int64)
     behind += more
     left = np.flatnonzero(more & (second > 0x7F))
     shift = 14

@@ -1,11 +1,16 @@
 """Spans of a buffer to an Arrow array of them, without a step for each.
 
-The buffer is taken for one binary array in which the spans, and what lies between them, take turns,
+Long ones are told to Arrow as binary views, which it copies to where they lie side by side when it casts them:
+
+    view       | length | first four bytes | buffer | offset |        four bytes each
+
+Short ones a view would have to hold itself.  For them the buffer is taken for one binary array in which the spans, and
+what lies between them, take turns,
 
     bytes      | .. | span 0 | ...... | span 1 | ... | span 2 | .
     elements        |   0    |   1    |   2    |  3  |   4    |
 
-of which Arrow then copies every second one to where they lie side by side.
+of which Arrow then copies every second one.  That takes up to twice as long.
 """
 
 from __future__ import annotations
@@ -17,23 +22,41 @@ import pyarrow as pa
 
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Buffer
-from pylogbroker.records.columns.varints import Ints
+from pylogbroker.records.columns.varints import Flags, Ints
 
 _MOST: Final = (1 << 31) - 1  # bytes that a binary array spans
+
+
+_INLINE: Final = 12  # bytes that a view holds itself
 
 
 def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
     """The spans as a binary array, null where the length is negative; they follow one another in the buffer."""
     if len(raw) > _MOST:
         raise InvalidRecords(f"records of {len(raw)} bytes in one piece")
-    null = lengths < 0
-    if null.all():
+    is_null = lengths < 0
+    if is_null.all():
         return pa.nulls(len(starts), pa.binary())
-    some_null = bool(null.any())
+    null = is_null if is_null.any() else None
+    lengths = lengths if null is None else np.maximum(lengths, 0)
+    if ((lengths > _INLINE) | (lengths == 0)).all():
+        return _by_views(raw, starts, lengths, null)
+    return _by_turns(raw, starts, lengths, null)
+
+
+def _by_views(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
+    views = np.zeros((len(starts), 4), np.int32)  # the first bytes, which only comparisons look at, are left out
+    views[:, 0] = lengths
+    views[:, 3] = starts
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [valid, pa.py_buffer(views), pa.py_buffer(raw)]
+    return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
+
+
+def _by_turns(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
     bounds = np.empty((len(starts), 2), np.int32)
     bounds[:, 0] = starts
-    bounds[:, 1] = starts + np.maximum(lengths, 0) if some_null else starts + lengths
+    np.add(starts, lengths, out=bounds[:, 1], casting="same_kind")
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
     turns = pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
-    every_second = np.arange(0, bounds.size, 2, dtype=np.int32)
-    return turns.take(pa.array(every_second, mask=null if some_null else None))
+    return turns.take(pa.array(np.arange(0, bounds.size, 2, dtype=np.int32), mask=null))

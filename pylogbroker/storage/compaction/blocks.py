@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -19,7 +19,7 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, Entry, crc32c, message_set
 from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
-from pylogbroker.records.columns.heads import HEAD
+from pylogbroker.records.columns.heads import heads_at
 from pylogbroker.records.entry import parse
 from pylogbroker.storage.compaction.jobs import Source
 from pylogbroker.storage.files import opened
@@ -166,8 +166,7 @@ def _claimed(source: Source, position: int, data: Bytes, wanted: int) -> int:
 
 def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
     begins = np.array(starts, np.int64)
-    window: npt.NDArray[Any] = np.ndarray((len(data) - PADDING,), HEAD, data, strides=(1,))
-    heads = window[begins]
+    heads = heads_at(data.data, begins)
 
     def column(name: str) -> Ints:
         return heads[name].astype(np.int64)
