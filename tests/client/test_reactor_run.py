@@ -10,6 +10,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory
 
+from pylogbroker.client import Producer
 from tests.support.brokers import Broker
 from tests.support.reactor_run import LeftBehind, run, sleep, wait_for
 
@@ -52,6 +53,20 @@ def test_a_socket_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LeftBehind, match="Port"):
         run(leave)
     run(lambda: succeed(None))
+
+
+def test_a_client_left_behind(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not come back to haunt later tests."""
+    monkeypatch.setattr("tests.support.reactor_run.LINGER", 0.05)
+    left: list[Producer] = []
+
+    async def leave() -> None:
+        left.append(Producer(broker.bootstrap))
+        await left[0].send(topic, b"x")
+
+    with pytest.raises(LeftBehind, match="Conversation"):
+        run(leave)
+    run(lambda: sleep(1))
 
 
 async def test_async_tests_run_on_the_reactor() -> None:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 LIMIT = 30.0
 #: Seconds for what was closed to be gone; it needs a turn or two.
 LINGER = 2.0
+#: Who is cut off may try again, and would be found by every later test: so often it is cut off again.
+CUTS = 10
 
 
 class LeftBehind(AssertionError):
@@ -125,11 +127,11 @@ def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
     deadline = reactor.seconds() + LINGER
     while new() and reactor.seconds() < deadline:
         reactor.iterate(0.01)
-    left = new()
-    told = [str(thing) for thing in left]
-    for thing in left:
-        _remove(reactor, thing)
-    reactor.iterate(0)
+    told = [str(thing) for thing in new()]
+    for _ in range(CUTS):
+        for thing in new():
+            _remove(reactor, thing)
+        reactor.iterate(0)
     return told
 
 

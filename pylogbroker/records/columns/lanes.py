@@ -12,6 +12,7 @@ are in few lanes that to go on would take longer than to walk over all one by on
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ _LONG: Final = 200  # records of a batch; with fewer, guesses cost more than the
 _RECORDS: Final = 16  # of a lane that was guessed; so for fewer
 _STEP: Final = 600  # what a step costs, against what a lane adds to it
 _WALKED: Final = 35  # what a record costs that is walked over one by one
-_LOOK: Final = 8  # steps from one look at who has arrived to the next
+_LOOK: Final = 8  # steps, after which it is seen who has arrived, and whose record is too long for them
 _WIDE: Final = 2  # records, as long as they are on average, in which a record's end is looked for
 _ZEROS: Final = 64  # in a window; if there are more, guesses cost more than they save
 _SMALLEST: Final = 12  # six bytes, zigzag: what a record's length is at least
@@ -57,35 +58,35 @@ _STRIDES: Final = _strides()
 
 
 def _walk(data: Bytes, lanes: Ints, ends: Ints, most: int) -> Ints:
-    """Where records begin, lane by lane; at most so many of a lane."""
+    """Where records begin, lane by lane; no more than about so many of a lane."""
     following = data[1:]
     stops = np.minimum(ends, len(following) - 1)  # there a lane waits for the others
     pairs = np.empty((len(lanes), 2), np.uint8)
-    places = np.empty((most + 1, len(lanes)), np.int64)
-    places[0] = lanes
-    for step in range(1, most + 1):
-        at, behind = places[step - 1], places[step]
-        pairs[:, 0] = data.take(at)
-        pairs[:, 1] = following.take(at)
-        np.add(at, _STRIDES.take(pairs.view("<u2")[:, 0]), out=behind)
-        np.minimum(behind, stops, out=behind)
-        if step % _LOOK and step < most:
-            continue
-        waiting = behind == at
-        if (waiting & (behind < stops)).any():
-            _pass_long(data, behind, waiting, stops)
-        elif waiting.all():
+    found, moved, at = [], [], lanes
+    for _ in range(0, most, _LOOK):
+        places = np.empty((_LOOK + 1, len(lanes)), np.int64)
+        places[0] = at
+        for at, behind in pairwise(places):
+            pairs[:, 0] = data.take(at)
+            pairs[:, 1] = following.take(at)
+            np.add(at, _STRIDES.take(pairs.view("<u2")[:, 0]), out=behind)
+            np.minimum(behind, stops, out=behind)
+        _pass_long(data, at, behind, stops)
+        found.append(places[:-1])
+        moved.append(places[1:] != places[:-1])
+        at = behind
+        if (at == stops).all():
             break
-    moved = (places[1 : step + 1] != places[:step]).T
-    found: Ints = places[:step].T[moved]
-    return found
+    begins: Ints = np.concatenate(found).T[np.concatenate(moved).T]
+    return begins
 
 
-def _pass_long(data: Bytes, behind: Ints, waiting: Flags, stops: Ints) -> None:
-    """Go on where two bytes did not tell how far."""
-    long = np.flatnonzero(waiting & (behind < stops))
-    length, body = raw_varints(data, behind[long])
-    behind[long] = np.minimum(body + (length >> 1), stops[long])
+def _pass_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None:
+    """Go on in lanes where two bytes did not tell how far."""
+    long = np.flatnonzero((behind == at) & (behind < stops))
+    if long.size:
+        length, body = raw_varints(data, at[long])
+        behind[long] = np.minimum(body + (length >> 1), stops[long])
 
 
 def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
