@@ -42,6 +42,6 @@ def test_every_record_is_copied_once(tmp_path: Path) -> None:
 def test_copiers_without_transactions_are_found_out(tmp_path: Path) -> None:
     hasty = Crew("hasty", (librdkafka, librdkafka), life_seconds=0.1, ends=("sent",))
     copying = Copying(RECORDS // 2, [hasty], pause_ms=30, transactions=False)
-    outcome = Run(tmp_path, [copying], seed=3, moments={"any time": any_time}).go(kills=100, seconds=60)
+    outcome = Run(tmp_path, [copying], seed=3, moments={"any time": any_time}).go(kills=100, seconds=30)
     print(*outcome.violations, sep="\n")
     assert "duplicate" in {violation.kind for violation in outcome.violations}
