@@ -16,9 +16,12 @@ way any more, `settle` puts that right, by what is known of the batch that faile
 it was never written (`hole`)                   those behind it move up: they cannot have been written either
 nobody knows (`lost`), and there are others     they are sent with their old numbers, which tells: if one of them is
                                                 taken, the lost one was written
-nobody knows, there are no others, or the       a new epoch begins, and with it numbers from 0
-leader refused the first of them
+nobody knows, there are no others, the leader   a new epoch begins, and with it numbers from 0
+refused the first of them, or had nothing yet
 ==============================================  ==============================================================
+
+A leader that has nothing of an identity takes a batch with any number.  Until one was taken no more than one is under
+way: a later one would be taken though the one before it was not, and prove nothing.
 
 A batch that the leader refuses because something before it is missing is sent again in the new epoch, unless an earlier
 attempt of its own may have been written: to send that one again could double it, so it fails.  A batch that is taken
@@ -54,6 +57,7 @@ class Lane:
     returned: list[Batch] = attrs.Factory(list)
     resume_at: float = 0.0  # nothing leaves before
     identity: Identity | None = None  # None: it has to be asked for
+    is_known: bool = False  # whether the leader has taken something of it
     spent: int = -1  # a producer id that had no epoch left when `identity` became None
     origin: int = 0  # the position with sequence number 0
     taken: int = 0
@@ -86,7 +90,7 @@ class Lane:
     def sendable(self, window: int, node: int) -> Batch | None:
         """The batch that may leave next to the leader `node`, not looking at the time; None if it has to wait."""
         flying = self.flying
-        if flying and (len(flying) >= window or node != self.node):
+        if flying and (len(flying) >= window or node != self.node or (self.idempotent and not self.is_known)):
             return None
         if self.returned:
             first = self.returned[0]
@@ -120,6 +124,7 @@ class Lane:
         self._land(batch)
         if not self.idempotent:
             return []
+        self.is_known = True
         if self.lost is not None and self.lost < batch.position:
             self.lost = None
         proven = [other for other in self.returned if other.position < batch.position]
@@ -161,7 +166,7 @@ class Lane:
         if self.hole is not None and self.lost is None:
             self._move_up(self.hole)
         refused = bool(self.returned) and self.returned[0].refused
-        if refused or (self.lost is not None and not self.returned):
+        if refused or (self.lost is not None and not (self.returned and self.is_known)):
             return self._renew() if self.may_renew else self._give_up()
         return []
 
@@ -183,6 +188,7 @@ class Lane:
         self.origin = self.taken
         self._renumber(self.returned, self.taken)
         self.identity = identity
+        self.is_known = False
         self.hole = self.lost = None
 
     def _move_up(self, position: int) -> None:

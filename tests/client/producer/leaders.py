@@ -15,7 +15,10 @@ REMEMBERED = 5
 
 @attrs.define
 class Leader:
-    """One partition's log, and what it remembers of one producer: the epoch, and its last batches by sequence."""
+    """One partition's log, and what it remembers of one producer: the epoch, and its last batches by sequence.
+
+    As long as it knows nothing of the producer, it takes a batch with any sequence.
+    """
 
     log: list[bytes | None] = attrs.Factory(list)
     epoch: int = -1
@@ -28,9 +31,9 @@ class Leader:
         if epoch < self.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, -1
         if epoch > self.epoch:
-            if sequence:
+            if sequence and self.epoch >= 0:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            self.epoch, self.expected = epoch, 0
+            self.epoch, self.expected = epoch, sequence
             self.remembered.clear()
         for base, count, offset in self.remembered:
             if (base, count) == (sequence, batch.count):

@@ -32,6 +32,7 @@ def made(**bounds: float) -> tuple[Accumulator, Lane]:
     accumulator = Accumulator(Bounds(**bounds))  # type: ignore[arg-type]
     lane = accumulator.lane("topic", 0)
     lane.adopt(Identity(1, 0))
+    lane.is_known = True
     return accumulator, lane
 
 

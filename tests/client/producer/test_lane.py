@@ -31,7 +31,8 @@ def lane_with(*batches: Batch, identity: Identity = PRODUCER, may_renew: bool = 
 def three() -> tuple[Lane, Way]:
     """A lane whose three batches of two records are all under way."""
     lane = lane_with(batch_of(b"a", b"b"), batch_of(b"c", b"d"), batch_of(b"e", b"f"))
-    way = Way(lane, Leader())
+    lane.is_known = True
+    way = Way(lane, Leader(epoch=PRODUCER.epoch))
     way.send(5)
     return lane, way
 
@@ -48,13 +49,42 @@ def test_sequences_begin_again_behind_the_largest() -> None:
 
 
 def test_no_more_than_the_window_leave() -> None:
-    lane = lane_with(*(batch_of(b"%d" % number) for number in range(4)))
+    lane = lane_with(*(batch_of(b"%d" % number) for number in range(5)))
     way = Way(lane, Leader())
+    way.send(3)
+    way.arrive()
     way.send(3)
     assert len(way.under_way) == 3
     way.arrive()
     way.send(3)
-    assert [batch.values for batch in way.under_way] == [[b"1"], [b"2"], [b"3"]]
+    assert [batch.values for batch in way.under_way] == [[b"2"], [b"3"], [b"4"]]
+
+
+def test_a_leader_that_has_nothing_yet_gets_one_batch() -> None:
+    """It would take the second one after it has put off the first one."""
+    lane = lane_with(batch_of(b"a"), batch_of(b"b"))
+    way = Way(lane, Leader())
+    for _ in range(3):
+        way.send(5)
+        way.put_off()
+    while not lane.idle:
+        way.send(5)
+        way.arrive()
+    assert way.leader.log == way.acknowledged == [b"a", b"b"]
+    lane.adopt(Identity(1000, 1))
+    lane.queue.extend([batch_of(b"c"), batch_of(b"d")])
+    way.send(5)
+    assert len(way.under_way) == 1
+
+
+def test_what_a_leader_takes_that_had_nothing_proves_nothing() -> None:
+    lane = lane_with(batch_of(b"a"), batch_of(b"b"))
+    way = Way(lane, Leader())
+    way.send(5)
+    way.break_after(0)
+    way.give_up()
+    way.send(5)
+    assert [(batch.identity, lane.sequence(batch)) for batch in way.under_way] == [(Identity(1000, 1), 0)]
 
 
 def test_a_new_leader_waits_for_the_old_ones_answers() -> None:

@@ -100,15 +100,21 @@ def test_sync_leaves_within_the_call(make: Make, clock: Clock) -> None:
     producer.send("t", b"1", partition=0)
     turn(clock)
     assert len(cluster.requests) == 1
+    cluster.acknowledge()
+    turn(clock)
     producer.send("t", b"2", partition=0)
+    assert len(cluster.requests) == 1
+    producer.send("t", b"3", partition=0)
     assert len(cluster.requests) == 2
 
 
 def test_no_more_requests_than_allowed(make: Make, clock: Clock) -> None:
     producer, cluster = make(batch_num_messages=1, max_in_flight_requests_per_connection=2)
-    producer.send("t", b"first", partition=0)
+    for partition in range(2):
+        producer.send("t", b"first", partition=partition)
     turn(clock)
-    cluster.acknowledge()
+    while cluster.requests:
+        cluster.acknowledge()
     for number in range(5):
         producer.send("t", b"%d" % number, partition=number % 2)
     turn(clock)

@@ -265,6 +265,9 @@ def test_an_abort_while_records_wait_to_be_sent_again(make: Make, clock: Clock) 
 
 def test_an_abort_while_a_commit_fails(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock, batch_num_messages=1)
+    producer.send("t", b"good", partition=0)  # so that two may be under way
+    turn(clock)
+    cluster.acknowledge()
     bad, other = producer.send("t", b"bad", partition=0), producer.send("t", b"other", partition=0)
     committed = producer.commit()
     turn(clock)
