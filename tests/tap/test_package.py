@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from email import message_from_bytes
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 BUILD = "from setuptools import setup; setup()"
@@ -31,3 +33,32 @@ def test_twistd_lists_the_plugin(tmp_path: Path) -> None:
 def test_make_clean_removes_what_running_and_testing_leaves() -> None:
     shown = subprocess.run(["make", "--dry-run", "clean"], cwd=ROOT, check=True, capture_output=True, text=True)
     assert {".venv", ".import_linter_cache", "twisted/plugins/dropin.cache"} <= set(shown.stdout.split())
+
+
+def test_a_wheel_says_license_and_urls_and_carries_the_license(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BUILD, "--quiet", "egg_info", f"--egg-base={tmp_path}"]
+    command += ["build", f"--build-base={tmp_path / 'build'}"]
+    command += ["bdist_wheel", f"--dist-dir={tmp_path}", f"--bdist-dir={tmp_path / 'wheel'}"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    [wheel] = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as files:
+        names = {name.partition(".dist-info/")[2]: name for name in files.namelist()}
+        metadata = message_from_bytes(files.read(names["METADATA"]))
+        license_name = next(name for name in names.values() if name.endswith("/LICENSE"))
+        assert files.read(license_name) == (ROOT / "LICENSE").read_bytes()
+    urls = dict(url.split(", ", 1) for url in metadata.get_all("Project-URL", []))
+    assert {"Source", "Documentation", "Changelog", "Issues"} <= urls.keys()
+    assert "Apache-2.0" in {metadata["License"], metadata["License-Expression"]}
+
+
+def test_what_twistd_and_the_example_leave_is_ignored_by_git() -> None:
+    left = [
+        "twistd.pid",
+        "twistd.log",
+        "twistd.log.1",
+        "twistd.log.2026-01-01",
+        "activity-stream/report.html",
+        "data/a",
+    ]
+    asked = subprocess.run(["git", "check-ignore", *left], cwd=ROOT, capture_output=True, text=True)
+    assert asked.stdout.split() == left
