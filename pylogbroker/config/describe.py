@@ -1,9 +1,8 @@
-"""Settings as rows to show: for DescribeConfigs, and for a reader at a terminal."""
+"""Settings with their values and sources, as DescribeConfigs shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import fill
 
 import attrs
 
@@ -103,20 +102,3 @@ def _broker_values(config: BrokerConfig, names: tuple[str, ...]) -> Iterator[Syn
 
 def _shown(setting: Setting, value: Value) -> str | None:
     return None if setting.sensitive else render(value)
-
-
-def as_text(width: int = 100) -> str:
-    """The whole table for a reader: each setting with its type, default, what is accepted and what it means."""
-    return "\n".join(_paragraph(setting, width) for setting in table.SETTINGS)
-
-
-def _paragraph(setting: Setting, width: int) -> str:
-    default = render(setting.default)
-    facts = (
-        f"{setting.scope.value} setting, {setting.kind.type.name.lower()}, "
-        f"default {'none' if default is None else default or 'empty'}, {setting.importance.value} importance, "
-        f"{'dynamic' if setting.dynamic else 'read-only'}; accepts {setting.kind.expected}"
-    )
-    indent = "    "
-    lines = [fill(text, width, initial_indent=indent, subsequent_indent=indent) for text in (facts, setting.doc)]
-    return "\n".join((setting.name, *lines, ""))

@@ -6,14 +6,16 @@ A setting comes from the first of these that has it: `--override`; `--listener` 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from getopt import GetoptError, gnu_getopt
 from typing import Any
 
 from twisted.python import usage
 
 from pylogbroker import __version__
-from pylogbroker.config import BrokerConfig, properties
-from pylogbroker.config.describe import as_text
+from pylogbroker.config import BrokerConfig, properties, reference
 from pylogbroker.errors import ConfigError
 
 _DEFAULT_PID_FILE = "twistd.pid"
@@ -30,6 +32,7 @@ class Options(usage.Options):
     optParameters = [
         ["config", "c", None, "The file of settings, with Kafka's names and units: see etc/server.properties."],
         ["data-dir", "d", None, "The directory of the data, in place of log.dirs. It is made if it is not there."],
+        ["format", "f", "text", "The format of --describe-config: text, json or markdown."],
     ]
 
     config: BrokerConfig
@@ -38,6 +41,8 @@ class Options(usage.Options):
         super().__init__()
         self._listeners: list[str] = []
         self._overrides: list[str] = []
+        self._names: tuple[str, ...] = ()
+        self._describes = False
 
     def opt_listener(self, listener: str) -> None:
         """Where to listen, as NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
@@ -46,6 +51,18 @@ class Options(usage.Options):
     def opt_override(self, assignment: str) -> None:
         """A setting, as name=value, in place of the file's. May be repeated."""
         self._overrides.append(assignment)
+
+    def parseOptions(self, options: list[str] | None = None) -> None:
+        """Parse the command line; options may also follow names, as in `--describe-config log.dirs --format json`."""
+        given = sys.argv[1:] if options is None else options
+        with suppress(GetoptError):  # Twisted's own parser reports it
+            found, names = gnu_getopt(given, self.shortOpt, self.longOpt)
+            options_first = []
+            for name, value in found:
+                has_value = len(name) == 2 or f"{name[2:]}=" in self.longOpt  # every short option has one
+                options_first += [name, value] if has_value else [name]
+            given = [*options_first, "--", *names]
+        super().parseOptions(given)
 
     opt_l = opt_listener
     opt_o = opt_override
@@ -56,17 +73,31 @@ class Options(usage.Options):
         raise SystemExit(0)
 
     def opt_describe_config(self) -> None:
-        """Print every setting with its type, default and meaning, and exit."""
-        print(as_text())
-        raise SystemExit(0)
+        """Print the settings NAME... (log.* is a pattern), or all, with type, default and meaning, and exit."""
+        self._describes = True
+
+    def parseArgs(self, *names: str) -> None:
+        """Take the names behind `--describe-config`; a broker takes no arguments."""
+        self._names = names
 
     def postOptions(self) -> None:
         """Make the settings of what was given; a bad one ends the process with one line."""
         try:
+            if self._describes:
+                print(self._description(), end="")
+                raise SystemExit(0)
+            if self._names:
+                raise ConfigError(f"unexpected argument {self._names[0]!r}; options begin with --, see --help")
             self.config = self._settings()
         except ConfigError as error:
             raise SystemExit(f"pylogbroker: {error}") from error
         self._keep_out_of_the_working_directory()
+
+    def _description(self) -> str:
+        render = reference.FORMATS.get(self["format"])
+        if render is None:
+            raise ConfigError(f"format: {self['format']!r} is not accepted; expected {', '.join(reference.FORMATS)}")
+        return render(reference.select(self._names))
 
     @property
     def logs_elsewhere(self) -> bool:

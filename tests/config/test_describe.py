@@ -14,7 +14,6 @@ from pylogbroker.config import (
     describe_broker,
     describe_topic,
 )
-from pylogbroker.config.describe import as_text
 
 S = Source
 
@@ -79,12 +78,3 @@ def test_a_sensitive_value_is_never_shown() -> None:
     row = Description.of(hidden, hidden.kind.parse(config.text("broker.rack")), S.STATIC_BROKER_CONFIG, ())
     assert row.sensitive
     assert row.value is None
-
-
-def test_the_text_has_every_setting_with_its_default() -> None:
-    text = as_text()
-    paragraphs = {paragraph.splitlines()[0]: paragraph for paragraph in text.strip().split("\n\n")}
-    assert set(paragraphs) == {setting.name for setting in SETTINGS}
-    assert "default 1048588" in paragraphs["message.max.bytes"]
-    assert "int" in paragraphs["message.max.bytes"]
-    assert max(map(len, text.splitlines())) <= 100

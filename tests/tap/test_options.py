@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,33 @@ def test_describe_config_prints_every_setting(capsys: pytest.CaptureFixture[str]
     assert {setting.name for setting in SETTINGS} <= set(lines)
 
 
+def test_describe_config_prints_the_settings_named_in_the_format_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse("--describe-config", "retention.ms", "log.retention.*", "--format", "json")
+    assert caught.value.code == 0
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert "retention.ms" in names
+    assert "log.retention.bytes" in names
+    assert len(names) < 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--describe-config", "retention.mss"), "there is no setting 'retention.mss'; did you mean retention.ms?"),
+        (
+            ("--describe-config", "--format", "yaml"),
+            "format: 'yaml' is not accepted; expected text, json, markdown",
+        ),
+        (("start",), "unexpected argument 'start'; options begin with --, see --help"),
+    ],
+)
+def test_wrong_arguments_end_with_one_line(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(*arguments)
+    assert caught.value.code == f"pylogbroker: {message}"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse("--version")
@@ -103,7 +131,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pylogbroker {__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["--config", "--data-dir", "--listener", "--override", "--describe-config"])
+@pytest.mark.parametrize(
+    "name", ["--config", "--data-dir", "--listener", "--override", "--describe-config", "--format"]
+)
 def test_help_explains_each_option(name: str) -> None:
     lines = str(Options()).splitlines()
     start = next(number for number, line in enumerate(lines) if f"{name}=" in line or f"{name} " in line)

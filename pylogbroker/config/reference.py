@@ -1,0 +1,118 @@
+"""The table of settings as a reference for readers: text for a terminal, JSON for programs, Markdown for `docs/`.
+
+`select` finds the rows of a name or of a pattern (`log.*`); `as_text`, `as_json` and `as_markdown` render rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from textwrap import fill
+
+from pylogbroker.config.kinds import render
+from pylogbroker.config.setting import Scope, Setting
+from pylogbroker.config.table import SETTINGS, closest
+from pylogbroker.errors import ConfigError
+
+_TITLES = {Scope.BROKER: "Broker settings", Scope.TOPIC: "Topic settings"}
+_TABLE_HEAD = ("| setting | type | default | changed by | meaning |", "|---|---|---|---|---|")
+_WIDTH = 100
+
+
+def select(names: Iterable[str]) -> list[Setting]:
+    """Return the rows that `names` or patterns like `log.retention.*` stand for; all rows if there are no names.
+
+    A name that is both a broker's and a topic's setting gives both rows. Raises ConfigError on a name that gives none.
+    """
+    patterns = list(names)
+    if not patterns:
+        return list(SETTINGS)
+    for pattern in patterns:
+        if not any(fnmatchcase(setting.name, pattern) for setting in SETTINGS):
+            meant = closest(pattern, (setting.name for setting in SETTINGS))
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise ConfigError(f"there is no setting {pattern!r}{hint}")
+    return [setting for setting in SETTINGS if any(fnmatchcase(setting.name, pattern) for pattern in patterns)]
+
+
+def as_text(settings: Sequence[Setting]) -> str:
+    """Render rows as paragraphs of at most 100 columns."""
+    return "\n".join(_paragraph(setting) for setting in settings)
+
+
+def as_json(settings: Sequence[Setting]) -> str:
+    """Render rows as a JSON array of objects, whose keys are those of `facts`."""
+    return json.dumps([facts(setting) for setting in settings], indent=2) + "\n"
+
+
+def as_markdown(settings: Sequence[Setting]) -> str:
+    """Render rows as the page `docs/settings.md`: a table for the broker's settings and one for those of topics."""
+    lines = [
+        "# Settings",
+        "",
+        "Settings have Kafka's names, units and defaults. This page is generated from the broker's own table:",
+        "`twistd pylogbroker --describe-config --format markdown`.",
+        "",
+        "*Changed by* says how a value changes: `restart`, by the file or the command line; `admin`, by Kafka's tools",
+        "and admin clients while the broker runs. A topic's setting that is not set takes its broker setting's value.",
+    ]
+    for scope, title in _TITLES.items():
+        rows = sorted((setting for setting in settings if setting.scope is scope), key=lambda setting: setting.name)
+        if rows:
+            lines += [
+                "",
+                f"## {title}",
+                "",
+                "| setting | type | default | changed by | meaning |",
+                "|---|---|---|---|---|",
+            ]
+            lines += [_table_row(setting) for setting in rows]
+    return "\n".join(lines) + "\n"
+
+
+#: What `--format` chooses from.
+FORMATS: Mapping[str, Callable[[Sequence[Setting]], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "markdown": as_markdown,
+}
+
+
+def facts(setting: Setting) -> dict[str, object]:
+    """Return a row's facts by name; `default` is text as in a file of settings, or None."""
+    return {
+        "name": setting.name,
+        "scope": setting.scope.value,
+        "type": setting.kind.type.name.lower(),
+        "default": render(setting.default),
+        "accepts": setting.kind.expected,
+        "importance": setting.importance.value,
+        "dynamic": setting.dynamic,
+        "documentation": setting.doc,
+        "synonyms": [synonym.name for synonym in setting.synonyms],
+    }
+
+
+def _paragraph(setting: Setting) -> str:
+    default = render(setting.default)
+    summary = (
+        f"{setting.scope.value} setting, {setting.kind.type.name.lower()}, "
+        f"default {'none' if default is None else default or 'empty'}, {setting.importance.value} importance, "
+        f"{'dynamic' if setting.dynamic else 'read-only'}; accepts {setting.kind.expected}"
+    )
+    indent = "    "
+    lines = [fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent) for text in (summary, setting.doc)]
+    return "\n".join((setting.name, *lines, ""))
+
+
+def _table_row(setting: Setting) -> str:
+    default = render(setting.default)
+    cells = (
+        f"`{setting.name}`",
+        setting.kind.type.name.lower(),
+        "" if default is None else f"`{default}`" if default else "empty",
+        "admin" if setting.dynamic else "restart",
+        f"{setting.doc} Accepts {setting.kind.expected}.",
+    )
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
