@@ -23,6 +23,9 @@ the child works.
 
 **Counts** (`producer.counts`, `stream.count`) are plain numbers that may be read at any time, by a progress bar, say.
 
+**Log.** Lines go to Python's `logging`, to the logger of the module they come from; `logging.basicConfig()` shows
+warnings, and `logging.getLogger("pylogbroker").setLevel(logging.INFO)` more.
+
 The work is done by the classes of `pylogbroker.client`, on a reactor in a thread of its own (`background`). Plugins run
 there: they may not wait, and must not call this module.
 """

@@ -30,6 +30,7 @@ from twisted.internet.base import ReactorBase
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
+from pylogbroker.client.sync.python_logging import forward_log
 from pylogbroker.errors import PylogbrokerError
 
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class Background:
     """A running reactor and its thread."""
 
     def __init__(self) -> None:
+        forward_log()
         self.reactor = _new_reactor()
         self._closers: dict[int, Callable[[], Awaitable[object]]] = {}
         self._stopped = False
