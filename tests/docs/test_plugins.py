@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -25,12 +26,19 @@ def write_files(directory: Path) -> list[str]:
 def test_the_page(tmp_path: Path) -> None:
     directory = tmp_path / "page"
     files = write_files(directory)
-    assert files == ["temperatures.py", "rounding.py", "pylogbroker/plugins/rounding_plugin.py"]
+    assert files == [
+        "temperatures.py",
+        "whole_days.py",
+        "pylogbroker/plugins/whole_days_plugin.py",
+        "rounding.py",
+        "pylogbroker/plugins/rounding_plugin.py",
+    ]
     found = programs(PAGE)
     text = PAGE.read_text()
     assert len(found) + len(files) == text.count("```python")
-    assert sum(program.output is not None for program in found) == text.count("```text") == 7
-    broker = BrokerProcess(tmp_path / "broker", {"num.partitions": "4"})
+    assert sum(program.output is not None for program in found) == text.count("```text") == 10
+    environment = {**os.environ, "PYTHONPATH": str(directory)}
+    broker = BrokerProcess(tmp_path / "broker", {"num.partitions": "4"}, environment=environment)
     broker.start()
     try:
         for program in found:
