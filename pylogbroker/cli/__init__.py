@@ -9,6 +9,8 @@ imports when it runs.
 
 from __future__ import annotations
 
+import shlex
+import sys
 from importlib import import_module
 from typing import Final
 
@@ -52,7 +54,21 @@ class _Commands(click.Group):
             package = (error.name or "").partition(".")[0]
             if package not in ("pyspark", "pyarrow", "tenacity"):
                 raise
-            raise click.ClickException(f"{package} is missing: pip install 'pylogbroker[spark]'") from error
+            raise click.ClickException(
+                f"{package} is missing; install what Spark needs: {_install('spark')}"
+            ) from error
+
+
+def _install(extra: str) -> str:
+    """Return the command that installs the requirements of an extra where this program runs.
+
+    It names the requirements and not the package, so that it works however the package came there.
+    """
+    from importlib.metadata import requires  # slow to import, and needed for this error alone
+
+    parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
+    wanted = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]
+    return shlex.join([sys.executable, "-m", "pip", "install", *wanted])
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -66,7 +66,10 @@ def test_an_extra_that_is_missing() -> None:
     )
     arguments = [sys.executable, "-c", script, "load", "a", "-b", "127.0.0.1:1", "-t", "x"]
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (found.returncode, found.stderr) == (1, "Error: pyspark is missing: pip install 'pylogbroker[spark]'\n")
+    hint = (
+        f"Error: pyspark is missing; install what Spark needs: {sys.executable} -m pip install 'pyspark>=4.2' 'pyarrow"
+    )
+    assert (found.returncode, found.stderr[: len(hint)]) == (1, hint)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Log lines of the package for programs without Twisted: they go to Python's `logging`.
 
-Each line goes to the logger of its module, such as `pylogbroker.plugins.callback_handlers`, with its level. Following the
-convention for libraries, nothing is shown until the program configures `logging`.
+Each line goes to the logger of its module, such as `pylogbroker.plugins.callback_handlers`, with its level. Libraries
+are silent by convention: nothing is shown until the program configures `logging`.
 """
 
 from __future__ import annotations
