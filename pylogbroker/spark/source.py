@@ -64,7 +64,9 @@ class PylogbrokerSource(DataSource):
         """What writes a batch."""
         from pylogbroker.spark.writing.sink import BatchWriter
 
-        return BatchWriter.of(self.options, schema, overwrite)
+        writer = BatchWriter.of(self.options, schema, overwrite)
+        writer.reach()
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """What writes a stream."""

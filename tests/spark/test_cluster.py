@@ -110,6 +110,24 @@ def test_no_broker_at_all() -> None:
         cluster_of(" , ")
 
 
+def test_a_driver_learns_soon_that_no_broker_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylogbroker.spark.brokers.cluster.FIRST_CONTACT_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
+        bootstrap = f"127.0.0.1:{free_port()},127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        with cluster_of(bootstrap, default_api_timeout_ms=60_000) as cluster, pytest.raises(NoBrokers) as caught:
+            cluster.reach()
+    assert time.monotonic() - begun < 10
+    assert str(caught.value).startswith("no broker can be reached: cannot connect to 127.0.0.1:")
+    assert str(caught.value).endswith("check that one runs and that bootstrap.servers names it")
+
+
+def test_a_driver_reaches_any_broker_of_the_list(topics: Topics) -> None:
+    with cluster_of(f"127.0.0.1:{free_port()},{topics.bootstrap}") as cluster:
+        cluster.reach()
+        assert cluster.any_connection().is_open
+
+
 def test_what_is_retriable_is_tried_again() -> None:
     cluster = cluster_of("nobody:1", retry_backoff_ms=0, default_api_timeout_ms=60_000)
     errors = iter([ConnectionLost("a"), RequestTimedOut("b"), KafkaError("c", ErrorCode.NOT_LEADER_OR_FOLLOWER)])

@@ -288,3 +288,11 @@ def _killed_in_commit() -> type[PylogbrokerSource]:
             return Killed.of(self.options, schema, overwrite)
 
     return Source
+
+
+def test_a_batch_that_no_broker_takes_fails_before_its_tasks(spark: SparkSession) -> None:
+    """Spark makes the writer in a process of its own, so the time is set by the option here."""
+    rows = spark.createDataFrame([("v",)], "value string").write.format("pylogbroker")
+    rows = rows.options(**{**GIVEN, "kafka.bootstrap.servers": "127.0.0.1:1", "kafka.max.block.ms": "100"})
+    with pytest.raises(Exception, match=r"no broker can be reached: cannot connect to 127\.0\.0\.1:1"):
+        rows.mode("append").save()

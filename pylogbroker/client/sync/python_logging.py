@@ -10,6 +10,7 @@ import logging
 from functools import cache
 
 from twisted.logger import ILogObserver, LogEvent, STDLibLogObserver, globalLogPublisher
+from zope.interface import provider
 
 _PACKAGE = "pylogbroker"
 
@@ -21,6 +22,7 @@ def forward_log() -> None:
     globalLogPublisher.addObserver(_forward)
 
 
+@provider(ILogObserver)
 def _forward(event: LogEvent) -> None:
     namespace = event.get("log_namespace", "")
     if namespace == _PACKAGE or namespace.startswith(f"{_PACKAGE}."):

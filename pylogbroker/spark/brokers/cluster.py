@@ -43,6 +43,7 @@ EARLIEST: Final = -2
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
+FIRST_CONTACT_SECONDS: Final = 10.0
 _FIND_COORDINATOR: Final = 3  # the newest that asks for one key
 T = TypeVar("T")
 
@@ -175,13 +176,25 @@ class Cluster:
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
-        failures = []
-        for address in dict.fromkeys([*self._metadata.brokers.values(), *self._bootstrap]):
-            try:
-                return self._idle(address)
-            except (ConnectionLost, RequestTimedOut, KafkaError) as error:
-                failures.append(str(error))
-        raise NoBrokers("; ".join(dict.fromkeys(failures)))
+        return _first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._idle)
+
+    def reach(self) -> None:
+        """Connect to any of the bootstrap servers; NoBrokers says why none can be reached.
+
+        Drivers call this first. It gives up after FIRST_CONTACT_SECONDS: at that time a wrong address is more likely
+        than a broker that restarts. An address that does not answer gets its share of that time.
+        """
+        share = FIRST_CONTACT_SECONDS / len(self._bootstrap)
+
+        def connect(address: Address) -> Connection:
+            return self._opened(self._connections, address, share)
+
+        try:
+            self.retrying(lambda: _first_connected(self._bootstrap, connect), FIRST_CONTACT_SECONDS)
+        except NoBrokers as error:
+            raise NoBrokers(
+                f"no broker can be reached: {error}; check that one runs and that bootstrap.servers names it"
+            ) from error
 
     def forget(self, topic: str | None = None) -> None:
         """What is known of leaders (of a topic, or of all) and coordinators does not hold any more: ask anew."""
@@ -230,11 +243,23 @@ class Cluster:
     def _connection(self, address: Address) -> Connection:
         return self._opened(self._connections, address)
 
-    def _opened(self, connections: dict[Address, Connection], address: Address) -> Connection:
+    def _opened(
+        self, connections: dict[Address, Connection], address: Address, seconds: float | None = None
+    ) -> Connection:
         connection = connections.get(address)
         if connection is None or not connection.is_open:
-            connection = connections[address] = dial(address, self.settings)
+            connection = connections[address] = dial(address, self.settings, seconds)
         return connection
+
+
+def _first_connected(addresses: Iterable[Address], connect: Callable[[Address], Connection]) -> Connection:
+    failures = []
+    for address in dict.fromkeys(addresses):
+        try:
+            return connect(address)
+        except (ConnectionLost, RequestTimedOut, KafkaError) as error:
+            failures.append(str(error))
+    raise NoBrokers("; ".join(dict.fromkeys(failures)))
 
 
 def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:

@@ -175,10 +175,15 @@ class Connection:
         self._socket.close()
 
 
-def dial(address: Address, settings: Values) -> Connection:
-    """A connection that is ready for requests; NotConnected says why there is none."""
+def dial(address: Address, settings: Values, most_seconds: float | None = None) -> Connection:
+    """Return a connection that is ready for requests; NotConnected says why there is none.
+
+    To connect, and to be greeted, may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
+    """
     keep_what_is_freed()
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
+    if most_seconds is not None:
+        seconds = min(seconds, most_seconds)
     try:
         connected = socket.create_connection((address.host, address.port), seconds)
     except (OSError, UnicodeError) as error:

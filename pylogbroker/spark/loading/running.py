@@ -91,6 +91,7 @@ class Run:
         """Load what is new."""
         there = self._there()
         with Cluster(self.options.settings) as cluster:
+            cluster.reach()
             self._check_schema(there.manifest)
             plan = Planner(cluster, self.options, there.manifest, self.window).plan()
             self._goals = self._ends = plan.ends
@@ -107,6 +108,7 @@ class Run:
         """Load again what is loaded of the window, and put it in the place of that when it is whole."""
         there = self._there()
         with Cluster(self.options.settings) as cluster:
+            cluster.reach()
             manifest, replay = self._replay(cluster, there)
             job = attrs.evolve(self._job(manifest), generation=replay.generation)
             accounts = Accounts(self.store, manifest, job, replay.parts, is_replay=True)

@@ -78,6 +78,7 @@ class BatchReader(DataSourceReader):
         """Called once, by the process that plans the query."""
         tell(self.options.warnings)
         with Cluster(self.options.settings) as cluster:
+            cluster.reach()
             whole = _slices(cluster, self.options, self._narrowing)
         parts = divide(whole, self.options.min_partitions, self.options.max_records)
         return [SlicePartition(part) for part in parts]

@@ -79,7 +79,8 @@ class Progress:
         self._target = self._latest(self._partitions)
 
     def first(self, most: int | None) -> Step:
-        """Where reading begins, in any case, and what of it is in the first batch."""
+        """Return where reading begins, in any case, and what of it is in the first batch."""
+        self._cluster.reach()
         self._look_for_all()
         refuse_missing(self._missing())
         begins = offsets_for(

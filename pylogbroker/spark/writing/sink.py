@@ -72,6 +72,11 @@ class BatchWriter(DataSourceArrowWriter):
         _check(options)
         return cls(given, _fields(schema, options))
 
+    def reach(self) -> None:
+        """Called in the driver: NoBrokers if no broker can be reached. Each task would wait for one longer."""
+        with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+            cluster.reach()
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
         """Called in each task."""
         _write_plainly(WriteOptions.parse(self._given), self._fields, iterator)
