@@ -43,6 +43,7 @@ def main(
     """Produce a web server's LOG, count views and visits of it in a stream, load all that, and write a report."""
     if output.exists() and any(output.iterdir()):
         raise click.UsageError(f"{output} is not empty: delete it, or name another directory with --output")
+    click.echo(f"reading {log}: its latest time comes first, then its lines")
     latest = max(filter(None, map(latest_of, read(log, lines_at_once))), default=None)
     if latest is None:
         raise click.ClickException(f"{log} has no line in the common or the combined format")
@@ -50,15 +51,18 @@ def main(
     topics = {name: prefix + name for name in ("lines", "views", "visits")}
     try:
         with ExitStack() as stack:
+            click.echo(f"the latest time is {latest:%Y-%m-%d %H:%M:%S} UTC; starting Spark (some 10 seconds)")
             spark = stack.enter_context(started(output))
+            click.echo("starting a broker" if bootstrap is None else f"using the broker at {bootstrap}")
             where = bootstrap or stack.enter_context(broker.running(output / "broker"))
             producer = stack.enter_context(Producer(where))
             late = timedelta(hours=lateness)
             streams = Streams(spark, where, **topics, checkpoints=output / "checkpoints", lateness=late)
             count(producer, streams, read(log, lines_at_once), latest)
+            click.echo("loading the topics into files")
             files = load_all(spark, where, topics, output / "files")
-            click.echo(f"all of it is in {output / 'files'}")
-            page = report.write(report.find(files), output)
+            click.echo(f"all records are in {output / 'files'}; writing the report")
+            page = report.write(report.find(files), output, log.name)
     except (broker.NotStarted, TooLate, OSError, PylogbrokerError, PySparkException) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"the report is {page}")
@@ -66,10 +70,13 @@ def main(
 
 def count(producer: Producer, streams: Streams, log: Iterable[Sequence[bytes]], latest: datetime) -> None:
     """Send lines and count them, some at a time, and then what waits for the time after the latest of them."""
+    total = 0
     for lines in log:
         produce(producer, streams.lines, lines)
+        total += len(lines)
+        click.echo(f"{total:,} lines are in {streams.lines}; counting")
         streams.run()
-        click.echo(f"{len(lines):,} lines more are in {streams.lines}, and counted")
+    click.echo("all lines are counted; counting what waited for the end of its time")
     produce_mark(producer, streams.lines, latest + streams.lateness + VISIT_GAP + MINUTE)
     streams.run()
     click.echo(f"all counts are in {streams.views} and {streams.visits}")

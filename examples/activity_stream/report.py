@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
+from rich import filesize
 
 from examples.activity_stream.files import Files
 
@@ -71,8 +72,8 @@ def find(files: Files) -> Found:
     )
 
 
-def write(found: Found, directory: Path) -> Path:
-    """Write the page and what belongs to it; where the page is."""
+def write(found: Found, directory: Path, log: str) -> Path:
+    """Write the page about the file `log` and what belongs to it; return the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[Axes], None]] = {
         "Views of pages in each hour": lambda axes: _bars_in_time(axes, found.views_by_hour),
@@ -85,7 +86,7 @@ def write(found: Found, directory: Path) -> Path:
         _plot(directory / name, draw)
     (directory / "figures.json").write_text(json.dumps(found.figures, indent=2) + "\n")
     page = directory / "report.html"
-    page.write_text(_html(found, dict(zip(plots, names, strict=True))))
+    page.write_text(_html(found, log, dict(zip(plots, names, strict=True))))
     return page
 
 
@@ -156,6 +157,7 @@ body {{ font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding:
 td {{ padding: 0 1.5rem 0 0 }} td + td {{ text-align: right }} img {{ width: 100% }}
 </style>
 <h1>Activity stream</h1>
+<p>From the log file <code>{log}</code>. All times are in UTC.</p>
 <table>
 {rows}
 </table>
@@ -164,11 +166,15 @@ td {{ padding: 0 1.5rem 0 0 }} td + td {{ text-align: right }} img {{ width: 100
 """
 
 
-def _html(found: Found, plots: dict[str, str]) -> str:
-    rows = [f"<tr><td>{name.replace('_', ' ')}<td>{_shown(figure)}" for name, figure in found.figures.items()]
+def _html(found: Found, log: str, plots: dict[str, str]) -> str:
+    rows = [f"<tr><td>{name.replace('_', ' ')}<td>{_shown(name, figure)}" for name, figure in found.figures.items()]
     images = [f'<h2>{escape(title)}</h2>\n<img src="{name}" alt="">' for title, name in plots.items()]
-    return _PAGE.format(rows="\n".join(rows), plots="\n".join(images))
+    return _PAGE.format(log=escape(log), rows="\n".join(rows), plots="\n".join(images))
 
 
-def _shown(figure: Any) -> str:
+def _shown(name: str, figure: Any) -> str:
+    if name == "bytes":
+        return f"{filesize.decimal(figure)} ({figure:,})"
+    if name in ("first", "last") and figure is not None:
+        return f"{escape(figure)} UTC"
     return f"{figure:,}" if isinstance(figure, int | float) else escape(str(figure))
