@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.broker.apis import APIS, Api
+from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.cleaning import Cleaning
 from pylogbroker.broker.complaints import Complaints
@@ -74,6 +75,7 @@ class Broker:
     apis: tuple[Api, ...] = APIS
     delete_policies: DeletePolicies = attrs.field(factory=DeletePolicies)
     catalog: Catalog = attrs.field(init=False)
+    auto_creation: AutoCreation = attrs.field(init=False)
     dynamic_settings: DynamicSettings = attrs.field(init=False)
     producer_ids: ProducerIds = attrs.field(init=False)
     fetch_sessions: FetchSessions = attrs.field(init=False)
@@ -96,6 +98,7 @@ class Broker:
         config.check_topics_by(self.delete_policies.check)
         self._missing_policies = MissingPolicies(self.clock, self.complaints)
         self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id], self._is_due)
+        self.auto_creation = AutoCreation(self.catalog, self.clock, self._is_due)
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
         self.producer_ids = ProducerIds(self.tree, self.node_id, self._is_due)
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
@@ -142,6 +145,7 @@ class Broker:
 
     def release(self) -> None:
         """The broker stops: answer whoever waits."""
+        self.auto_creation.stop()
         self.housekeeping.stop()
         self.cleaning.stop()
         self.transaction_store.close()
@@ -166,20 +170,18 @@ class Broker:
             raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
         raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    async def find_or_create(self, name: str, may_create: bool) -> Topic:
-        """The topic of that name, made now if it may be; KafkaError if there is none."""
+    def find_topic(self, name: str, may_create: bool) -> Topic:
+        """Find the topic of that name; KafkaError if there is none.
+
+        If it may be created, that begins now and goes on in the background.
+        """
         topic = self.catalog.topics.get(name)
         if topic is not None:
             return topic
         check_name(name)
-        if not may_create or name in INTERNAL_TOPICS or not self.config.boolean("auto.create.topics.enable"):
-            raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        try:
-            return await self.catalog.create(name)
-        except KafkaError as error:
-            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                return self.catalog.require(name)
-            raise
+        if may_create and name not in INTERNAL_TOPICS and self.config.boolean("auto.create.topics.enable"):
+            self.auto_creation.request(name)
+        raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def address(self, context: RequestContext) -> tuple[str, int]:
         """Where a client that came over the listener of `context` finds this broker."""

@@ -1,4 +1,4 @@
-"""Metadata: the broker, the topics, and topics that are made because somebody asks for them.
+"""Metadata: the broker, the topics, and the automatic creation of topics.
 
 The error codes are those of Apache Kafka 3.9, asked the same.
 """
@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from pylogbroker.broker import auto_creation
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.config import Listener
@@ -19,6 +20,7 @@ from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.disks import broken, failing
+from tests.broker.lines import said
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, PORT, NodeTests
 from tests.broker.trees import now
 from tests.storage.support import NOW, batch
@@ -66,7 +68,7 @@ class DescriptionTests(MetadataTests):
     def test_the_address_is_that_of_the_listener(self) -> None:
         self.node.broker.listeners["OUTSIDE"] = Listener("OUTSIDE", "", 1, "PLAINTEXT", "public.example", 443)
         context = RequestContext(LAST, local_host="here", listener="OUTSIDE")
-        [broker] = now(metadata.handle(self.node.broker, context, MetadataRequest())).brokers
+        [broker] = metadata.handle(self.node.broker, context, MetadataRequest()).brokers
         self.assertEqual((broker.host, broker.port), ("public.example", 443))
 
     def test_a_topic(self) -> None:
@@ -152,24 +154,44 @@ class IdTests(MetadataTests):
 class CreationTests(MetadataTests):
     settings = {"num.partitions": "3"}
 
-    def test_a_topic_is_made_for_who_asks(self) -> None:
+    def create_in_background(self) -> None:
+        self.node.clock.advance(0)
+
+    def names(self) -> list[str]:
+        return list(self.node.broker.catalog.topics)
+
+    def test_a_topic_is_created_in_the_background(self) -> None:
         for version in range(LAST + 1):
+            [topic] = self.ask(f"t{version}", version=version).topics
+            self.assertEqual((topic.error_code, topic.topic_id, topic.partitions), (UNKNOWN, NO_ID, []))
+            self.assertEqual(self.codes(f"t{version}", version=version), [UNKNOWN])
+            self.create_in_background()
             [topic] = self.ask(f"t{version}", version=version).topics
             self.assertEqual((topic.error_code, len(topic.partitions)), (0, 3))
             self.assertEqual({partition.leader_id for partition in topic.partitions}, {NODE_ID})
             self.node.produce(f"t{version}", 2, 5)
 
+    def test_a_client_that_deletes_a_topic_sees_that_it_is_gone(self) -> None:
+        self.node.create("t")
+        now(self.node.broker.catalog.delete("t"))
+        self.assertEqual(self.codes("t"), [UNKNOWN])
+
     def test_unless_the_request_forbids_it(self) -> None:
         for version in range(4, LAST + 1):
             codes = self.codes("t", version=version, allow_auto_topic_creation=False)
             self.assertEqual(codes, [UNKNOWN])
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.create_in_background()
+        self.assertEqual(self.names(), [])
 
-    def test_to_ask_for_all_makes_none(self) -> None:
+    def test_to_ask_for_all_creates_none(self) -> None:
         self.assertEqual(self.all_names(None, LAST), [])
+        self.create_in_background()
+        self.assertEqual(self.names(), [])
 
-    def test_internal_topics_are_not_made_so(self) -> None:
+    def test_internal_topics_are_not_created_so(self) -> None:
         self.assertEqual(self.codes("__transaction_state"), [UNKNOWN])
+        self.create_in_background()
+        self.assertEqual(self.names(), [])
 
     def test_names_that_cannot_be(self) -> None:
         names = ("no/name", "", ".", "..", "a b", "\u00e9", "x" * 250)
@@ -177,16 +199,62 @@ class CreationTests(MetadataTests):
             for asked in ({}, {"allow_auto_topic_creation": False}) if version >= 4 else ({},):
                 codes = self.codes(*names, version=version, **asked)
                 self.assertEqual(codes, [ErrorCode.INVALID_TOPIC_EXCEPTION] * len(names))
+        self.assertEqual(self.codes("x" * 249), [UNKNOWN])
+        self.create_in_background()
         self.assertEqual(self.codes("x" * 249), [0])
 
     def test_names_that_metrics_cannot_tell_apart(self) -> None:
         self.node.create("a.b")
         self.assertEqual(self.codes("a_b"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
 
+    def test_two_names_that_metrics_cannot_tell_apart_in_one_request(self) -> None:
+        with said() as lines:
+            self.assertEqual(self.codes("a.b", "a_b"), [UNKNOWN, UNKNOWN])
+            self.create_in_background()
+        self.assertEqual(self.names(), ["a.b"])
+        self.assertIn("topic a_b could not be created automatically: Topic 'a_b' would collide with a.b", lines[0])
+        self.assertEqual(self.codes("a_b"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
+
     def test_one_that_fails_does_not_harm_the_others(self) -> None:
-        self.assertEqual(self.codes("one", "no/name", "two"), [0, ErrorCode.INVALID_TOPIC_EXCEPTION, 0])
+        self.assertEqual(self.codes("one", "no/name", "two"), [UNKNOWN, ErrorCode.INVALID_TOPIC_EXCEPTION, UNKNOWN])
+        self.create_in_background()
+        self.assertEqual(self.names(), ["one", "two"])
+
+    def test_a_topic_that_was_created_meanwhile(self) -> None:
+        self.ask("t")
+        self.node.create("t")
+        with said() as lines:
+            self.create_in_background()
+        self.assertEqual(lines, [])
+
+    def test_few_wait_at_once_and_the_others_are_created_when_they_are_asked_for_again(self) -> None:
+        self.patch(auto_creation, "WAITING_MAX", 3)
+        names = [f"t{number}" for number in range(5)]
+        with said() as lines:
+            self.assertEqual(self.codes(*names), [UNKNOWN] * 5)
+        self.assertEqual(
+            lines,
+            [
+                "3 topics already wait for their automatic creation: t3 and others are created when clients ask "
+                "for them again"
+            ],
+        )
+        self.create_in_background()
+        self.assertEqual(self.codes(*names), [0, 0, 0, UNKNOWN, UNKNOWN])
+        self.create_in_background()
+        self.assertEqual(self.codes(*names), [0] * 5)
+
+    def test_none_is_created_once_the_broker_stops(self) -> None:
+        self.ask("a", "b")
+        self.node.broker.release()
+        self.create_in_background()
+        self.ask("c")
+        self.create_in_background()
+        self.assertEqual(self.names(), [])
 
     def test_it_is_still_there_after_a_restart(self) -> None:
+        self.ask("t")
+        self.create_in_background()
         [made] = self.ask("t").topics
         self.restart()
         [found] = self.ask("t", allow_auto_topic_creation=False).topics
@@ -199,6 +267,7 @@ class NoCreationTests(MetadataTests):
     def test_none_is_made(self) -> None:
         for version in range(LAST + 1):
             self.assertEqual(self.codes("t", version=version), [UNKNOWN])
+        self.node.clock.advance(0)
         self.assertEqual(self.codes("no/name"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
         self.assertEqual(self.node.broker.catalog.topics, {})
 
@@ -230,6 +299,8 @@ class OfflineTests(MetadataTests):
         self.assert_offline()
 
     def test_other_topics_go_on(self) -> None:
+        self.ask("new")
+        self.node.clock.advance(0)
         [topic] = self.ask("new").topics
         self.assertEqual([partition.leader_id for partition in topic.partitions], [NODE_ID])
         self.node.produce("new", 0, 5)

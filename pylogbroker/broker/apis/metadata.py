@@ -1,4 +1,7 @@
-"""Metadata (3): the brokers, and who leads which partition of which topic.
+"""Metadata (3): the brokers, and which broker leads which partition of which topic.
+
+A topic that does not exist is answered with UNKNOWN_TOPIC_OR_PARTITION in every version, as Kafka 3.9 answers.  If it
+may be created automatically, the request starts that; the client finds the topic when it asks again.
 
 0    an empty list of topics means all      8      authorised operations
 1    null means all; racks, controller      9      flexible
@@ -35,14 +38,14 @@ _FIRST_WITH_IDS_ALONE = 12
 _NO_LEADER = -1
 
 
-async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Describe the cluster and the topics asked for, making those that may be made."""
+def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Describe the cluster and the topics asked for; start to create those that may be created."""
     host, port = broker.address(context)
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         topics = [_describe(broker, topic, request) for topic in broker.catalog.topics.values()]
     else:
-        topics = [await _find(broker, context, request, topic) for topic in wanted]
+        topics = [_find(broker, context, request, topic) for topic in wanted]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
         cluster_id=broker.cluster_id,
@@ -59,11 +62,11 @@ def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[Met
     return topics if topics or version >= _FIRST_WITH_NULL else None
 
 
-async def _find(
+def _find(
     broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     try:
-        topic = await _find_or_create(broker, context, request, wanted)
+        topic = _find_topic(broker, context, request, wanted)
     except KafkaError as error:
         return MetadataResponseTopic(
             error.code,
@@ -73,7 +76,7 @@ async def _find(
     return _describe(broker, topic, request)
 
 
-async def _find_or_create(
+def _find_topic(
     broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
 ) -> Topic:
     if wanted.topic_id != NO_ID:
@@ -86,7 +89,7 @@ async def _find_or_create(
     if wanted.name is None:
         raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
     may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
-    return await broker.find_or_create(wanted.name, may_create)
+    return broker.find_topic(wanted.name, may_create)
 
 
 def _describe(broker: Broker, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
