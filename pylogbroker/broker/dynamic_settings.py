@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import attrs
 from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
 
 from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.topics import ConfigChange
-from pylogbroker.config import BrokerConfig, Source
+from pylogbroker.config import BrokerConfig, Source, broker_setting, notes_without_effect
 from pylogbroker.coordination import layout, paths
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
+from pylogbroker.storage.telling import listed
+
+log = Logger()
 
 
 @attrs.define
@@ -48,7 +52,10 @@ class DynamicSettings:
         try:
             settings = self.plan(layer, change)
             await self._write(self._path(layer), layout.encode_config(settings))
+            notes = notes_without_effect(settings, self._config.explicit(layer), broker_setting)
             self._config.set_dynamic(layer, settings)
+            if notes:
+                log.warn("settings of the broker are kept and have no effect: {settings}", settings=listed(notes))
         except CoordinationError as error:
             raise refusal(error) from error
         finally:

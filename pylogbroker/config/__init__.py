@@ -15,7 +15,7 @@ from pylogbroker.config.describe import Description, SynonymValue, describe_brok
 from pylogbroker.config.kinds import ConfigType, Kind, Value
 from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting, Source, Synonym
-from pylogbroker.config.table import BROKER, SETTINGS, TOPIC
+from pylogbroker.config.table import BROKER, SETTINGS, TOPIC, broker_setting, notes_without_effect
 from pylogbroker.config.topic_config import TopicConfig, parse_overrides
 from pylogbroker.config.values import Values
 
@@ -43,7 +43,9 @@ __all__ = [
     "Value",
     "Values",
     "apply",
+    "broker_setting",
     "describe_broker",
     "describe_topic",
+    "notes_without_effect",
     "parse_overrides",
 ]

@@ -35,14 +35,14 @@ class BrokerConfig(Values):
 
     def __init__(self, static: Texts) -> None:
         known = {name: text for name, text in static.items() if name in table.BROKER}
-        self.warnings = tuple(_warnings(name for name in static if name not in known))
+        self.warnings = tuple(_warnings(static))
         self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
         self._observers: list[Callable[[frozenset[str]], object]] = []
         self._check_topic: TopicCheck = lambda settings, explicit, before: None
         super().__init__(_effective(self._layers))
         self._topics = _topic_defaults(self)
         _check_static(self)
-        self.listeners = _resolve_listeners(self, static.get(_CONTROLLERS, ""))
+        self.listeners = _resolve_listeners(self)
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -146,12 +146,15 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
     )
 
 
-def _warnings(names: Iterator[str]) -> Iterator[str]:
-    for name in names:
-        if refused := foreign.reason_to_refuse(name):
+def _warnings(static: Texts) -> Iterator[str]:
+    for name, text in static.items():
+        if text and (refused := foreign.reason_to_refuse(name)):
             raise ConfigError(f"{name}: must not be set: {refused}")
-        reason = foreign.reason_without_effect(name)
-        if reason and not table.closest(name, table.BROKER, likeness=_MISSPELT):
+        known = table.BROKER.get(name)
+        reason = known.no_effect if known else foreign.reason_without_effect(name)
+        if known and not reason:
+            continue
+        if reason and (known or not table.closest(name, table.BROKER, likeness=_MISSPELT)):
             yield f"{name} has no effect: {reason}"
         else:
             near = table.closest(name, table.BROKER)
@@ -185,14 +188,15 @@ def _check_broker_id(config: BrokerConfig) -> None:
         raise ConfigError(f"broker.id: {number} is not accepted; expected at most reserved.broker.max.id, {reserved}")
 
 
-def _resolve_listeners(config: BrokerConfig, controllers: str) -> tuple[listeners.Listener, ...]:
+def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
     """What is listened on; the listeners of Kafka's controllers are left out."""
+    controllers = () if config[_CONTROLLERS] is None else config.texts(_CONTROLLERS)
     try:
         return listeners.resolve(
             config.text("listeners"),
             config.optional_text("advertised.listeners"),
             config.text("listener.security.protocol.map"),
-            frozenset(name.strip().upper() for name in controllers.split(",")),
+            frozenset(name.upper() for name in controllers),
         )
     except ValueError as error:
         raise ConfigError(_sentence(str(error), config)) from error
@@ -204,7 +208,7 @@ def _sentence(complaint: str, config: BrokerConfig) -> str:
 
 
 def _check_dynamic(name: str, text: str | None, source: Source) -> str:
-    setting = table.BROKER.get(name)
+    setting = table.broker_setting(name)
     if setting is None:
         near = table.closest(name, table.BROKER)
         raise ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))

@@ -58,13 +58,17 @@ class Description:
 
 def describe_broker(config: BrokerConfig) -> list[Description]:
     """The settings of a broker, sorted by name."""
-    shown = (setting for setting in table.BROKER.values() if not setting.internal)
+    shown = [setting for setting in table.BROKER.values() if not setting.internal]
+    for name in {name for source in _BROKER_SOURCES for name in config.explicit(source)} - table.BROKER.keys():
+        of_one_listener = table.broker_setting(name)
+        shown += [] if of_one_listener is None else [of_one_listener]
     return [_describe_broker(config, setting) for setting in sorted(shown, key=lambda setting: setting.name)]
 
 
 def describe_topic(config: BrokerConfig, topic: TopicConfig) -> list[Description]:
     """The settings of a topic, sorted by name."""
-    return [_describe_topic(config, topic, table.TOPIC[name]) for name in sorted(table.TOPIC)]
+    shown = (name for name, setting in table.TOPIC.items() if not setting.internal)
+    return [_describe_topic(config, topic, table.TOPIC[name]) for name in sorted(shown)]
 
 
 def _describe_broker(config: BrokerConfig, setting: Setting) -> Description:
@@ -91,12 +95,12 @@ def _broker_values(config: BrokerConfig, names: tuple[str, ...]) -> Iterator[Syn
     for source in _BROKER_SOURCES:
         layer = config.explicit(source)
         for name in names:
-            if name in layer:
-                setting = table.BROKER[name]
+            setting = table.broker_setting(name)
+            if setting is not None and name in layer:
                 yield SynonymValue(name, _shown(setting, setting.kind.parse(layer[name])), source)
     for name in names:
-        setting = table.BROKER[name]
-        if setting.default is not None:
+        setting = table.broker_setting(name)
+        if setting is not None and setting.default is not None:
             yield SynonymValue(name, _shown(setting, setting.default), Source.DEFAULT_CONFIG)
 
 

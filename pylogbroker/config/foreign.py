@@ -1,7 +1,7 @@
-"""Kafka's settings that this broker does not have, and why: a server.properties of Kafka's may hold them.
+"""Why settings that Kafka defines have no effect here: a server.properties of Kafka's may hold them.
 
-A setting listed here is not taken for a mistyped one. Setting it is a warning that says what the broker does instead;
-setting one that would promise protection which is not there is an error.
+Setting one is a warning that says what the broker does instead. To set one in the file that would promise protection
+which is not there is an error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 
 _PLAIN = "only PLAINTEXT listeners are offered"
 _ONE_NODE = "the broker is the only one of its cluster"
+_CLASSIC = "only the classic group protocol is offered"
+_TIERED = "tiered storage is not offered"
 _ONE_CORE = "a broker is one thread that does all network work"
 
 _REASONS: tuple[tuple[str, str], ...] = (
@@ -49,18 +51,29 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("eligible.leader.replicas.enable", _ONE_NODE),
     ("alter.log.dirs.*", "partitions are not moved between directories"),
     ("log.dir.failure.timeout.ms", _ONE_NODE),
+    ("follower.fetch.*", _ONE_NODE),
+    ("cordoned.log.dirs", "partitions are placed in every log directory that works"),
+    ("add.partitions.to.txn.retry.*", _ONE_NODE),
+    ("internal.metadata.*", "coordination is embedded in the broker"),
+    ("internal.segment.bytes", "segment.bytes has no least size that it would have to get around"),
+    ("config.providers", "values are taken as they are written"),
+    ("max.decompressed.message.bytes", "the broker bounds by itself how far it inflates a batch"),
+    ("errors.deadletterqueue.*", _CLASSIC),
+    ("share.fetch.*", _CLASSIC),
     ("log.cleaner.io.buffer.size", "the cleaner reads in pieces of a size of its own"),
-    ("remote.*", "tiered storage is not offered"),
+    ("remote.*", _TIERED),
+    ("log.remote.*", _TIERED),
     ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
-    ("group.consumer.*", "only the classic group protocol is offered"),
-    ("group.coordinator.*", "only the classic group protocol is offered"),
-    ("group.share.*", "only the classic group protocol is offered"),
-    ("group.streams.*", "only the classic group protocol is offered"),
-    ("share.coordinator.*", "only the classic group protocol is offered"),
+    ("group.consumer.*", _CLASSIC),
+    ("group.coordinator.*", _CLASSIC),
+    ("group.share.*", _CLASSIC),
+    ("group.streams.*", _CLASSIC),
+    ("share.coordinator.*", _CLASSIC),
     ("offsets.commit.required.acks", "a commit always waits for all replicas in sync"),
     ("quota.*", "quotas are not offered"),
     ("client.quota.*", "quotas are not offered"),
     ("*.policy.class.name", "policies written in Java cannot be loaded"),
+    ("alter.config.policy.*", "policies written in Java cannot be loaded"),
     ("metric.reporters", "metrics reporters written in Java cannot be loaded"),
     ("metrics.*", "metrics reporters written in Java cannot be loaded"),
     ("kafka.metrics.*", "metrics reporters written in Java cannot be loaded"),

@@ -11,6 +11,7 @@ would have been accepted.
 | INT ...  | int               | decimal, within 16, 32 or 64 bits       |
 | DOUBLE   | float             | decimal, perhaps with an exponent       |
 | LIST     | tuple of str      | separated by commas; empty: no elements |
+| CLASS    | str               | as it is                                |
 | PASSWORD | str, never shown  | as it is                                |
 """
 
@@ -35,6 +36,7 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -47,6 +49,7 @@ _ARTICLES = {
     ConfigType.LONG: "a whole number",
     ConfigType.DOUBLE: "a number",
     ConfigType.LIST: "a list separated by commas",
+    ConfigType.CLASS: "the name of a class",
     ConfigType.PASSWORD: "a password",
 }
 
@@ -164,6 +167,7 @@ _PARSERS: dict[ConfigType, Callable[[Kind, str], Value]] = {
     ConfigType.LONG: _parse_whole,
     ConfigType.DOUBLE: _parse_double,
     ConfigType.LIST: _parse_list,
+    ConfigType.CLASS: _parse_string,
     ConfigType.PASSWORD: _parse_string,
 }
 

@@ -15,7 +15,11 @@ from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.table import SETTINGS, closest
 from pylogbroker.errors import ConfigError
 
-_TITLES = {Scope.BROKER: "Broker settings", Scope.TOPIC: "Topic settings"}
+_TITLES: Mapping[str, Callable[[Setting], bool]] = {
+    "Broker settings": lambda setting: setting.scope is Scope.BROKER and not setting.no_effect,
+    "Topic settings": lambda setting: setting.scope is Scope.TOPIC and not setting.no_effect,
+    "Settings without effect": lambda setting: bool(setting.no_effect),
+}
 _TABLE_HEAD = ("| setting | type | default | changed by | meaning |", "|---|---|---|---|---|")
 _WIDTH = 100
 
@@ -47,7 +51,7 @@ def as_json(settings: Sequence[Setting]) -> str:
 
 
 def as_markdown(settings: Sequence[Setting]) -> str:
-    """Render rows as the page `docs/settings.md`: a table for the broker's settings and one for those of topics."""
+    """Render rows as the page `docs/settings.md`: tables of broker and topic settings, and of those without effect."""
     lines = [
         "# Settings",
         "",
@@ -56,9 +60,10 @@ def as_markdown(settings: Sequence[Setting]) -> str:
         "",
         "*Changed by* says how a value changes: `restart`, by the file or the command line; `admin`, by Kafka's tools",
         "and admin clients while the broker runs. A topic's setting that is not set takes its broker setting's value.",
+        "Settings that Kafka 3.9 or 4.x defines and that this broker does not use are accepted, kept and shown.",
     ]
-    for scope, title in _TITLES.items():
-        rows = sorted((setting for setting in settings if setting.scope is scope), key=lambda setting: setting.name)
+    for title, belongs in _TITLES.items():
+        rows = sorted(filter(belongs, settings), key=lambda setting: setting.name)
         if rows:
             lines += [
                 "",
@@ -90,6 +95,7 @@ def facts(setting: Setting) -> dict[str, object]:
         "importance": setting.importance.value,
         "dynamic": setting.dynamic,
         "documentation": setting.doc,
+        "has_effect": not setting.no_effect,
         "synonyms": [synonym.name for synonym in setting.synonyms],
     }
 
@@ -113,6 +119,6 @@ def _table_row(setting: Setting) -> str:
         setting.kind.type.name.lower(),
         "" if default is None else f"`{default}`" if default else "empty",
         "admin" if setting.dynamic else "restart",
-        f"{setting.doc} Accepts {setting.kind.expected}.",
+        setting.doc if setting.no_effect else f"{setting.doc} Accepts {setting.kind.expected}.",
     )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

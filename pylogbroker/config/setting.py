@@ -63,6 +63,7 @@ class Setting:
     mode: Mode = Mode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()  # broker settings, by falling priority
     internal: bool = False  # left out of DescribeConfigs
+    no_effect: str = ""  # why the broker does not use the setting, if it does not
 
     @property
     def sensitive(self) -> bool:

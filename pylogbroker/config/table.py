@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+
+import attrs
 
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.kinds import Value
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
-from pylogbroker.config.setting import Setting
+from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
+from pylogbroker.config.unused_settings import UNUSED_SETTINGS
 from pylogbroker.errors import ConfigError
+
+_OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class)")
 
 
 def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
@@ -21,10 +27,32 @@ def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
 
 
 BROKER: Mapping[str, Setting] = _by_name(
-    (*NETWORK_SETTINGS, *LOG_SETTINGS, *CLEANER_SETTINGS, *CLIENT_SETTINGS, *TRANSACTION_SETTINGS)
+    (
+        *NETWORK_SETTINGS,
+        *LOG_SETTINGS,
+        *CLEANER_SETTINGS,
+        *CLIENT_SETTINGS,
+        *TRANSACTION_SETTINGS,
+        *(setting for setting in UNUSED_SETTINGS if setting.scope is Scope.BROKER),
+    )
 )
-TOPIC: Mapping[str, Setting] = _by_name(TOPIC_SETTINGS)
-SETTINGS: tuple[Setting, ...] = (*BROKER.values(), *TOPIC.values())
+TOPIC: Mapping[str, Setting] = _by_name(
+    (*TOPIC_SETTINGS, *(setting for setting in UNUSED_SETTINGS if setting.scope is Scope.TOPIC))
+)
+SETTINGS: tuple[Setting, ...] = tuple(
+    sorted((*BROKER.values(), *TOPIC.values()), key=lambda setting: bool(setting.no_effect))
+)
+"""Every setting; those without effect come last."""
+
+
+def broker_setting(name: str) -> Setting | None:
+    """Find a broker's setting by name, also one for a single listener: `listener.name.<listener>.ssl.key.password`."""
+    known = BROKER.get(name)
+    if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
+        common = BROKER.get(match[1])
+        if common is not None and common.no_effect and common.dynamic:
+            return attrs.evolve(common, name=name)
+    return known
 
 
 def parse(setting: Setting, text: str) -> Value:
@@ -39,6 +67,14 @@ def refusal(setting: Setting, text: str) -> str:
     """The sentence that refuses a value."""
     shown = "this value" if setting.sensitive else repr(text)
     return f"{setting.name}: {shown} is not accepted; expected {setting.kind.expected}"
+
+
+def notes_without_effect(
+    texts: Mapping[str, str], before: Mapping[str, str], find: Callable[[str], Setting | None]
+) -> list[str]:
+    """Say of each setting that differs from `before` and that the broker does not use why it has no effect."""
+    changed = (find(name) for name, text in texts.items() if before.get(name) != text)
+    return [f"{setting.name} ({setting.no_effect})" for setting in changed if setting is not None and setting.no_effect]
 
 
 def closest(name: str, settings: Iterable[str], likeness: float = 0.6) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import attrs
+
 from pylogbroker.config import formats
 from pylogbroker.config.kinds import (
     BOOLEAN,
@@ -35,7 +37,7 @@ def _check_not_tiered(text: str) -> None:
 
 
 COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-CLEANUP = any_of("compact", "delete")
+CLEANUP = attrs.evolve(any_of("compact", "delete"), required=False, wanted="any of compact, delete, or nothing")
 DELETE_POLICIES = ("record-time", "size")
 TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 GZIP_LEVEL = between(1, 9, also=-1)

@@ -12,6 +12,7 @@ from pylogbroker.interfaces import NoRoom, Unavailable
 from pylogbroker.wire.messages import alter_configs as alter_messages
 from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -233,6 +234,26 @@ class IncrementalTests(ConfigsTests):
             self.assertEqual(self.policy(), after)
         self.assertTrue(self.node.broker.find("t", 0).log.config.deletes)
 
+    def test_a_topic_without_a_cleanup_policy_keeps_all_segments(self) -> None:
+        """Kafka takes an empty list in all three ways, and then deletes nothing by age or size."""
+        for changes in (
+            [("cleanup.policy", SUBTRACT, "delete")],
+            [("cleanup.policy", SET, "")],
+            [("cleanup.policy", SET, "compact"), ("cleanup.policy", SUBTRACT, "compact")],
+        ):
+            self.change(TOPIC, "t", ("cleanup.policy", DELETE, None))
+            for change in changes:
+                self.assertEqual(self.change(TOPIC, "t", change), ErrorCode.NONE, change)
+            self.assertEqual(self.policy(), "")
+            partition = self.node.broker.find("t", 0)
+            self.assertFalse(partition.log.config.deletes)
+            self.assertFalse(partition.log.config.compacts)
+            self.assertEqual(partition.delete_policies, ())
+        self.restart()
+        self.assertEqual(self.policy(), "")
+        self.assertEqual(self.change(TOPIC, "t", ("cleanup.policy", APPEND, "delete")), ErrorCode.NONE)
+        self.assertEqual(self.policy(), "delete")
+
     def test_refusals_leave_everything_as_it_is(self) -> None:
         for name, change, code in (
             ("t", ("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
@@ -264,6 +285,59 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(self.values(BROKER, ME, "background.threads")["background.threads"], ("3", ALL_BROKERS))
         self.change(TOPIC, "t", ("retention.ms", DELETE, None))
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("60000", ALL_BROKERS)})
+
+    def test_settings_that_kafka_defines_are_kept_without_effect(self) -> None:
+        with said() as lines:
+            changed = self.change(
+                BROKER, ME, ("sasl.kerberos.min.time.before.relogin", SET, "60001"), ("num.network.threads", SET, "4")
+            )
+            self.assertEqual(changed, ErrorCode.NONE)
+            self.assertEqual(self.change(BROKER, ME, ("num.network.threads", SET, "4")), ErrorCode.NONE)
+        self.assertEqual(
+            lines,
+            [
+                "settings of the broker are kept and have no effect: "
+                "sasl.kerberos.min.time.before.relogin (only PLAINTEXT listeners are offered), "
+                "num.network.threads (a broker is one thread that does all network work)"
+            ],
+        )
+        self.restart()
+        kept = self.values(BROKER, ME, "sasl.kerberos.min.time.before.relogin", "num.network.threads")
+        self.assertEqual(
+            kept,
+            {
+                "num.network.threads": ("4", THIS_BROKERS),
+                "sasl.kerberos.min.time.before.relogin": ("60001", THIS_BROKERS),
+            },
+        )
+        [row] = self.describe(BROKER, ME, "num.network.threads", include_documentation=True).configs
+        self.assertEqual(row.documentation, "Has no effect: a broker is one thread that does all network work.")
+        self.assertFalse(row.read_only)
+        self.change(BROKER, ME, ("num.network.threads", DELETE, None))
+        self.assertEqual(self.values(BROKER, ME, "num.network.threads"), {"num.network.threads": ("3", DEFAULT)})
+
+    def test_settings_of_one_listener_are_kept_without_effect(self) -> None:
+        name = "listener.name.outside.ssl.keystore.password"
+        self.assertEqual(self.change(BROKER, ME, (name, SET, "secret")), ErrorCode.NONE)
+        [row] = self.describe(BROKER, ME, name).configs
+        self.assertEqual((row.value, row.is_sensitive, row.config_source), (None, True, THIS_BROKERS))
+
+    def test_settings_that_kafka_cannot_change_either_are_refused(self) -> None:
+        for name, value in (
+            ("zookeeper.connect", "host"),
+            ("authorizer.class.name", "Authorizer"),
+            ("num.network.threads", "0"),
+            ("num.network.thread", "4"),
+            ("retention.ms", "4"),
+        ):
+            self.assertEqual(self.change(BROKER, ME, (name, SET, value)), ErrorCode.INVALID_REQUEST)
+        changed = self.change(BROKER, "", ("sasl.kerberos.min.time.before.relogin", SET, "60001"))
+        self.assertEqual(changed, ErrorCode.INVALID_REQUEST)
+
+    def test_a_topics_settings_that_only_kafka_4_has_are_kept(self) -> None:
+        self.assertEqual(self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "5")), ErrorCode.NONE)
+        [row] = self.describe(TOPIC, "t", "remote.copy.lag.ms", include_documentation=True).configs
+        self.assertEqual((row.value, row.documentation), ("5", "Has no effect: tiered storage is not offered."))
 
     def test_loggers_cannot_be_changed(self) -> None:
         self.assertEqual(self.change(LOGGER, ME, ("root", SET, "DEBUG")), ErrorCode.INVALID_CONFIG)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from pylogbroker.config import BrokerConfig, Source, table
+from pylogbroker.config import BrokerConfig, ConfigType, Source, table
+from pylogbroker.config.kinds import render
 from pylogbroker.errors import ConfigError
 
 BROKER, CLUSTER = Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -51,7 +50,7 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
         ("log.retention.ms", "0", "a whole number from 1 to 9223372036854775807, or -1 for ever"),
         ("log.retention.hours", "0", "a whole number from 1 to 2147483647, or -1 for ever"),
         ("log.message.timestamp.type", "Created", "one of CreateTime, LogAppendTime"),
-        ("log.cleanup.policy", "", "any of compact, delete"),
+        ("log.cleanup.policy", "keep", "any of compact, delete, or nothing"),
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
         ("listeners", "A://:1,A://:2", "each name and port once"),
         ("listeners", "PLAINTEXT://:1,SSL://:2", "PLAINTEXT for SSL"),
@@ -105,7 +104,7 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
         ("zookeeper.connect", "zookeeper.connect has no effect: coordination is embedded in the broker"),
     ],
 )
-def test_what_is_not_in_the_table_is_a_warning(name: str, warning: str) -> None:
+def test_what_has_no_effect_is_a_warning(name: str, warning: str) -> None:
     assert BrokerConfig({name: "1"}).warnings == (warning,)
 
 
@@ -142,13 +141,24 @@ def test_controllers_alone_are_no_broker() -> None:
         BrokerConfig(alone)
 
 
+TEXTS = (ConfigType.STRING, ConfigType.CLASS, ConfigType.LIST, ConfigType.PASSWORD)
+
+
 def test_kafkas_other_settings_are_not_taken_for_misspelt_ones() -> None:
-    lines = Path(__file__).with_name("kafka_3_9.tsv").read_text().splitlines()
-    names = [line.split("\t")[1] for line in lines if line.startswith("broker\t")]
-    others = {name: "1" for name in names if name not in table.BROKER and name != "authorizer.class.name"}
+    unused = [setting for setting in table.BROKER.values() if setting.no_effect]
+    others = {
+        setting.name: render(setting.default) or "" for setting in unused if setting.name != "authorizer.class.name"
+    }
+    others = {name: text for name, text in others.items() if text or table.BROKER[name].kind.type in TEXTS}
     warnings = BrokerConfig(others).warnings
+    assert len(others) > 200
     assert [warning for warning in warnings if " has no effect: " not in warning] == []
     assert len(warnings) == len(others)
+
+
+def test_a_value_without_effect_is_checked_too() -> None:
+    with pytest.raises(ConfigError, match=r"num\.network\.threads: '0' is not accepted; expected .* from 1 to "):
+        BrokerConfig({"num.network.threads": "0"})
 
 
 def test_protection_that_would_not_be_there_is_refused() -> None:
@@ -242,6 +252,11 @@ class TestDynamic:
             (CLUSTER, "log.segment.byte", "3", "did you mean log.segment.bytes"),
             (CLUSTER, "log.segment.bytes", "3", "a whole number from 14"),
             (CLUSTER, "log.segment.bytes", None, "no value"),
+            (CLUSTER, "num.network.threads", "many", "num.network.threads: 'many' is not accepted; expected a whole"),
+            (CLUSTER, "sasl.kerberos.min.time.before.relogin", "1", "for one broker only"),
+            (BROKER, "sasl.kerberos.min.time.before.relogins", "1", "mean sasl.kerberos.min.time.before.relogin[?]"),
+            (BROKER, "listener.name.plaintext.log.segment.bytes", "50", "there is no such broker setting"),
+            (BROKER, "zookeeper.connect", "host", "cannot be changed while the broker runs"),
             (CLUSTER, "log.cleaner.min.compaction.lag.ms", str(2**63 - 1), None),
         ],
     )
@@ -254,6 +269,23 @@ class TestDynamic:
         config = BrokerConfig({})
         assert config.check_dynamic(CLUSTER, {"log.segment.bytes": "50"}) == {"log.segment.bytes": "50"}
         assert config.integer("log.segment.bytes") == 2**30
+
+    @pytest.mark.parametrize(
+        ("source", "name", "text"),
+        [
+            (BROKER, "sasl.kerberos.min.time.before.relogin", "60001"),
+            (BROKER, "ssl.keystore.password", "secret"),
+            (CLUSTER, "num.network.threads", "4"),
+            (CLUSTER, "remote.log.reader.threads", "4"),
+            (BROKER, "listener.name.plaintext.ssl.key.password", "secret"),
+            (BROKER, "listener.name.in.scram-sha-256.sasl.jaas.config", "secret"),
+        ],
+    )
+    def test_a_change_without_effect_is_accepted(self, source: Source, name: str, text: str) -> None:
+        config = BrokerConfig({})
+        checked = config.check_dynamic(source, {name: text})
+        config.set_dynamic(source, checked)
+        assert config.explicit(source) == {name: text}
 
     def test_what_an_older_release_left_does_not_keep_the_broker_from_starting(self) -> None:
         config = BrokerConfig({})

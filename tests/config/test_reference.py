@@ -21,6 +21,9 @@ def test_the_text_has_every_setting_with_its_default() -> None:
     assert "default 1048588" in paragraphs["message.max.bytes"]
     assert "int" in paragraphs["message.max.bytes"]
     assert max(map(len, text.splitlines())) <= 100
+    assert "Has no effect: a broker is one thread" in " ".join(paragraphs["num.network.threads"].split())
+    names = list(paragraphs)
+    assert names.index("zookeeper.connect") > names.index("retention.ms")
 
 
 def test_json_has_every_setting_and_defaults_that_a_file_may_hold() -> None:
@@ -32,6 +35,10 @@ def test_json_has_every_setting_and_defaults_that_a_file_may_hold() -> None:
     [retention] = [row for row in rows if row["name"] == "retention.ms"]
     assert retention["synonyms"] == ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
     assert (retention["scope"], retention["type"], retention["dynamic"]) == ("topic", "long", True)
+    assert {row["name"]: row["has_effect"] for row in rows}.items() >= {
+        "retention.ms": True,
+        "ssl.protocol": False,
+    }.items()
 
 
 def test_names_and_patterns_select_rows() -> None:

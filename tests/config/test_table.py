@@ -1,36 +1,15 @@
-"""The table against Kafka's own definitions, printed by Kafka 3.9.0's classes into kafka_3_9.tsv."""
+"""The table against Kafka's own definitions, printed by the classes of its releases."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import attrs
 import pytest
 
-from pylogbroker.config import BROKER, SETTINGS, TOPIC, BrokerConfig, Mode, Setting
-from pylogbroker.config.foreign import reason_to_refuse, reason_without_effect
+from pylogbroker.config import BROKER, SETTINGS, TOPIC, BrokerConfig, ConfigType, Mode, Setting
 from pylogbroker.config.kinds import render
+from tests.config.kafka_releases import PACKAGED, Defined, defined, packaged_text, release_3_9
 
-
-@attrs.frozen
-class Defined:
-    """A row of Kafka's definitions."""
-
-    scope: str
-    name: str
-    type: str
-    default: str
-    importance: str
-    mode: str
-    synonyms: str
-
-
-def _definitions() -> list[Defined]:
-    lines = Path(__file__).with_name("kafka_3_9.tsv").read_text().splitlines()
-    return [Defined(*line.split("\t")) for line in lines if not line.startswith("#")]
-
-
-KAFKA = {(defined.scope, defined.name): defined for defined in _definitions()}
+KAFKA = {(row.scope, row.name): row for row in release_3_9()}
+DEFINED = defined()
 
 # Where the table differs from Kafka, and why.
 OTHER_DEFAULTS = {
@@ -46,7 +25,9 @@ OWN = {
     ("broker", "log.delete.policies"),  # delete policies are plugins
     ("topic", "delete.policies"),
 }
-SHARED = [setting for setting in SETTINGS if (setting.scope, setting.name) not in OWN]
+USED = [setting for setting in SETTINGS if not setting.no_effect]
+SHARED = [setting for setting in USED if (setting.scope, setting.name) not in OWN]
+UNUSED = [setting for setting in SETTINGS if setting.no_effect]
 
 
 def _named(setting: Setting) -> str:
@@ -77,20 +58,39 @@ def test_a_topic_setting_has_kafkas_synonyms(setting: Setting) -> None:
 
 
 def test_every_setting_of_a_topic_is_there() -> None:
-    assert {name for scope, name in KAFKA if scope == "topic"} == {name for name in TOPIC if ("topic", name) not in OWN}
+    assert {name for scope, name in DEFINED if scope == "topic"} | {"delete.policies"} == set(TOPIC)
 
 
 def test_settings_of_our_own_are_no_settings_of_kafkas() -> None:
-    assert {(setting.scope, setting.name) for setting in SETTINGS} - set(KAFKA) == OWN
+    assert {(setting.scope, setting.name) for setting in SETTINGS} - set(DEFINED) == OWN
 
 
 def test_a_topics_own_default_is_the_brokers() -> None:
     assert BrokerConfig({"log.delete.policies": "size"}).topic({}).texts("delete.policies") == ("size",)
 
 
-def test_every_other_setting_of_kafkas_broker_is_known_as_one() -> None:
-    others = [name for scope, name in KAFKA if scope == "broker" and name not in BROKER]
-    assert [name for name in others if not reason_without_effect(name) and not reason_to_refuse(name)] == []
+def test_every_setting_of_kafkas_broker_is_there() -> None:
+    assert {name for scope, name in DEFINED if scope == "broker"} | {"log.delete.policies"} == set(BROKER)
+
+
+def test_the_list_of_settings_without_use_is_up_to_date() -> None:
+    assert PACKAGED.read_text() == packaged_text()
+
+
+@pytest.mark.parametrize("setting", UNUSED, ids=_named)
+def test_a_setting_without_use_is_as_kafka_defines_it(setting: Setting) -> None:
+    kafka: Defined = DEFINED[setting.scope, setting.name]
+    assert setting.kind.type.name == kafka.type
+    default = "null" if setting.default is None else render(setting.default)
+    assert default == kafka.default.strip("[]").replace(", ", ",").removeprefix("class ")
+    assert setting.scope == "topic" or setting.mode == kafka.mode
+    assert setting.doc == f"Has no effect: {setting.no_effect}."
+
+
+def test_secrets_without_use_are_secrets() -> None:
+    secrets = {setting.name for setting in UNUSED if setting.kind.type is ConfigType.PASSWORD}
+    assert {"ssl.keystore.password", "sasl.jaas.config"} <= secrets
+    assert all(BROKER[name].sensitive for name in secrets)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=_named)

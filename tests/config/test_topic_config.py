@@ -28,7 +28,10 @@ def test_topics_alike_share_their_settings() -> None:
     [
         ({"retention.m": "5"}, "retention.m: there is no such topic setting; did you mean retention.ms?"),
         ({"retention.ms": "-2"}, "retention.ms: '-2' is not accepted; expected a whole number from -1 to"),
-        ({"cleanup.policy": "keep"}, "cleanup.policy: 'keep' is not accepted; expected any of compact, delete"),
+        (
+            {"cleanup.policy": "keep"},
+            "cleanup.policy: 'keep' is not accepted; expected any of compact, delete, or nothing",
+        ),
         ({"remote.storage.enable": "true"}, "expected false: there is no tiered storage"),
         ({"leader.replication.throttled.replicas": "1-2"}, "expected partition:broker pairs"),
         ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, "expected at most max.compaction.lag.ms, 8"),
@@ -84,7 +87,7 @@ def test_what_is_no_release_has_no_magic(version: str) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "compacts", "deletes"),
-    [("delete", False, True), ("compact", True, False), ("compact,delete", True, True)],
+    [("delete", False, True), ("compact", True, False), ("compact,delete", True, True), ("", False, False)],
 )
 def test_cleanup_policies(policy: str, compacts: bool, deletes: bool) -> None:
     topic = BrokerConfig({}).topic({"cleanup.policy": policy})

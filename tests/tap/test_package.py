@@ -19,7 +19,8 @@ def test_an_installation_has_every_module_and_the_plugin(tmp_path: Path) -> None
     built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     packages = ("pylogbroker", "pyspark_pylogbroker")
     modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
-    assert built == modules | {"pylogbroker/py.typed", "twisted/plugins/pylogbroker_plugin.py"}
+    others = {"pylogbroker/py.typed", "pylogbroker/config/kafka_settings.tsv", "twisted/plugins/pylogbroker_plugin.py"}
+    assert built == modules | others
 
 
 def test_twistd_lists_the_plugin(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Settings that Kafka defines and this broker accepts, keeps and shows, without using them.
+
+`kafka_settings.tsv` lists those of Kafka 3.9 and 4.x by name, type, default and how they can be changed; `foreign` says
+why each has no effect.  Their values are checked as Kafka checks them, by type and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from pylogbroker.config import foreign
+from pylogbroker.config.kinds import ConfigType, Kind
+from pylogbroker.config.setting import Importance, Mode, Scope, Setting
+
+FILE_NAME = "kafka_settings.tsv"
+
+
+def _read() -> Iterator[Setting]:
+    text = files("pylogbroker.config").joinpath(FILE_NAME).read_text("utf-8")
+    return (_setting(*line.split("\t")) for line in text.splitlines() if not line.startswith("#"))
+
+
+def _setting(
+    scope: str,
+    name: str,
+    type_name: str,
+    default: str,
+    importance: str,
+    mode: str,
+    least: str,
+    most: str,
+    internal: str,
+) -> Setting:
+    kind = Kind(ConfigType[type_name], low=_bound(least), high=_bound(most))
+    reason = foreign.reason_to_refuse(name) or foreign.reason_without_effect(name) or ""
+    return Setting(
+        name=name,
+        kind=kind,
+        default=None if default == "null" else kind.parse(default),
+        importance=Importance(importance.lower()),
+        doc=f"Has no effect: {reason}.",
+        scope=Scope(scope),
+        mode=Mode(mode) if scope == Scope.BROKER else Mode.READ_ONLY,
+        internal=internal == "internal",
+        no_effect=reason,
+    )
+
+
+def _bound(text: str) -> float | None:
+    return None if not text else float(text) if "." in text else int(text)
+
+
+UNUSED_SETTINGS: tuple[Setting, ...] = tuple(_read())
