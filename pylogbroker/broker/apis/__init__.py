@@ -17,11 +17,14 @@ from pylogbroker.broker.apis import (
     add_partitions_to_txn,
     alter_configs,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_groups,
     delete_records,
     delete_topics,
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -55,11 +58,14 @@ from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pylogbroker.wire.messages.alter_configs import AlterConfigsRequest
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
+from pylogbroker.wire.messages.create_acls import CreateAclsRequest
 from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
+from pylogbroker.wire.messages.delete_acls import DeleteAclsRequest
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
 from pylogbroker.wire.messages.delete_records import DeleteRecordsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
+from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
@@ -142,6 +148,9 @@ APIS = (
     Api(EndTxnRequest, end_txn.handle),
     Api(WriteTxnMarkersRequest, write_txn_markers.handle),
     Api(TxnOffsetCommitRequest, txn_offset_commit.handle),
+    Api(DescribeAclsRequest, describe_acls.handle),
+    Api(CreateAclsRequest, create_acls.handle),
+    Api(DeleteAclsRequest, delete_acls.handle),
     Api(DescribeConfigsRequest, describe_configs.handle),
     Api(AlterConfigsRequest, alter_configs.handle),
     Api(DescribeLogDirsRequest, describe_log_dirs.handle),

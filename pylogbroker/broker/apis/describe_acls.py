@@ -1,0 +1,22 @@
+"""DescribeAcls (29): access control lists, which need an authorizer, and this broker has none.
+
+1  patterns of names    2  flexible    3  resources of the type user
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode
+from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+def handle(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Answer as Kafka answers without an authorizer."""
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    )

@@ -1,0 +1,67 @@
+"""CreateAcls (key 30): new entries of access control lists.
+
+== ======================================
+ 0 literal resource names alone
+ 1 prefixed names: `resource_pattern_type`
+ 2 flexible
+ 3 resources of the type user
+== ======================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.messages.describe_acls import LITERAL
+from pylogbroker.wire.schema import (
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+
+@struct
+class AclCreation:
+    """One entry to create."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    resource_pattern_type: Annotated[Int8, Since(1)] = LITERAL
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@struct
+class CreateAclsRequest(Request):
+    """The entries to create."""
+
+    api_key = 30
+    versions = Versions(0, 3, flexible=2)
+
+    creations: list[AclCreation] = fresh(list)
+
+
+@struct
+class AclCreationResult:
+    """Whether one entry was created."""
+
+    error_code: Int16 = 0
+    error_message: String | None = ""
+
+
+@struct
+class CreateAclsResponse(Response):
+    """Whether the entries were created, in the order of the request."""
+
+    api_key = 30
+    versions = Versions(0, 3, flexible=2)
+
+    throttle_time_ms: Int32 = 0
+    results: list[AclCreationResult] = fresh(list)

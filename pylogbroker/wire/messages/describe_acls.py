@@ -1,0 +1,76 @@
+"""DescribeAcls (key 29): the access control lists that match a filter.
+
+== ======================================
+ 0 literal resource names alone
+ 1 prefixed names: `pattern_type`
+ 2 flexible
+ 3 resources of the type user
+== ======================================
+"""
+
+from typing import Annotated
+
+from pylogbroker.wire.schema import (
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    Since,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
+
+LITERAL = 3
+"""The pattern type of a name that stands for itself."""
+
+
+@struct
+class DescribeAclsRequest(Request):
+    """The filter; null matches any."""
+
+    api_key = 29
+    versions = Versions(0, 3, flexible=2)
+
+    resource_type_filter: Int8 = 0
+    resource_name_filter: String | None = ""
+    pattern_type_filter: Annotated[Int8, Since(1)] = LITERAL
+    principal_filter: String | None = ""
+    host_filter: String | None = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@struct
+class AclDescription:
+    """One entry of a list."""
+
+    principal: String = ""
+    host: String = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+@struct
+class DescribeAclsResource:
+    """The entries of one resource."""
+
+    resource_type: Int8 = 0
+    resource_name: String = ""
+    pattern_type: Annotated[Int8, Since(1)] = LITERAL
+    acls: list[AclDescription] = fresh(list)
+
+
+@struct
+class DescribeAclsResponse(Response):
+    """The resources with entries that match."""
+
+    api_key = 29
+    versions = Versions(0, 3, flexible=2)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resources: list[DescribeAclsResource] = fresh(list)
