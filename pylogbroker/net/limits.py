@@ -96,10 +96,11 @@ class ConnectionBound:
 
 @attrs.define(eq=False)
 class PeerLines:
-    """Lines of one kind about peers: of each address `MOST_LINES` in a minute, and then how many were left out."""
+    """Lines of one kind about peers: of each address `_most` in a minute, and then how many were left out."""
 
     _clock: IReactorTime
     _left_out: str  # the format of that line, of `host` and `count`
+    _most: int = MOST_LINES
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
@@ -110,7 +111,7 @@ class PeerLines:
         if self._minute is None:
             self._minute = self._clock.callLater(_MINUTE, self.tell_rest)
         self._counts[host] = self._counts.get(host, 0) + 1
-        return self._counts[host] <= MOST_LINES
+        return self._counts[host] <= self._most
 
     def tell_rest(self) -> None:
         """The minute is over."""
@@ -119,5 +120,5 @@ class PeerLines:
         self._minute = None
         counts, self._counts = self._counts, {}
         for host, count in counts.items():
-            if count > MOST_LINES:
-                log.warn(self._left_out, host=host, count=count - MOST_LINES)
+            if count > self._most:
+                log.warn(self._left_out, host=host, count=count - self._most)

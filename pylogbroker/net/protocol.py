@@ -23,11 +23,12 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.routes import Route, read_header
+from pylogbroker.net.routes import NotOffered, Route, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
+from pylogbroker.wire.recognition import describe_simple_request
 
 if TYPE_CHECKING:
     from pylogbroker.net.service import KafkaFactory
@@ -71,8 +72,9 @@ class KafkaProtocol(Protocol):
     factory: KafkaFactory
     most_waiting = MOST_WAITING
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
+        self._port = port
         self._todo: deque[memoryview] = deque()
         self._waiting: deque[Slot] = deque()
         self._out: list[Chunk] = []
@@ -179,8 +181,11 @@ class KafkaProtocol(Protocol):
             if route.flexible:
                 position = skip_tagged(frame, position)
             request = route.decode(frame, position)
+        except NotOffered as violation:
+            self._violated(self._explained(str(violation), frame), violation.api)
+            return
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
-            self._violated(f"bad request: {violation}")
+            self._violated(self._explained(f"bad request: {violation}", frame))
             return
         try:
             answer = route.handle(self.factory.broker, context, request)
@@ -254,14 +259,14 @@ class KafkaProtocol(Protocol):
         error = failure.value
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(error, KafkaError):
-            log.failure("{api} of {host} failed", failure, api=route.name, host=self._host)
+            log.failure("{api} of {peer} failed", failure, api=route.name, peer=self.peer)
         if not hasattr(route.response_type, "error_code"):
             self.close_because(f"{route.name} cannot be answered: {error}")
             return None
         return route.response_type(error_code=code)
 
     def _broken(self, failure: Failure) -> None:
-        log.failure("an answer could not be sent to {host}", failure, host=self._host)
+        log.failure("an answer could not be sent to {peer}", failure, peer=self.peer)
         self.close_because("an answer could not be sent")
 
     def _flush(self) -> None:
@@ -288,15 +293,33 @@ class KafkaProtocol(Protocol):
         """Log the reason and drop the connection, after what is already on its way out."""
         if not self._closing:
             tell = log.warn if is_fault else log.info
-            tell("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+            tell("closing the connection from {peer}: {reason}", peer=self.peer, reason=reason)
             self._close()
 
-    def _violated(self, reason: str) -> None:
-        """The same, but peers that keep to no protocol may be many: not each of them is told of."""
+    def _violated(self, reason: str, api: str = "") -> None:
+        """Close after a protocol violation; a few lines a minute are logged for each host, one for each `api`."""
         if not self._closing:
-            if self.factory.bad_requests.is_due(self._host):
-                log.warn("closing the connection from {host}: {reason}", host=self._host, reason=reason)
+            if api:
+                is_due = self.factory.not_offered.is_due(f"{self._host}, for {api}")
+            else:
+                is_due = self.factory.bad_requests.is_due(self._host)
+            if is_due:
+                log.warn("closing the connection from {peer}: {reason}", peer=self.peer, reason=reason)
             self._close()
+
+    @property
+    def peer(self) -> str:
+        """The peer's address and the listener that it connected to, for the log."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port} on {self.factory.listener_name}"
+
+    def _explained(self, reason: str, frame: memoryview) -> str:
+        """Add to the reason that the frame looks like one of another protocol, if it does."""
+        other_protocol = self._describe_other_protocol(frame)
+        return reason if other_protocol is None else f"{reason}; {other_protocol}"
+
+    def _describe_other_protocol(self, frame: memoryview) -> str | None:
+        return describe_simple_request(frame)
 
     def _close(self) -> None:
         self._flush()

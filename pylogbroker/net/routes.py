@@ -20,6 +20,48 @@ from pylogbroker.errors import ProtocolViolation
 from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+_OTHER_APIS = {
+    4: "LeaderAndIsr",
+    5: "StopReplica",
+    6: "UpdateMetadata",
+    7: "ControlledShutdown",
+    17: "SaslHandshake",
+    34: "AlterReplicaLogDirs",
+    36: "SaslAuthenticate",
+    38: "CreateDelegationToken",
+    39: "RenewDelegationToken",
+    40: "ExpireDelegationToken",
+    41: "DescribeDelegationToken",
+    43: "ElectLeaders",
+    45: "AlterPartitionReassignments",
+    46: "ListPartitionReassignments",
+    48: "DescribeClientQuotas",
+    49: "AlterClientQuotas",
+    50: "DescribeUserScramCredentials",
+    51: "AlterUserScramCredentials",
+    55: "DescribeQuorum",
+    57: "UpdateFeatures",
+    64: "UnregisterBroker",
+    68: "ConsumerGroupHeartbeat",
+    69: "ConsumerGroupDescribe",
+    71: "GetTelemetrySubscriptions",
+    72: "PushTelemetry",
+    74: "ListConfigResources",
+    76: "ShareGroupHeartbeat",
+    77: "ShareGroupDescribe",
+    78: "ShareFetch",
+    79: "ShareAcknowledge",
+    80: "AddRaftVoter",
+    81: "RemoveRaftVoter",
+    88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe",
+    90: "DescribeShareGroupOffsets",
+    91: "AlterShareGroupOffsets",
+    92: "DeleteShareGroupOffsets",
+}
+"""Kafka's APIs for clients that no release of this broker has offered yet, and Kafka 3.9's between brokers."""
+
+_SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
 
 Header = tuple[int, int, int, int, bytes, int]
@@ -35,6 +77,14 @@ def read_header(frame: memoryview) -> Header:
     if end > len(frame) or id_size < -1:
         raise ProtocolViolation(f"a client id of {id_size} bytes in a frame of {len(frame)}")
     return key, version, correlation_id, id_size, bytes(frame[10:end]), end
+
+
+class NotOffered(ProtocolViolation):
+    """A request of an API, or of a version of it, that is not offered; `api` names it for the log."""
+
+    def __init__(self, api: str, reason: str) -> None:
+        super().__init__(reason)
+        self.api = api
 
 
 @attrs.frozen
@@ -57,7 +107,7 @@ class Routes:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def find(self, key: int, version: int) -> Route:
-        """The route of an API's version; ProtocolViolation for one that is not advertised.
+        """The route of an API's version; NotOffered for one that is not advertised.
 
         ApiVersions alone answers a version that it does not know: in the oldest layout, so that the client can choose.
         """
@@ -69,14 +119,21 @@ class Routes:
     def _make(self, key: int, version: int) -> Route:
         api = self._apis.get(key)
         if api is None:
-            raise ProtocolViolation(f"API key {key} is not served")
+            raise _not_offered(key)
         if version in api.versions:
             return _route(api, version)
         if api.request is ApiVersionsRequest:
             return _unsupported_api_versions()
-        raise ProtocolViolation(
-            f"{api.name} {version} is not served, but {api.versions.first} to {api.versions.last} are"
+        raise NotOffered(
+            api.name,
+            f"{api.name} is not offered in version {version}, but in {api.versions.first} to {api.versions.last}",
         )
+
+
+def _not_offered(key: int) -> NotOffered:
+    name = _OTHER_APIS.get(key, "an API that is not known")
+    hint = "; SASL is not offered, connect without it (security.protocol=PLAINTEXT)" if key in _SASL else ""
+    return NotOffered(f"{name} ({key})", f"{name} ({key}) is not offered{hint}")
 
 
 def _route(api: Api, version: int) -> Route:

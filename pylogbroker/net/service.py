@@ -37,6 +37,7 @@ class Bounds:
     memory: MemoryBound
     connections: ConnectionBound
     bad_requests: PeerLines
+    not_offered: PeerLines
     refusals: PeerLines
 
     @classmethod
@@ -52,12 +53,14 @@ class Bounds:
                 config.address_limits,
             ),
             PeerLines(broker.clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
+            PeerLines(broker.clock, "closed within a minute, of {host}: {count} connections more", 1),
             PeerLines(broker.clock, "refused from {host}, within a minute: {count} connections more"),
         )
 
     def tell_rest(self) -> None:
         """The end of what these keep from the log."""
         self.bad_requests.tell_rest()
+        self.not_offered.tell_rest()
         self.refusals.tell_rest()
 
 
@@ -74,6 +77,7 @@ class KafkaFactory(Factory):
         self.turns = broker.turns
         self.memory = bounds.memory
         self.bad_requests = bounds.bad_requests
+        self.not_offered = bounds.not_offered
         self._refusals = bounds.refusals
         self.routes = Routes(broker.apis)
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
@@ -87,13 +91,19 @@ class KafkaFactory(Factory):
         )
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
-        host = cast(str, getattr(addr, "host", ""))
+        host, port = cast(str, getattr(addr, "host", "")), cast(int, getattr(addr, "port", 0))
         refusal = self._bound.admit(host)
         if refusal is not None:
             if self._refusals.is_due(host):
-                log.warn("a connection from {host} is refused: {why}", host=host, why=refusal)
+                log.warn(
+                    "a connection from {host}:{port} on {listener} is refused: {why}",
+                    host=host,
+                    port=port,
+                    listener=self.listener_name,
+                    why=refusal,
+                )
             return None
-        protocol = self.protocol_class(host)
+        protocol = self.protocol_class(host, port)
         protocol.factory = self
         return protocol
 

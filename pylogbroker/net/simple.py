@@ -17,6 +17,7 @@ from pylogbroker.broker import simple
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.protocol import Answering, KafkaProtocol
 from pylogbroker.wire import Chunk
+from pylogbroker.wire.recognition import describe_kafka_request
 from pylogbroker.wire.simple import decode_simple_request
 
 log = Logger()
@@ -43,7 +44,12 @@ class SimpleProtocol(KafkaProtocol):
 
     def _request(self, frame: memoryview) -> None:
         try:
-            answer = simple.handle(self.factory.broker, decode_simple_request(frame))
+            request = decode_simple_request(frame)
+        except ProtocolViolation as violation:
+            self._violated(self._explained(f"bad request: {violation}", frame))
+            return
+        try:
+            answer = simple.handle(self.factory.broker, request)
         except ProtocolViolation as violation:
             self._violated(f"bad request: {violation}")
             return
@@ -55,11 +61,14 @@ class SimpleProtocol(KafkaProtocol):
         elif answer is not None:
             self._send(answer)
 
+    def _describe_other_protocol(self, frame: memoryview) -> str | None:
+        return describe_kafka_request(frame)
+
     def _failed(self, route: Answering, failure: Failure | None = None) -> None:
         """A request could not be dealt with; there is no way to say so but to close."""
         failure = failure or Failure()
         if failure.check(ProtocolViolation, KafkaError):
             self._violated(f"bad request: {failure.value}")
         else:
-            log.failure("a request of {host} failed", failure, host=self._host)
+            log.failure("a request of {peer} failed", failure, peer=self.peer)
             self.close_because(f"a request failed: {failure.value}")

@@ -13,6 +13,7 @@ import mmap
 import struct
 
 from pylogbroker.wire.errors import WireError
+from pylogbroker.wire.recognition import describe_length
 
 _LENGTH = struct.Struct(">i")
 _LAZY_SIZE = 2 * 1024 * 1024  # above it, page by page; below it, a plain buffer is quicker
@@ -97,6 +98,9 @@ class FrameSplitter:
         self._buffer[: self._filled] = start
 
     def _bad_length(self, length: int) -> WireError:
+        other_protocol = describe_length(length)
+        if other_protocol is not None:
+            return WireError(other_protocol)
         if length < 0:
             return WireError(f"a frame's length is {length}, which is negative")
         return WireError(f"a frame of {length} bytes is larger than socket.request.max.bytes={self._max_size}")

@@ -72,6 +72,7 @@ class FakeFactory:
     memory: MemoryBound = attrs.field(factory=lambda: MemoryBound(10_000_000))
     connections: set[Any] = attrs.field(factory=set)
     bad_requests: PeerLines = attrs.field(factory=lambda: PeerLines(Clock(), "{count} more from {host}"))
+    not_offered: PeerLines = attrs.field(factory=lambda: PeerLines(Clock(), "{count} more from {host}", 1))
     turns: Turns = attrs.field(factory=lambda: Turns(Clock()))
     lost: list[str] = attrs.field(factory=list)
 
@@ -88,7 +89,7 @@ class FakeFactory:
 
 def connect(factory: FakeFactory) -> tuple[KafkaProtocol, FakeTransport]:
     """A connected protocol and its transport."""
-    protocol = KafkaProtocol("10.0.0.1")
+    protocol = KafkaProtocol("10.0.0.1", 5000)
     protocol.factory = factory  # type: ignore[assignment]
     transport = FakeTransport()
     protocol.makeConnection(transport)  # type: ignore[arg-type]

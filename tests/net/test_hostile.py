@@ -21,6 +21,7 @@ from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.simple import sets
 from tests.support.broker_process import BrokerProcess
 
 MEGABYTE = 1 << 20
@@ -116,13 +117,20 @@ def _cut_off_request() -> bytes:
     return struct.pack(">i", len(whole) - 6) + whole[4:-2]
 
 
+def _simple_request() -> bytes:
+    return sets.produce(b"my_topic", 0, sets.ONE)
+
+
 BAD_FRAMES = {
+    "tls": (b"\x16\x03\x01\x02\x00\x01\x00", "this looks like TLS"),
+    "kafka 0.7": (_simple_request(), "this looks like a request of Kafka 0.7's protocol (Produce of topic 'my_topic')"),
+    "sasl": (struct.pack(">ihhih", 10, 17, 1, 1, -1), "SaslHandshake (17) is not offered; SASL is not offered"),
     "negative length": (struct.pack(">i", -1), "negative"),
     "oversized": (struct.pack(">i", 2**31 - 1), "larger than socket.request.max.bytes"),
-    "nonsense": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "larger than socket.request.max.bytes"),
+    "nonsense": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "this looks like HTTP"),
     "too short": (struct.pack(">ib", 1, 7), "too short"),
-    "unknown api": (_unknown_api(), "API key 32000 is not served"),
-    "unknown version": (_unknown_version(), "Metadata 99 is not served"),
+    "unknown api": (_unknown_api(), "an API that is not known (32000) is not offered"),
+    "unknown version": (_unknown_version(), "Metadata is not offered in version 99, but in 0 to 12"),
     "cut-off request": (_cut_off_request(), "bad request"),
 }
 
@@ -136,7 +144,7 @@ def test_a_bad_frame_closes_its_connection_with_a_line_and_no_other(
     bystander.ask(ApiVersionsRequest(), 0)
     culprit.socket.sendall(frame)
     culprit.wait_for_end()
-    process.process.expect(f"closing the connection from 127.0.0.1: .*{re.escape(line)}")
+    process.process.expect(rf"closing the connection from 127\.0\.0\.1:\d+ on PLAINTEXT: .*{re.escape(line)}")
     assert bystander.ask(ApiVersionsRequest(), 0)
 
 
@@ -224,7 +232,7 @@ def test_connections_beyond_the_limit_per_address_are_refused(
 ) -> None:
     served = takewhile(lambda _: _is_accepted(connect()), range(200))
     assert len(list(served)) <= 100
-    process.process.expect("a connection from 127.0.0.1 is refused: .*max.connections.per.ip")
+    process.process.expect(r"a connection from 127\.0\.0\.1:\d+ on PLAINTEXT is refused: .*max.connections.per.ip")
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(connect: Callable[..., Peer]) -> None:

@@ -135,7 +135,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(self.transport.closed, "")
 
     def test_of_many_that_are_no_requests_few_are_told(self) -> None:
-        bad = struct.pack(">ihhih", 10, 32000, 0, 1, -1), struct.pack(">i", -1)
+        bad = struct.pack(">ib", 1, 0), struct.pack(">i", -1)
         with said() as lines:
             for number in range(200):
                 protocol, transport = connect(self.factory)
@@ -146,6 +146,30 @@ class ProtocolTests(SynchronousTestCase):
         told = [line for line in lines if line.startswith("closing the connection from 10.0.0.1")]
         self.assertTrue(2 <= len(told) <= 10, told)
         self.assertEqual(lines[len(told) :], [f"{200 - len(told)} more from 10.0.0.1"])
+
+    def test_an_api_that_is_not_offered_is_told_of_once_a_minute(self) -> None:
+        telemetry, quotas = (struct.pack(">ihhih", 10, key, 0, 1, -1) for key in (71, 48))
+        old_metadata = struct.pack(">ihhih", 10, 3, 99, 1, -1)
+        with said() as lines:
+            for _ in range(50):
+                for bad in (telemetry, quotas, old_metadata):
+                    protocol, transport = connect(self.factory)
+                    protocol.dataReceived(bad)
+                    self.factory.reactor.advance(0)
+                    self.assertEqual(transport.closed, "at once")
+            self.factory.not_offered.tell_rest()
+        peer = "closing the connection from 10.0.0.1:5000 on PLAINTEXT: "
+        self.assertEqual(
+            lines,
+            [
+                peer + "GetTelemetrySubscriptions (71) is not offered",
+                peer + "DescribeClientQuotas (48) is not offered",
+                peer + "Metadata is not offered in version 99, but in 0 to 12",
+                "49 more from 10.0.0.1, for GetTelemetrySubscriptions (71)",
+                "49 more from 10.0.0.1, for DescribeClientQuotas (48)",
+                "49 more from 10.0.0.1, for Metadata",
+            ],
+        )
 
     def test_while_the_peer_takes_no_answers_nothing_more_is_handled_or_read(self) -> None:
         self.transport.full = True

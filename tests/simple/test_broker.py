@@ -16,6 +16,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Partition
 from kafka.errors import UnsupportedForMessageFormatError
 
+from pylogbroker.wire import request_codec
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from tests.peers import available
 from tests.peers.tools import tool
 from tests.simple import sets
@@ -141,6 +143,11 @@ def resident(broker: SimpleBroker) -> int:
 
 
 BAD = [
+    (
+        b"".join(map(bytes, request_codec(18, 3).frame(1, "a-client", ApiVersionsRequest("x", "1")))),
+        "this looks like ApiVersions 3 of Kafka's protocol, from the client 'a-client'",
+    ),
+    (b"GET / HTTP/1.1\r\n\r\n", "this looks like HTTP"),
     (sets.request(9, b""), "request type 9"),
     (sets.request(1, b"\0\1t"), "where 0 are left"),
     (sets.FETCH[:3] + b"\x16" + sets.FETCH[4:] + b"\0", "left behind"),
@@ -163,7 +170,7 @@ def test_a_bad_request_closes_the_connection_and_one_line_says_why(
         connection.sendall(request_)
         with pytest.raises((ConnectionResetError, AssertionError)):
             receive(connection)
-    running.process.expect(r"closing the connection from 127\.0\.0\.1: .*" + why.replace("(", r"\("))
+    running.process.expect(r"closing the connection from 127\.0\.0\.1:\d+ on SIMPLE: .*" + why.replace("(", r"\("))
 
 
 def test_kafkas_clients_read_what_0_7s_wrote(running: SimpleBroker) -> None:
