@@ -37,7 +37,7 @@ from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.broker.transaction_store import TransactionStore
 from pylogbroker.broker.turns import Turns
 from pylogbroker.config import BrokerConfig, Listener
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Log, LogConfig, LogManager
@@ -222,6 +222,16 @@ class Broker:
             self.storage_failed(failed)
         elif self.complaints.is_due(directory, self.now_ms()):
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
+
+    def records_refused(self, partition: Partition, why: InvalidRecords) -> None:
+        """Log, once a minute for each topic, that a producer's records break the topic's rules."""
+        if self._is_due(f"refused records of {partition.topic}"):
+            log.warn(
+                "refused records for {topic}-{partition}: {why}",
+                topic=partition.topic,
+                partition=partition.index,
+                why=why.record_errors[0][1],
+            )
 
     def _is_due(self, about: str) -> bool:
         return self.complaints.is_due(about, self.now_ms())

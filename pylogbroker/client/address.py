@@ -9,8 +9,10 @@ import attrs
 from pylogbroker.errors import ConfigError
 
 DEFAULT_PORT = 9092
+PORT_MAX = 65535
+_PORT_DIGITS = 5
 
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d+))?")
 
 
 @attrs.frozen
@@ -27,7 +29,11 @@ class Address:
 def parse_address(text: str) -> Address:
     """The address that `host:port`, `[ipv6]:port` or `NAME://host:port` stands for; without a port it is 9092."""
     match = _ADDRESS.fullmatch(text.strip())
-    port = int(match["port"] or DEFAULT_PORT) if match else 0
-    if match is None or not 0 < port < 65536:
+    if match is None:
         raise ConfigError(f"bootstrap.servers: {text!r} is not accepted; expected host:port, separated by commas")
-    return Address(match["ipv6"] or match["host"], port)
+    port = match["port"] or str(DEFAULT_PORT)
+    if len(port) > _PORT_DIGITS or not 0 < int(port) <= PORT_MAX:
+        raise ConfigError(
+            f"bootstrap.servers: {text!r} is not accepted; port {port} is out of range, expected 1 to {PORT_MAX}"
+        )
+    return Address(match["ipv6"] or match["host"], int(port))

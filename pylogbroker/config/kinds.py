@@ -57,6 +57,10 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 
+class NotAccepted(ValueError):
+    """A value that is refused for a reason more precise than what `Kind.expected` says; the text gives it."""
+
+
 @attrs.frozen
 class Kind:
     """What values a setting may have."""

@@ -11,7 +11,11 @@ import re
 
 import attrs
 
-_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d{1,5})")
+from pylogbroker.config.kinds import NotAccepted
+
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d+)")
+PORT_MAX = 65535
+_PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
 SIMPLE = "SIMPLE"  # that of 0.7; the others are Kafka's own
@@ -59,8 +63,10 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
 
 def _parse_endpoint(text: str) -> Endpoint:
     match = _ENDPOINT.fullmatch(text)
-    if match is None or int(match[3]) > 65535:
+    if match is None:
         raise ValueError("not NAME://host:port")
+    if len(match[3]) > _PORT_DIGITS or int(match[3]) > PORT_MAX:
+        raise NotAccepted(f"port {match[3]} is out of range, expected 0 to {PORT_MAX}")
     return Endpoint(name=match[1].upper(), host=match[2].strip("[]"), port=int(match[3]))
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
-from pylogbroker.config.kinds import Value
+from pylogbroker.config.kinds import NotAccepted, Value
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
@@ -59,14 +59,15 @@ def parse(setting: Setting, text: str) -> Value:
     """The value of a setting's text; ConfigError names the setting, the text and what is expected."""
     try:
         return setting.kind.parse(text)
+    except NotAccepted as error:
+        raise ConfigError(_refusal(setting, text, str(error))) from None
     except ValueError:
-        raise ConfigError(refusal(setting, text)) from None
+        raise ConfigError(_refusal(setting, text, f"expected {setting.kind.expected}")) from None
 
 
-def refusal(setting: Setting, text: str) -> str:
-    """The sentence that refuses a value."""
+def _refusal(setting: Setting, text: str, reason: str) -> str:
     shown = "this value" if setting.sensitive else repr(text)
-    return f"{setting.name}: {shown} is not accepted; expected {setting.kind.expected}"
+    return f"{setting.name}: {shown} is not accepted; {reason}"
 
 
 def notes_without_effect(

@@ -38,6 +38,6 @@ def build(
         producer = (producer_id, producer_epoch, base_sequence)
         return build_batch(records, base_offset, codec, level, attributes, append_time, producer, leader_epoch)
     if transactional or control or producer_id >= 0:
-        detail = f"message format v{magic} has neither producers nor transactions"
+        detail = f"message format v{magic} has neither idempotent producers nor transactions"
         raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return build_message_set(records, magic, base_offset, codec, level, attributes, append_time)

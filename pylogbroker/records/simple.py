@@ -44,6 +44,16 @@ _START = struct.Struct(">ib")
 _CODEC = 0x03
 
 
+def may_be_message(data: Buffer) -> bool:
+    """Whether bytes, which may be cut off, look like the start of a message."""
+    if len(data) < _START.size:
+        return True
+    size, magic = _START.unpack_from(data)
+    if magic not in (0, 1) or size < HEADER_SIZES[magic] - SIZE_PREFIX:
+        return False
+    return magic == 0 or len(data) <= _START.size or data[_START.size] & ~_CODEC == 0
+
+
 @attrs.define(eq=False)
 class SimpleMessage(Entry):
     """One message at its position, `base_offset`; `last_offset` is that of its last byte.

@@ -137,7 +137,7 @@ def to_simple(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> by
 
 def _refuse_producers(entry: Entry) -> None:
     if entry.producer_id >= 0 or entry.is_transactional:
-        raise _unsupported("neither producers nor transactions: set enable.idempotence=false")
+        raise _unsupported("neither idempotent producers nor transactions: set enable.idempotence=false")
 
 
 def _value(record: Record) -> bytes:

@@ -251,7 +251,7 @@ def _check_batch(entry: Entry, first: Entry, rules: AppendRules) -> None:
         _check_claims(entry)
     if rules.magic < 2 and (entry.is_transactional or entry.producer_id >= 0):
         raise InvalidRecords(
-            f"message format v{rules.magic} has neither producers nor transactions",
+            f"message format v{rules.magic} has neither idempotent producers nor transactions",
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         )
 

@@ -98,7 +98,7 @@ def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
 def prepare_positioned(buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int) -> Prepared:
     """The same as `records.prepare`, for a log of format 0.7 that ends at `position`."""
     if origin is Origin.COORDINATOR:
-        detail = "message format 0.7 has neither producers nor transactions"
+        detail = "message format 0.7 has neither idempotent producers nor transactions"
         raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if origin is Origin.CLIENT:
         buffer = to_simple(buffer, rules, now_ms, min(rules.max_at_once, _MOST_AT_ONCE))

@@ -291,6 +291,17 @@ class TopicSettingTests(ProduceTests):
             self.assertEqual([error.batch_index for error in answer.record_errors], [0, 2])
             self.assertEqual(len(self.stored(topic)), 2)
 
+    def test_that_a_record_without_a_key_was_refused_is_logged_once_a_minute(self) -> None:
+        self.node.create("compact", cleanup_policy="compact")
+        line = "refused records for compact-0: a record of a compacted topic needs a key"
+        with said() as lines:
+            for _ in range(3):
+                self.produce(keyed(None), "compact")
+            self.assertEqual(lines, [line])
+            self.node.clock.advance(60)
+            self.produce(keyed(None), "compact")
+        self.assertEqual([each for each in lines if each.startswith("refused")], [line, line])
+
     def test_records_at_fault_are_named_from_version_8_on(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         for version in range(LAST + 1):

@@ -146,6 +146,26 @@ def test_a_message_larger_than_allowed() -> None:
         result(fetching)
 
 
+LONG = sets.message(bytes(range(1, 120)))
+
+
+@pytest.mark.parametrize("offset", range(1, len(LONG)))
+def test_a_fetch_from_the_middle_of_a_message_is_not_called_too_large(peer: Peer, offset: int) -> None:
+    fetching = peer.consumer.fetch("t", 0, offset, 10_000)
+    peer.answer(answer(0, LONG[offset:]))
+    with pytest.raises(CorruptRecords) as caught:
+        list(result(fetching))
+    assert "too large" not in str(caught.value)
+    assert "no message that begins at offset" in str(caught.value) or "position" in str(caught.value)
+
+
+def test_a_fetch_from_the_middle_of_a_message_that_is_cut_off(peer: Peer) -> None:
+    fetching = peer.consumer.fetch("t", 0, 10, 50)
+    peer.answer(answer(0, LONG[10:60]))
+    with pytest.raises(CorruptRecords, match="t/0 has no message that begins at offset 10: it lies within"):
+        result(fetching)
+
+
 def test_out_of_range(peer: Peer) -> None:
     fetching = peer.consumer.fetch("t", 0, 99)
     peer.answer(answer(1), offsets(13))

@@ -52,6 +52,9 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
         ("log.message.timestamp.type", "Created", "one of CreateTime, LogAppendTime"),
         ("log.cleanup.policy", "keep", "any of compact, delete, or nothing"),
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
+        ("listeners", "PLAINTEXT://:99999", "0 to 65535"),
+        ("listeners", "PLAINTEXT://:123456789012", "0 to 65535"),
+        ("advertised.listeners", "PLAINTEXT://a:65536", "0 to 65535"),
         ("listeners", "A://:1,A://:2", "each name and port once"),
         ("listeners", "PLAINTEXT://:1,SSL://:2", "PLAINTEXT for SSL"),
         ("listeners", "OTHER://:1", "a protocol for the listener OTHER"),
@@ -75,6 +78,14 @@ def test_a_bad_value_is_refused_by_name_value_and_expectation(name: str, text: s
     assert "\n" not in message
     assert name in message or "listener.security.protocol.map" in message
     assert text in message or "listener.security.protocol.map" in message
+
+
+def test_a_port_out_of_range_is_named() -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig({"listeners": "PLAINTEXT://localhost:99999"})
+    assert str(refused.value) == (
+        "listeners: 'PLAINTEXT://localhost:99999' is not accepted; port 99999 is out of range, expected 0 to 65535"
+    )
 
 
 def test_settings_of_topics_that_contradict_each_other_are_refused() -> None:

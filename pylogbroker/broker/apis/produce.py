@@ -146,6 +146,8 @@ class _Appends:
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if isinstance(error, InvalidRecords):
             answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in error.record_errors]
+            if error.record_errors and partition is not None:
+                self._broker.records_refused(partition, error)
         if isinstance(error, StorageFailure) and partition is not None:
             self._broker.request_failed(partition.log, error)
 

@@ -15,8 +15,9 @@ from pylogbroker.client.dialects import Fetched, Wait, Wanted
 from pylogbroker.client.messages import Decode
 from pylogbroker.client.simple_messages import SimpleMessageSet
 from pylogbroker.config import Values
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records.simple import may_be_message
 from pylogbroker.wire import WireError
 from pylogbroker.wire.simple import (
     Fetch,
@@ -82,9 +83,10 @@ class SimpleDialect:
             error, answers = await self._connection.ask(MultiFetch(ranges), decode_sets)
             if error or len(answers) != len(ranges):
                 raise _error_of(error, f"a multifetch of {len(ranges)}, answered with {len(answers)} sets")
-        return [self._fetched(each, *answer) for each, answer in zip(wanted, answers, strict=True)]
+        alone = len(ranges) == 1
+        return [self._fetched(each, alone, *answer) for each, answer in zip(wanted, answers, strict=True)]
 
-    def _fetched(self, wanted: Wanted, code: int, data: memoryview) -> Fetched:
+    def _fetched(self, wanted: Wanted, alone: bool, code: int, data: memoryview) -> Fetched:
         messages = SimpleMessageSet(
             wanted.topic,
             wanted.partition,
@@ -95,7 +97,11 @@ class SimpleDialect:
         )
         if code:
             return Fetched(messages, False, _error_of(code, f"{wanted.topic}/{wanted.partition}"))
-        return Fetched(messages, bool(data) and not messages.valid_bytes)
+        if not data or messages.valid_bytes:
+            return Fetched(messages)
+        if not may_be_message(data) or (alone and len(data) < wanted.max_bytes):
+            return Fetched(messages, False, _no_message_at(wanted))
+        return Fetched(messages, is_cut=True)
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))
@@ -120,6 +126,15 @@ class SimpleDialect:
             return succeed(None)
         self._connection.close()
         return self._gone
+
+
+def _no_message_at(wanted: Wanted) -> CorruptRecords:
+    """Explain bytes that are no message; an answer shorter than asked for ends where the log ends, between messages."""
+    return CorruptRecords(
+        f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
+        "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "
+        "get_offsets_before returns"
+    )
 
 
 def _error_of(code: int, what: str) -> KafkaError:
