@@ -10,16 +10,19 @@ What is left out is logged. Who asks for a built-in one needs none of this, nor 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
 
 from twisted.logger import Logger
-from twisted.plugin import IPlugin, getCache
+from twisted.plugin import CachedDropin, CachedPlugin, IPlugin, getCache
+from zope.interface import providedBy
 from zope.interface.interface import InterfaceClass
 
 from pylogbroker import plugins
@@ -75,7 +78,7 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
     It tells of a new module that cannot be loaded. One that could be the last time is told of here, once for all that
     it has.
     """
-    for module in getCache(plugins).values():
+    for module in _dropins():
         try:
             found = [(each.name, _adapted(each, interfaces)) for each in module.plugins]
         except KeyboardInterrupt:
@@ -84,6 +87,34 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
             log.error("the plugins in {module} are left out: {why!r}", module=module.moduleName, why=error)
         else:
             yield from ((f"{module.moduleName}.{name}", plugin) for name, plugin in found if plugin is not None)
+
+
+def _dropins() -> Iterable[CachedDropin]:
+    """The modules with plugins; without `twisted.plugin`'s cache where that cannot be written.
+
+    `getCache` would log at every start that it cannot: a broker is often installed by root and run by another user.
+    """
+    if all(os.access(path, os.W_OK) for path in plugins.__path__ if os.path.isdir(path)):
+        cached: dict[str, CachedDropin] = getCache(plugins)
+        return cached.values()
+    names = sorted({found.name for found in iter_modules(plugins.__path__)})
+    return [dropin for name in names if (dropin := _dropin(f"{plugins.__name__}.{name}")) is not None]
+
+
+def _dropin(name: str) -> CachedDropin | None:
+    try:
+        module = import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        log.failure("the plugins in {module} are left out", module=name)
+        return None
+    dropin = CachedDropin(name, module.__doc__)
+    for attribute, value in vars(module).items():
+        plugin = IPlugin(value, None)
+        if plugin is not None:
+            CachedPlugin(dropin, attribute, plugin.__doc__, list(providedBy(plugin)))  # which adds itself
+    return dropin
 
 
 def _adapted(plugin: object, interfaces: tuple[InterfaceClass, ...]) -> object | None:

@@ -95,6 +95,18 @@ def test_objects_and_factories_share_names(put: Put) -> None:
     assert "upper" not in installed("decoder", IDecoder, IDecoderFactory)
 
 
+def test_where_no_cache_can_be_written_none_is_missed(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put("encoders", OTHERS + "a = Upper('upper')\n")
+    put("broken", "raise RuntimeError('broken')")
+    installed_there = str(path.parent)
+    monkeypatch.setattr("pylogbroker.discovery.os.access", lambda path, mode: path != installed_there)
+    with said() as lines:
+        found = installed("encoder", IEncoder, IEncoderFactory)
+    assert set(found) == {"bytes", "utf-8", "json", "upper"}
+    assert not path.with_name("dropin.cache").exists()
+    assert [line.splitlines()[0] for line in lines] == ["the plugins in pylogbroker.plugins.broken are left out"]
+
+
 def test_only_what_provides_the_interface_is_loaded(put: Put) -> None:
     path = put("encoders", OTHERS + "a = Upper('upper')\n")
     assert "upper" in installed("encoder", IEncoder)
