@@ -313,6 +313,14 @@ class Broker:
             self.group_store.on_partition_led(*key)
             self.transaction_store.on_partition_led(*key)
 
+    def note_missing_policies(self) -> None:
+        """Log again which topics lack a delete policy, so that the reason why their logs grow is not forgotten."""
+        for name in self._missing_policies.take_noted():
+            topic = self.catalog.topics.get(name)
+            if topic is not None:
+                settings = self.config.topic(topic.overrides)
+                self.delete_policies.of(settings, partial(self._missing_policies.note, name))
+
     def _configure(self, topic: Topic) -> None:
         settings = self.config.topic(topic.overrides)
         config = log_config(settings)

@@ -139,7 +139,7 @@ class _Report:
 
 @attrs.define(eq=False)
 class MissingPolicies:
-    """Policies that stored settings name, and that are not there: a line for each, with the topics, once in a while.
+    """Logs which policies stored settings name and nothing provides: a line for each, with its topics.
 
     Many topics are set up at once when the broker starts, or its settings change; they share a line.
     """
@@ -147,12 +147,19 @@ class MissingPolicies:
     _clock: IReactorTime
     _complaints: Complaints
     _topics: dict[str, list[str]] = attrs.field(factory=dict, init=False)  # by what is wrong
+    _noted: dict[str, None] = attrs.field(factory=dict, init=False)  # topics, in their order
 
     def note(self, topic: str, error: ConfigError) -> None:
-        """A topic has to do without a policy."""
+        """Log soon that a topic has to do without a policy."""
+        self._noted[topic] = None
         if not self._topics:
             self._clock.callLater(0, self._tell)
         self._topics.setdefault(str(error), []).append(topic)
+
+    def take_noted(self) -> list[str]:
+        """Return the topics that were noted, and forget them: those that still lack a policy are to be noted again."""
+        noted, self._noted = self._noted, {}
+        return list(noted)
 
     def _tell(self) -> None:
         topics, self._topics = self._topics, {}

@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, Notice
+from pylogbroker.storage.retention import REPEAT_MS
 from pylogbroker.storage.telling import counted
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Housekeeping:
         self._every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
         self._every(_LOOK_SECONDS, self.look_for_directories)
         self._every(_LEAD_MISSING_SECONDS, self.lead_missing)
+        self._every(REPEAT_MS / 1000, self._broker.note_missing_policies)
 
     def stop(self) -> None:
         """End all jobs."""

@@ -1,8 +1,8 @@
 """What a log believes of a delete policy: an answer that makes sense, and nothing else.
 
 A policy may be anybody's code.  Its answer is looked at item by item, and not beyond the number of segments there are,
-so that one without an end does no harm.  One that raises, or names what it must not, deletes nothing, and is reported
-once for each cause: as a rule it goes on so, round by round, and log by log.
+so that one without an end does no harm.  One that raises, or names what it must not, deletes nothing.  As a rule it
+goes on so, round by round and log by log, so each cause is reported once an hour.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import attrs
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
+
+REPEAT_MS = 3_600_000
+"""How long a report of a policy that deletes nothing is not repeated."""
 
 Report = Callable[[LogView, str, BaseException], object]
 
@@ -28,7 +31,7 @@ class GuardedPolicy:
 
     _policy: IDeletePolicy
     _report: Report
-    _reported: frozenset[str] = frozenset()
+    _reported_ms: dict[str, int] = attrs.field(factory=dict, init=False)  # by cause
 
     def run(self, log: LogView, now_ms: int) -> int:
         """How many of the oldest segments may go."""
@@ -38,8 +41,9 @@ class GuardedPolicy:
             raise
         except BaseException as error:  # SystemExit, too: a policy does not decide when the broker ends
             cause = str(error) if isinstance(error, Nonsense) else f"it raised {type(error).__name__}"
-            if cause not in self._reported:
-                self._reported |= {cause}
+            reported_ms = self._reported_ms.get(cause)
+            if reported_ms is None or not 0 <= now_ms - reported_ms < REPEAT_MS:
+                self._reported_ms[cause] = now_ms
                 self._report(log, cause, error)
             return 0
 

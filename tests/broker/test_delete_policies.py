@@ -22,6 +22,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
+from tests.broker.trees import now
 
 TOPIC, BROKER = 2, 4
 SET, APPEND = 0, 2
@@ -186,6 +187,15 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertGreater(len(self.plugin.asked), 1)
 
+    def test_one_that_goes_on_to_raise_is_told_of_once_an_hour(self) -> None:
+        self.node.create("t", 1, delete_policies="oldest:0")
+        self.fill()
+        with said() as lines:
+            for _ in range(3 * 360 + 1):
+                self.starts("t")
+        self.assertEqual(len([line for line in lines if "oldest" in line]), 4)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 4)
+
     def test_what_was_refused_before_is_not_held_against_other_settings(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")
@@ -223,6 +233,23 @@ class DeletePolicyTests(NodeTests):
         code, message = self.create("unmade", delete_policies="oldest:13")
         self.assertEqual(code, ErrorCode.INVALID_CONFIG)
         self.assertIn("making it failed with SystemExit(3)", message or "")
+
+    def test_one_that_is_gone_is_told_of_once_an_hour_until_it_is_named_no_more(self) -> None:
+        for topic in ("t", "u", "v"):
+            self.node.create(topic, delete_policies="oldest:1")
+        self.restart()  # without the plugin
+        why = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"
+        with said() as lines:
+            for _ in range(2 * 360):
+                self.node.clock.advance(10)
+        line = f"a delete policy deletes nothing in t, u, v: delete.policies: {why}"
+        self.assertEqual([each for each in lines if "delete policy" in each], [line] * 3)
+        self.alter(TOPIC, "t", "delete.policies", "size")
+        now(self.node.broker.catalog.delete("v"))
+        with said() as lines:
+            for _ in range(2 * 360):
+                self.node.clock.advance(10)
+        self.assertEqual([each for each in lines if "delete policy" in each], [line.replace("t, u, v", "u")] * 2)
 
     def test_one_that_is_gone_deletes_nothing_and_stops_nobody(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size", retention_bytes="-1")
