@@ -171,6 +171,37 @@ class FindCoordinatorTests(NodeTests):
         self.assertEqual(answer.error_message, "full")
 
 
+class SessionTests(GroupTests):
+    """A session ends on its millisecond, wherever between two milliseconds the last request came."""
+
+    def static_member(self) -> Any:
+        answers = self.join(version=5, instance_id="one")
+        self.pass_time(1)
+        (joined,) = answers
+        assignment = SyncGroupRequestAssignment(joined.member_id, b"all")
+        request = SyncGroupRequest(
+            "g", joined.generation_id, joined.member_id, "one", "consumer", "range", [assignment]
+        )
+        self.assertEqual(self.ask(sync_group.handle, request).error_code, 0)
+        return joined
+
+    def members(self) -> int:
+        (group,) = self.ask(describe_groups.handle, DescribeGroupsRequest(["g"])).groups
+        return len(group.members)
+
+    def test_a_static_member_is_gone_when_its_session_is_over(self) -> None:
+        for fraction in range(0, 1_000, 37):  # microseconds: the reactor's clock does not tick in milliseconds
+            joined = self.static_member()
+            self.node.clock.advance(fraction / 1e6)
+            beat = HeartbeatRequest("g", joined.generation_id, joined.member_id, "one")
+            self.assertEqual(self.ask(heartbeat.handle, beat).error_code, 0)
+            self.pass_time(SESSION - 1)
+            self.node.clock.advance(0)
+            self.assertEqual(self.members(), 1)
+            self.pass_time(1)
+            self.assertEqual(self.members(), 0)
+
+
 class MembershipTests(GroupTests):
     def test_the_life_of_a_member_in_every_version(self) -> None:
         for version in range(10):
