@@ -21,8 +21,11 @@ from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 
 hypothesis.settings.register_profile("untimed", deadline=None)  # machines are noisy: no test is timed
 hypothesis.settings.load_profile("untimed")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: brokers are not to inherit it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
+    if signal.getsignal(_number) is signal.SIG_IGN:  # by nohup or a shell's background job; children would inherit that
+        signal.signal(_number, lambda *_: None)  # a handler is reset to the default when a child executes a program
 _counter = itertools.count()
 
 
