@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -90,6 +91,7 @@ class Broker:
     complaints: Complaints = attrs.field(factory=Complaints, init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     turns: Turns = attrs.field(init=False)
+    coordinators_loaded: Deferred[Any] = attrs.field(init=False)  # set by `open`
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
 
@@ -136,8 +138,7 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
-        self.group_store.open()
-        self.transaction_store.open()
+        self.coordinators_loaded = gatherResults([self.group_store.open(), self.transaction_store.open()])
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
         self.housekeeping.start()

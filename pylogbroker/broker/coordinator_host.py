@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -72,12 +72,11 @@ class CoordinatorHost(Generic[L]):
 
     # -- start and stop --------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Let it have what there is. The broker leads its partitions by now."""
+    def open(self) -> Deferred[None]:
+        """Begin to load what the topic holds; fires when that is done. The broker leads its partitions by now."""
         self._is_open = True
         topic = self._topic.find()
-        if topic is not None:
-            self._load_topic(topic)
+        return succeed(None) if topic is None else self._load_topic(topic)
 
     def close(self) -> None:
         """Let it answer whoever waits, and have no partition any more."""
@@ -105,13 +104,13 @@ class CoordinatorHost(Generic[L]):
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
-    def _load_topic(self, topic: Topic) -> None:
+    def _load_topic(self, topic: Topic) -> Deferred[None]:
         self._coordinator.partitions = len(topic.partitions)
-        self._load(topic.partitions)
+        return self._load(topic.partitions)
 
-    def _load(self, indexes: Iterable[int]) -> None:
+    def _load(self, indexes: Iterable[int]) -> Deferred[None]:
         found = [partition for index in indexes if (partition := self._topic.partition(index)) is not None]
-        ensureDeferred(self._load_all([(partition, self._begin_load(partition)) for partition in found]))
+        return ensureDeferred(self._load_all([(partition, self._begin_load(partition)) for partition in found]))
 
     async def _load_all(self, loadings: list[tuple[Partition, L]]) -> None:
         for partition, loading in loadings:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.internal_topic import InternalTopic
@@ -41,10 +42,10 @@ class GroupStore:
         self.coordinator = GroupCoordinator(GroupSettings.of(self._broker.config), self, self._host.wake)
         self._host.attach(self.coordinator, lambda partition: self.coordinator.begin_load(partition.index))
 
-    def open(self) -> None:
-        """Coordinate the groups that there are. The broker leads its partitions by now."""
+    def open(self) -> Deferred[None]:
+        """Coordinate the groups that there are; fires when they are loaded."""
         self._broker.catalog.subscribe(self)
-        self._host.open()
+        return self._host.open()
 
     def close(self) -> None:
         """Answer whoever waits, and be no group's coordinator any more."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinator_appends import append
@@ -62,10 +62,10 @@ class TransactionStore:
             self.coordinator, lambda partition: self.coordinator.begin_load(partition.index, partition.leader_epoch)
         )
 
-    def open(self) -> None:
-        """Coordinate the transactions that there are. The broker leads its partitions by now."""
+    def open(self) -> Deferred[None]:
+        """Coordinate the transactions that there are; fires when they are loaded."""
         self._broker.catalog.subscribe(self)
-        self._host.open()
+        return self._host.open()
 
     def close(self) -> None:
         """Answer whoever waits, and be no transaction's coordinator any more."""

@@ -21,7 +21,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import attrs
@@ -84,18 +84,25 @@ class EmbeddedTree:
 
     @classmethod
     def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
-        """Open the directory's tree, or begin one; StartupError if it is in use, unreadable or cannot be written."""
+        """Open the directory's tree, or begin one; StartupError if it is in use, unreadable or cannot be written.
+
+        Blocks; a failure holds nothing.
+        """
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
         room.release(directory)
-        try:
-            writer = _connect(path)
-            _prepare(writer)
-            room.hold(path, writer)
-            return cls(directory, offload, writer, _connect(path), lock_file)
-        except (sqlite3.Error, StartupError) as error:
-            os.close(lock_file)
-            raise StartupError(f"{path}: {error}") from error
+        with ExitStack() as undo:
+            undo.callback(os.close, lock_file)
+            try:
+                writer = _connect(path)
+                undo.callback(writer.close)
+                _prepare(writer)
+                room.hold(path, writer)
+                tree = cls(directory, offload, writer, _connect(path), lock_file)
+            except (sqlite3.Error, StartupError) as error:
+                raise StartupError(f"{path}: {error}") from error
+            undo.pop_all()
+            return tree
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
         """See ITree."""
@@ -149,12 +156,16 @@ class EmbeddedTree:
         """See ITree."""
         await self._turns.acquire()
         self._watches.forget()
+        await self._offload(self._close_files)
+
+    def _close_files(self) -> list[Effect]:
         with suppress(sqlite3.Error):  # where this fails, the next start does it
             _forget_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
         room.hold_for_next(self._directory, os.path.join(self._directory, FILE_NAME))
         os.close(self._lock_file)
+        return []
 
     def _write(self, operations: Sequence[Operation]) -> list[Effect]:
         try:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IListeningPort
+from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -22,7 +22,7 @@ from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, auto
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.simple import SimpleProtocol
-from pylogbroker.net.transport import ChunkServerEndpoint
+from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 
 log = Logger()
 
@@ -162,7 +162,7 @@ class KafkaListener:
     _listener: Listener
     _bounds: Bounds
     _factory: KafkaFactory = attrs.field(init=False)
-    _port: IListeningPort | None = attrs.field(default=None, init=False)
+    _port: ChunkPort | None = attrs.field(default=None, init=False)
     _idle_check: LoopingCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -176,8 +176,8 @@ class KafkaListener:
         listener, config = self._listener, self._broker.config
         backlog = config.integer("socket.listen.backlog.size")
         endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
-        self._port = port = await endpoint.listen(self._factory)
-        number = cast(int, cast(Any, port).getHost().port)
+        self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
+        number = int(port.getHost().port)
         self._broker.listeners[listener.name] = attrs.evolve(
             listener, port=number, advertised_port=listener.advertised_port or number
         )
@@ -190,9 +190,10 @@ class KafkaListener:
         """Close the listening socket."""
         if self._port is not None:
             port, self._port = self._port, None
-            stopped = cast(Deferred[None], port.stopListening())
-            if self._reactor.running:  # a start that failed does not: the port goes with the process
-                await stopped
+            if self._reactor.running:
+                await cast(Deferred[None], port.stopListening())
+            else:  # a start that failed, or a reactor that has stopped: no later turn would close the socket
+                port.close_now()
 
     async def close(self) -> None:
         """Close the connections."""

@@ -14,7 +14,9 @@ from typing import Any, Protocol, cast
 
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred, execute
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.net.polling import others_wait
@@ -88,6 +90,11 @@ class ChunkPort(tcp.Port):
     """A listening socket whose connections are `ChunkServer`s."""
 
     transport = ChunkServer
+
+    def close_now(self) -> None:
+        """Close the socket without waiting for the reactor's next turn."""
+        self.stopReading()
+        self.connectionLost(Failure(ConnectionDone()))
 
 
 @implementer(IStreamServerEndpoint)

@@ -50,7 +50,7 @@ class LogDirectories:
                 with self._failing(directory):
                     directory.lock()
         except StartupError:
-            self._unlock()
+            self.let_go()
             raise
         self._need_one()
         return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
@@ -68,7 +68,8 @@ class LogDirectories:
             failures = "; ".join(directory.failure for directory in self.directories)
             raise StartupError(f"no log directory can be used: {failures}")
 
-    def _unlock(self) -> None:
+    def let_go(self) -> None:
+        """Release all directories as they are; for a broker whose logs were opened, `close` does it."""
         for directory in self.directories:
             directory.unlock()
 

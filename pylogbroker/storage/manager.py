@@ -73,7 +73,7 @@ class LogManager(LogDirectories):
     def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
         """Open all logs; returns deleted partitions that are still to be removed.
 
-        StartupError, with all left as it was, if a partition lies in two directories.
+        StartupError, with all left as it was, if a partition lies in two directories; whatever `config_of` raises.
         """
         surveyed = self._survey(report)
         refuse_twins(surveyed)
@@ -304,7 +304,7 @@ class LogManager(LogDirectories):
             if directory.path not in unclean:
                 with self._failing(directory):
                     directory.leave_clean_marker()
-        self._unlock()
+        self.let_go()
         return failed
 
 

@@ -75,4 +75,6 @@ class OffloadTests(SynchronousTestCase):
         self.assertNoResult(closed)
         self.work()
         self.successResultOf(committed)
+        self.assertNoResult(closed)
+        self.work()
         self.successResultOf(closed)
