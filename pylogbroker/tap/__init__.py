@@ -17,5 +17,5 @@ __all__ = ["Options", "makeService"]
 def makeService(options: Options) -> IService:
     """What twistd runs: a service with the broker in it."""
     with nothing_is_garbage():
-        from pylogbroker.tap.service import make_service
+        from pylogbroker.tap.twistd import make_service
     return make_service(options)

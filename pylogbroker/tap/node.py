@@ -1,15 +1,17 @@
 """One broker and all that belongs to it: what is opened when, and closed in which order.
 
 start   ports free? directories ours? -> coordination -> who we are -> directories locked -> logs -> broker -> listeners
-stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination
+stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination -> threads
+
+Each step of the start notes how it is undone; the stop, and a start that fails, undo in reverse order.  Steps that
+block run in worker threads.  Before the reactor runs they run at once, and the start waits for nothing.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import socket
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from errno import EADDRINUSE
 from typing import Any
@@ -29,7 +31,8 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
-from pylogbroker.storage import DeletedDirectory, Identity, LogManager, Notice, Recovered
+from pylogbroker.storage import DeletedDirectory, Identity, LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage.telling import counted
 from pylogbroker.tap import checks, plugins
 from pylogbroker.tap.threads import Threads
 
@@ -38,79 +41,112 @@ log = Logger()
 
 @attrs.define(eq=False)
 class Node:
-    """A broker with its listeners, logs and coordination."""
+    """A broker with its listeners, logs and coordination; it is started once and stopped once."""
 
     _reactor: Any
     _config: BrokerConfig
     _threads: Threads = attrs.field(init=False)
-    _policies: DeletePolicies = attrs.field(init=False, factory=plugins.delete_policies)
-    _logs: LogManager | None = attrs.field(init=False, default=None)
-    _tree: EmbeddedTree | None = attrs.field(init=False, default=None)
+    _undo: list[Callable[[], Awaitable[None]]] = attrs.field(init=False, factory=list)
+    given_up: bool = attrs.field(init=False, default=False)
+    _is_open: bool = attrs.field(init=False, default=False)
+    _logs: LogManager = attrs.field(init=False)
+    _logs_are_loaded: bool = attrs.field(init=False, default=False)
+    _tree: EmbeddedTree = attrs.field(init=False)
     _broker: Broker | None = attrs.field(init=False, default=None)
     _listeners: list[KafkaListener] = attrs.field(init=False, factory=list)
 
-    async def start(self) -> None:
-        """Open everything; StartupError if that cannot be, with all that was opened closed again."""
-        self._check_policies()
-        check_ports(self._config.listeners)
-        checks.look(self._config)
-        for warning in (*self._config.warnings, *checks.warnings(self._config)):
-            log.warn("{warning}", warning=warning)
-        allow_many_files()
-        self._threads = Threads(self._reactor, self._config)
-        try:
-            await self._open()
-        except (PylogbrokerError, CannotListenError, OSError) as error:
-            await self.stop()
-            raise StartupError(_reason(error)) from error
+    async def start(self) -> tuple[Listener, ...]:
+        """Open everything; return the listeners, with the ports that they have.
 
-    async def _open(self) -> None:
-        config = self._config
-        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
-        tree = self._tree = self._coordination()
+        StartupError if something cannot be opened, or after `give_up`; then all that was opened is closed again.
+        """
+        began = self._reactor.seconds()
+        self._threads = Threads(self._reactor, self._config)
+        self._undo.append(self._threads.stop)
+        try:
+            broker = await self._open()
+        except Exception as error:
+            await self.stop()
+            if isinstance(error, PylogbrokerError | CannotListenError | OSError):
+                raise StartupError(_reason(error)) from error
+            raise
+        self._is_open = True
+        self._tell(broker, self._reactor.seconds() - began)
+        return tuple(broker.listeners.values())
+
+    def give_up(self) -> None:
+        """Let a start that is under way fail at its next step."""
+        if self._is_open:
+            return
+        self.given_up = True
+        if self._broker is not None:
+            self._broker.release()
+
+    async def stop(self) -> None:
+        """Answer what is under way, bring everything to the disk, and close; a step that fails stops no other."""
+        while self._undo:
+            step = self._undo.pop()
+            try:
+                await step()
+            except Exception:
+                log.failure("{step} failed", step=step.__qualname__)
+
+    # -- the steps of the start ------------------------------------------------------------------------------------
+
+    async def _open(self) -> Broker:
+        config, in_thread = self._config, self._threads.in_thread
+        policies = await in_thread(self._check)
+        for warning in (*config.warnings, *checks.warnings(config)):
+            log.warn("{warning}", warning=warning)
+        tree = self._tree = await in_thread(self._open_tree)
+        self._undo.append(tree.close)
+        logs = self._logs = LogManager(
+            config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir")
+        )
+        self._undo.append(self._close_logs)
         broker_id, cluster_id = await self._identify(tree, logs)
-        broker = Broker(
+        broker = self._broker = Broker(
             config,
             self._reactor,
             broker_id,
             cluster_id,
             tree,
             logs,
-            self._threads.in_thread,
+            in_thread,
             self._threads.in_reading_thread,
-            delete_policies=self._policies,
+            delete_policies=policies,
         )
-        self._load(logs, broker.now_ms())
+        deleted = await self._load(logs, broker.now_ms())
+        self._undo += [self._threads.wait_until_idle, self._close_connections, self._release, self._stop_accepting]
+        self._go_on()
         await broker.open()
-        self._broker = broker
+        await broker.coordinators_loaded
+        self._go_on()
         await self._listen(broker)
         await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())
-        self._tell(broker)
+        self._go_on()
+        if deleted:
+            self._reactor.callWhenRunning(self._remove, deleted)
+        return broker
 
-    async def stop(self) -> None:
-        """Answer what is under way, bring everything to the disk, and close; a step that fails stops no other."""
-        for step in (
-            self._stop_accepting,
-            self._release,
-            self._close_connections,
-            self._stop_readers,
-            self._close_logs,
-            self._close_tree,
-        ):
-            try:
-                await step()
-            except Exception:
-                log.failure("{step} failed", step=step.__name__)
+    def _go_on(self) -> None:
+        """StartupError if the start is not wanted any more."""
+        if self.given_up:
+            raise StartupError("it was stopped before it had started")
 
-    def _check_policies(self) -> None:
+    def _check(self) -> DeletePolicies:
+        """Refuse, by StartupError, what can be seen to fail before anything is made or held.  Blocks."""
+        policies = plugins.delete_policies()
         try:
-            self._policies.check(self._config.topic({}))
+            policies.check(self._config.topic({}))
         except ConfigError as error:
             raise StartupError(str(error)) from error
+        check_ports(self._config.listeners)
+        checks.look(self._config)
+        return policies
 
-    # -- the steps of the start ------------------------------------------------------------------------------------
-
-    def _coordination(self) -> EmbeddedTree:
+    def _open_tree(self) -> EmbeddedTree:
+        self._go_on()
         try:
             return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self._threads.in_thread)
         except StartupError as error:
@@ -118,15 +154,16 @@ class Node:
 
     async def _identify(self, tree: EmbeddedTree, logs: LogManager) -> tuple[int, str]:
         """The broker's number and the cluster's id; the directories are the ones of before, or new, held and marked."""
+        in_thread = self._threads.in_thread
         await identity.lay_out(tree)
-        known = logs.identities()
+        known = await in_thread(logs.identities)
         cluster_id = await identity.cluster_id(tree, known.cluster_id)
         broker_id = await self._number(tree, known)
         remembered = await identity.directories(tree, broker_id)
         logs.recognize(remembered, os.path.abspath(self._config.metadata_dir))
-        for notice in logs.lock():
+        for notice in await in_thread(logs.lock):
             log.error("a log directory is offline: {why}", why=notice.text)
-        logs.identify(broker_id, cluster_id)
+        await in_thread(logs.identify, broker_id, cluster_id)
         await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
         self._config.decide("broker.id", str(broker_id))
         return broker_id, cluster_id
@@ -143,21 +180,35 @@ class Node:
             raise StartupError(_of_another(config, number, min(owners)))
         return number if number >= 0 else await identity.new_broker_id(tree, config.integer("reserved.broker.max.id"))
 
-    def _load(self, logs: LogManager, now_ms: int) -> None:
+    async def _load(self, logs: LogManager, now_ms: int) -> list[DeletedDirectory]:
+        """Open all logs; return deleted ones that are still to be removed."""
         settings = log_config(self._config.topic({}))
-        deleted = logs.load(lambda topic: settings, now_ms, _report)
-        self._logs = logs
-        if deleted:
-            self._reactor.callWhenRunning(self._threads.in_thread, _remove, deleted)
+        findings: list[Notice | Recovered] = []
+
+        def config_of(topic: str) -> LogConfig:
+            self._go_on()
+            return settings
+
+        try:
+            deleted = await self._threads.in_thread(logs.load, config_of, now_ms, findings.append)
+        finally:
+            for found in findings:
+                log.warn("{found}", found=found)
+        self._logs_are_loaded = True
+        return deleted
 
     async def _listen(self, broker: Broker) -> None:
         bounds = Bounds.of(broker)
         for listener in self._config.listeners:
             service = KafkaListener(self._reactor, broker, listener, bounds)
-            await service.start()
             self._listeners.append(service)
+            await service.start()
 
-    def _tell(self, broker: Broker) -> None:
+    def _remove(self, deleted: Iterable[DeletedDirectory]) -> None:
+        if self._undo:  # not stopped yet
+            self._threads.in_thread(_remove, deleted)
+
+    def _tell(self, broker: Broker, seconds: float) -> None:
         log.info(
             "pylogbroker {version}: broker {broker} of cluster {cluster}",
             version=__version__,
@@ -166,6 +217,14 @@ class Node:
         )
         for directory in broker.logs.online:
             log.info("data in {path}", path=directory.path)
+        log.info(
+            "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
+            topics=counted(len(broker.catalog.topics), "topic"),
+            partitions=counted(len(broker.partitions), "partition"),
+            groups=counted(len(broker.groups.list_groups()[1]), "consumer group"),
+            bytes=sum(partition.log.size for partition in broker.partitions.values()),
+            seconds=seconds,
+        )
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
 
@@ -182,17 +241,12 @@ class Node:
     async def _close_connections(self) -> None:
         await gatherResults([ensureDeferred(listener.close()) for listener in self._listeners])
 
-    async def _stop_readers(self) -> None:
-        self._threads.stop()
-
     async def _close_logs(self) -> None:
-        if self._logs is not None:
-            for notice in await self._threads.in_thread(self._logs.close):
-                log.error("{notice}", notice=notice)
-
-    async def _close_tree(self) -> None:
-        if self._tree is not None:
-            await self._tree.close()
+        if not self._logs_are_loaded:
+            self._logs.let_go()
+            return
+        for notice in await self._threads.in_thread(self._logs.close):
+            log.error("{notice}", notice=notice)
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:
@@ -217,12 +271,6 @@ def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
     """Whether two addresses, as family, host and port, cannot be listened on both."""
     hosts = {one[1], other[1]}
     return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
-
-
-def allow_many_files() -> None:
-    """As many open files as the system gives: every partition and every connection is one or more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _cannot_listen(listener: Listener, error: OSError) -> str:
@@ -261,10 +309,6 @@ def _announcement(broker: Broker) -> BrokerNode:
 
 def _advertised(listener: Listener) -> Endpoint:
     return Endpoint(listener.name, listener.advertised_host or socket.gethostname(), listener.advertised_port)
-
-
-def _report(found: Notice | Recovered) -> None:
-    log.warn("{found}", found=found)
 
 
 def _remove(deleted: Iterable[DeletedDirectory]) -> None:

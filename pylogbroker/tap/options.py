@@ -22,7 +22,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """What the command line says. After parsing, `config` holds the settings."""
+    """What the command line says. After parsing, `settings` has the texts of the settings, which are acceptable."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
@@ -35,7 +35,7 @@ class Options(usage.Options):
         ["format", "f", "text", "The format of --describe-config: text, json or markdown."],
     ]
 
-    config: BrokerConfig
+    settings: dict[str, str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Options(usage.Options):
                 raise SystemExit(0)
             if self._names:
                 raise ConfigError(f"unexpected argument {self._names[0]!r}; options begin with --, see --help")
-            self.config = self._settings()
+            self.settings = self.read_settings()
         except ConfigError as error:
             raise SystemExit(f"pylogbroker: {error}") from error
         self._keep_out_of_the_working_directory()
@@ -105,19 +105,19 @@ class Options(usage.Options):
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
-    def _settings(self) -> BrokerConfig:
+    def read_settings(self) -> dict[str, str]:
+        """The settings, with the file read now; ConfigError if they cannot be read or are not acceptable.  Blocks."""
         given = self._given()
         file = self["config"]
-        if file is None:
-            return BrokerConfig(given)
-        read = properties.read(_path("config", file))
+        read = {} if file is None else properties.read(_path("config", file))
         try:
-            return BrokerConfig(read | given)
+            BrokerConfig(read | given)
         except ConfigError as error:
             name = str(error).partition(":")[0]
             if name in read and name not in given:
                 raise ConfigError(f"{file}: {error}") from error
             raise
+        return read | given
 
     def _given(self) -> dict[str, str]:
         """The settings of the command line itself."""

@@ -1,82 +1,112 @@
-"""The broker as a service of twistd.
+"""The broker as a Twisted service, for twistd and for programs of any kind.
 
-All of the start happens before the reactor runs, so that whoever started the broker sees at once whether it did: a
-StartupError ends the process with one line and a status that is not 0.
+    service = BrokerService(reactor, {"log.dirs": "/srv/data", "listeners": "PLAINTEXT://127.0.0.1:0"})
+    service.startService()
+    (listener,) = await service.listening
+    print(listener.host, listener.port)
+    await service.stopService()
+
+While the reactor runs, the start does what blocks in worker threads.  Before that, `startService` returns when all is
+done.  Either way a start that fails leaves nothing open and may be tried again, a service that was stopped may be
+started again, and several brokers may share a process.  Nothing here changes the process: its signals, its limits, its
+garbage collection and its reactor belong to the program (see `twistd` for a process that is a broker and nothing else).
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Coroutine
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from twisted.application.service import IService, MultiService, Service
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, fail, succeed
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
-from pylogbroker.config import BrokerConfig
+from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import StartupError
-from pylogbroker.net.polling import make_eager
-from pylogbroker.tap.garbage import nothing_is_garbage
 from pylogbroker.tap.node import Node
-from pylogbroker.tap.options import Options
-from pylogbroker.tap.signals import end_once_by_signals
 
-T = TypeVar("T")
+Listeners = tuple[Listener, ...]
 log = Logger()
 
 
-def make_service(options: Options) -> IService:
-    """What twistd runs."""
-    from twisted.internet import reactor  # installed by twistd by now, and not sooner
-
-    make_eager(reactor)
-    sys.excepthook = _show_startup_errors_in_one_line
-    service = MultiService()
-    BrokerService(reactor, options.config, logs_elsewhere=options.logs_elsewhere).setServiceParent(service)
-    return service
-
-
 class BrokerService(Service):
-    """One broker. All of it is opened as the user that twistd changes to, if it is told to."""
+    """One broker, with these settings by Kafka's names; ConfigError if they are not acceptable.
 
-    def __init__(self, reactor: Any, config: BrokerConfig, *, logs_elsewhere: bool = False) -> None:
-        self._node = Node(reactor, config)
+    All methods are for the thread of the reactor, or for any one thread before the reactor runs.
+    """
+
+    def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
         self._reactor = reactor
-        self._logs_elsewhere = logs_elsewhere
+        self._settings = dict(settings)
+        self._node: Node | None = None  # from the beginning of a start to the end of the stop
+        self._outcome: Listeners | Failure | None = None  # of the last start
+        self._awaiting: list[Deferred[Listeners]] = []
+        self._one_at_a_time = DeferredLock()
+        BrokerConfig(self._settings)
+
+    @property
+    def listening(self) -> Deferred[Listeners]:
+        """A new Deferred of the listeners, with their real ports, when the broker serves; or of why it cannot."""
+        if isinstance(self._outcome, Failure):
+            return fail(self._outcome)
+        if self._outcome is not None:
+            return succeed(self._outcome)
+        waiting: Deferred[Listeners] = Deferred(self._awaiting.remove)
+        self._awaiting.append(waiting)
+        return waiting
 
     def startService(self) -> None:
-        """Open everything; StartupError if that cannot be."""
-        try:
-            with nothing_is_garbage():
-                _at_once(self._node.start())
-        except StartupError as error:
-            if self._logs_elsewhere:
-                log.critical("the broker cannot start: {reason}", reason=error)
-            raise
+        """Begin the start; `listening` says how it ends."""
         super().startService()
-        self._reactor.callWhenRunning(end_once_by_signals, self._reactor)
+        if self._node is None:
+            self._outcome = None  # of an earlier start
+        self._one_at_a_time.run(lambda: ensureDeferred(self._start()))
 
     def stopService(self) -> Deferred[None]:
-        """Close everything; what is under way is answered first."""
+        """Close everything; what is under way is answered first.  A start that is under way is given up."""
         super().stopService()
-        return ensureDeferred(self._node.stop())
+        self._outcome = None
+        if self._node is not None:
+            self._node.give_up()
+        return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
+    def start_failed(self, reason: Failure) -> None:
+        """Say in the log that the broker does not run, and why."""
+        if reason.check(StartupError):
+            log.critical("the broker cannot start: {reason}", reason=reason.value)
+        else:
+            log.failure("the broker cannot start", failure=reason)
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that waits for nothing, as nothing does before the reactor runs."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise StartupError("the start waits for what comes only later")
+    async def _start(self) -> None:
+        if self._node is not None or not self.running:  # it runs already, or was stopped meanwhile
+            return
+        node = self._node = Node(self._reactor, BrokerConfig(self._settings))  # each broker changes its own settings
+        try:
+            self._decide(await node.start())
+        except Exception:
+            self._node = None
+            if not node.given_up:
+                self.running = 0
+                self.start_failed(Failure())
+            if not self.running:  # else it is to start once more
+                self._decide(Failure())
 
+    async def _stop(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            await node.stop()
+        if not self.running:
+            self._answer(Failure(StartupError("the broker was stopped")))
 
-def _show_startup_errors_in_one_line(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    if isinstance(error, StartupError):
-        print(f"pylogbroker: {error}", file=sys.__stderr__)  # sys.stderr goes to the log
-    else:
-        sys.__excepthook__(kind, error, traceback)
+    def _decide(self, outcome: Listeners | Failure) -> None:
+        self._outcome = outcome
+        self._answer(outcome)
+
+    def _answer(self, outcome: Listeners | Failure) -> None:
+        awaiting, self._awaiting = self._awaiting, []
+        for waiting in awaiting:
+            if isinstance(outcome, Failure):
+                waiting.errback(outcome)
+            else:
+                waiting.callback(outcome)

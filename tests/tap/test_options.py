@@ -17,7 +17,7 @@ from pylogbroker.tap.options import Options
 def parse(*arguments: str) -> BrokerConfig:
     options = Options()
     options.parseOptions(list(arguments))
-    return options.config
+    return BrokerConfig(options.settings)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ class ThreadsTests(TestCase):
     async def setUp(self) -> None:  # type: ignore[override]
         self.threads = Threads(reactor, BrokerConfig({"num.io.threads": "2", "background.threads": "3"}))
         self.addCleanup(self.threads.stop)
-        await deferLater(reactor, 0)  # before the reactor runs, everything is done at once
+        await deferLater(reactor, 0)  # before the reactor runs, every call is made at once
 
     async def test_threads_that_read_are_nicer_than_the_others(self) -> None:
         def niceness() -> int:

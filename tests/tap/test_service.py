@@ -1,0 +1,289 @@
+"""The broker as a service of a program of one's own: asynchronous, repeatable, and without a trace when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.threads import deferToThread
+from twisted.logger import globalLogPublisher
+
+from pylogbroker.config import Listener
+from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.storage import manager
+from pylogbroker.tap.service import BrokerService
+from tests.support.reactor_run import run
+from tests.tap import programs
+from tests.tap.programs import ask, open_files, settings
+
+ROOT = Path(__file__).parents[2]
+NO_ERROR = bytes.fromhex("0000002a0000")
+
+
+def run_program(name: str, directory: Path) -> Any:
+    command = [sys.executable, "-m", "tests.tap.programs", name, str(directory)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("program", [programs.twisted_program, programs.asyncio_program])
+def test_a_broker_in_a_running_program_leaves_the_process_alone(program: Any, tmp_path: Path) -> None:
+    assert run_program(program.__name__, tmp_path) == {
+        "answers": [NO_ERROR.hex()] * 2,
+        "changed": [],
+        "poller": True,
+        "pool": True,
+        "timers": [],
+        "open": [],
+    }
+
+
+def test_a_reactor_of_its_own_in_a_thread(tmp_path: Path) -> None:
+    found = run_program("own_reactor_in_a_thread", tmp_path)
+    assert found == {"answer": NO_ERROR.hex(), "open": [], "threads": 1}
+
+
+def test_a_program_may_end_without_stopping_it(tmp_path: Path) -> None:
+    assert run_program("not_stopped", tmp_path) == 1
+
+
+async def port_of(service: BrokerService) -> int:
+    service.startService()
+    (listener,) = await service.listening
+    return listener.port
+
+
+@contextmanager
+def nothing_left(directory: Path) -> Iterator[None]:
+    """No file of the directory is open afterwards, no thread and no timer is more than before."""
+    threads = threading.active_count()
+    yield
+    assert open_files() == []
+    assert threading.active_count() <= threads
+
+
+class TestStart:
+    """The start while the reactor runs, and before."""
+
+    def test_whoever_waits_gets_the_real_port(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+
+        async def work() -> None:
+            before = service.listening
+            service.startService()
+            assert not before.called  # nothing of it was done on the reactor's thread at once
+            during = service.listening
+            (listener,) = await before
+            assert (await during) == (await service.listening) == (listener,)
+            assert isinstance(listener, Listener)
+            assert await deferToThread(ask, listener.port) == NO_ERROR
+            await service.stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_before_the_reactor_runs_it_is_done_when_it_returns(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+        known: list[tuple[Listener, ...]] = []
+        service.startService()
+        service.listening.addCallback(known.append)
+        port = known[0][0].port
+
+        async def work() -> None:
+            assert await deferToThread(ask, port) == NO_ERROR
+            await service.stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_logs_are_recovered_in_a_worker_thread(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        threads: list[threading.Thread] = []
+        load = manager.LogManager.load
+
+        def loading(*arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return load(*arguments)
+
+        monkeypatch.setattr(manager.LogManager, "load", loading)
+
+        async def work() -> None:
+            service = BrokerService(reactor, settings(tmp_path / "data"))
+            await port_of(service)
+            await service.stopService()
+
+        run(work)
+        assert threads != [threading.main_thread()]
+
+    def test_two_brokers_in_a_process(self, tmp_path: Path) -> None:
+        async def work() -> None:
+            services = [BrokerService(reactor, settings(tmp_path / "data" / name)) for name in "ab"]
+            ports = [await port_of(service) for service in services]
+            assert len(set(ports)) == 2
+            await services[0].stopService()
+            assert await deferToThread(ask, ports[1]) == NO_ERROR
+            await services[1].stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_bad_settings_are_refused_when_it_is_made(self) -> None:
+        with pytest.raises(ConfigError, match=r"log\.segment\.bytes: 'big' is not accepted"):
+            BrokerService(reactor, {"log.segment.bytes": "big"})
+
+
+class TestFailure:
+    """A start that fails leaves nothing behind, and may be tried again."""
+
+    @pytest.fixture(params=["running", "before"])
+    def started(self, request: pytest.FixtureRequest) -> Any:
+        """Starts a service, while the reactor runs or before; gives the error."""
+
+        def failed(service: BrokerService) -> Exception:
+            async def work() -> object:
+                service.startService()
+                return await service.listening
+
+            if request.param == "running":
+                with pytest.raises(StartupError) as caught:
+                    run(work)
+                return caught.value
+            outcome: list[Any] = []
+            service.startService()
+            service.listening.addErrback(outcome.append)
+            return outcome[0].value  # type: ignore[no-any-return]
+
+        return failed
+
+    def check_retry(self, service: BrokerService) -> None:
+        async def work() -> None:
+            assert await deferToThread(ask, await port_of(service)) == NO_ERROR
+            await service.stopService()
+
+        run(work)
+
+    def test_a_port_in_use(self, started: Any, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            service = BrokerService(reactor, settings(tmp_path / "data", listeners=f"PLAINTEXT://127.0.0.1:{port}"))
+            with nothing_left(tmp_path):
+                assert f"127.0.0.1:{port}: Address already in use" in str(started(service))
+            assert not service.running
+            assert not (tmp_path / "data").exists()
+        self.check_retry(service)
+
+    def test_data_in_two_directories(self, started: Any, tmp_path: Path) -> None:
+        """The logs cannot be opened: locks are held by then."""
+        paths = [tmp_path / "data" / name for name in "ab"]
+        service = BrokerService(reactor, settings(tmp_path, log_dirs=",".join(map(str, paths))))
+        self.check_retry(service)
+        for path in paths:
+            (path / "t_0").mkdir()
+            (path / "t_0" / "00000000000000000000.kafka").touch()
+        with nothing_left(tmp_path):
+            assert "t_0" in str(started(service))
+        (paths[1] / "t_0" / "00000000000000000000.kafka").unlink()
+        (paths[1] / "t_0").rmdir()
+        self.check_retry(service)
+
+    def test_a_failure_after_the_port_was_opened(
+        self, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        service = BrokerService(reactor, settings(tmp_path / "data", listeners=f"PLAINTEXT://127.0.0.1:{port}"))
+        with monkeypatch.context() as patched, nothing_left(tmp_path):
+
+            async def register(*arguments: object) -> None:
+                raise StartupError("the tree is full")
+
+            patched.setattr("pylogbroker.coordination.identity.register", register)
+            assert str(started(service)) == "the tree is full"
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+        self.check_retry(service)
+
+    def test_it_is_said_in_the_log(self, started: Any, tmp_path: Path) -> None:
+        lines: list[str] = []
+        observer = lambda event: lines.append(f"{event['log_level'].name} {event.get('reason')}")  # noqa: E731
+        (tmp_path / "data").touch()
+        globalLogPublisher.addObserver(observer)
+        try:
+            error = started(BrokerService(reactor, settings(tmp_path / "data")))
+        finally:
+            globalLogPublisher.removeObserver(observer)
+        assert f"critical {error}" in lines
+
+
+class TestStop:
+    """Stops at any time."""
+
+    def test_stop_and_start_again_at_once(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+
+        async def work() -> None:
+            first = await port_of(service)
+            stopped = service.stopService()
+            second = await port_of(service)
+            assert stopped.called
+            assert await deferToThread(ask, second) == NO_ERROR
+            with pytest.raises(ConnectionRefusedError):
+                await deferToThread(ask, first)
+            await service.stopService()
+            await service.stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_a_stop_during_the_start(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+
+        async def work() -> None:
+            service.startService()
+            waiting = service.listening
+            await service.stopService()
+            with pytest.raises(StartupError, match="stopped"):
+                await waiting
+            assert await deferToThread(ask, await port_of(service)) == NO_ERROR
+            await service.stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_a_stop_and_a_start_during_the_start(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+
+        async def work() -> None:
+            service.startService()
+            waiting = service.listening
+            stopped = service.stopService()
+            port = await port_of(service)
+            await gatherResults([stopped, waiting])
+            assert await deferToThread(ask, port) == NO_ERROR
+            await service.stopService()
+
+        with nothing_left(tmp_path):
+            run(work)
+
+    def test_whoever_waits_for_one_that_is_stopped_is_told(self, tmp_path: Path) -> None:
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+
+        async def work() -> None:
+            waiting: Deferred[Any] = service.listening
+            await service.stopService()
+            with pytest.raises(StartupError, match="the broker was stopped"):
+                await waiting
+
+        run(work)
+        assert not os.path.exists(tmp_path / "data")
