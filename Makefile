@@ -1,4 +1,5 @@
-# make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data
+# make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data; more options in ARGS:
+#              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
 # make test    lint, types, import contracts and every test
 #
 # Both set up what they need, once: a virtual environment in .venv, and for the tests kcat, a JDK, Maven, Node and npm.
@@ -15,7 +16,7 @@ EDITABLE := --config-settings editable_mode=compat --editable
 .PHONY: run test lint types contracts pytest system clean
 
 run: $(VENV)/installed
-	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/server.properties --data-dir data
+	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(ARGS)
 
 test: lint types contracts pytest
 

@@ -60,9 +60,10 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
     fixed(
         "listeners",
         _LISTENERS,
-        "PLAINTEXT://:9092",
+        "PLAINTEXT://127.0.0.1:9092",
         "high",
-        "Where the broker listens: NAME://host:port, separated by commas. No host is every interface; port 0 is any "
+        "Where the broker listens: NAME://host:port, separated by commas. The default is reached from this machine "
+        "only; Kafka's default is every interface, which is written without a host: PLAINTEXT://:9092. Port 0 is any "
         "free one. A listener called SIMPLE speaks the protocol of Kafka 0.7.",
     ),
     fixed(

@@ -25,7 +25,7 @@ from pylogbroker import __version__
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.log_config import log_config
-from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener
+from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener, Source
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode
@@ -227,6 +227,8 @@ class Node:
         )
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
+        if "listeners" not in self._config.explicit(Source.STATIC_BROKER_CONFIG):
+            log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
     # -- the steps of the stop -------------------------------------------------------------------------------------
 
@@ -275,7 +277,8 @@ def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
 
 def _cannot_listen(listener: Listener, error: OSError) -> str:
     endpoint = Endpoint(listener.name, listener.host, listener.port)
-    return f"cannot listen on {endpoint}: {error.strerror or error}"
+    cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
+    return f"cannot listen on {endpoint}: {error.strerror or error}" + (f"; {cure}" if listener.port else "")
 
 
 def _of_another(config: BrokerConfig, number: int, owner: int) -> str:

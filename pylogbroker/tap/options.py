@@ -26,8 +26,8 @@ class Options(usage.Options):
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
-        "Runs a broker that every Kafka client can use. Without options it listens on port 9092 of every interface "
-        "and keeps its data in ./data."
+        "Runs a broker that every Kafka client can use. Without options it listens on 127.0.0.1:9092, for clients on "
+        "this machine only, and keeps its data in ./data."
     )
     optParameters = [
         ["config", "c", None, "The file of settings, with Kafka's names and units: see etc/server.properties."],

@@ -1,4 +1,7 @@
-"""Programs that embed brokers, run by tests in processes of their own: `python -m tests.tap.programs NAME DIRECTORY`."""
+"""Programs that embed brokers.
+
+Tests run them in processes of their own: `python -m tests.tap.programs NAME DIRECTORY`.
+"""
 
 from __future__ import annotations
 

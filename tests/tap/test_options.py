@@ -31,6 +31,10 @@ def test_no_options_are_the_defaults() -> None:
     assert parse().integer("num.partitions") == 1
 
 
+def test_without_a_listener_only_this_machine_reaches_the_broker() -> None:
+    assert [(listener.host, listener.port) for listener in parse().listeners] == [("127.0.0.1", 9092)]
+
+
 def test_the_file_and_what_comes_before_it(file: str) -> None:
     config = parse(
         "--config", file, "--data-dir=/d", "--listener=PLAINTEXT://127.0.0.1:0", "--override=num.partitions=3",
@@ -142,7 +146,7 @@ def test_help_explains_each_option(name: str) -> None:
 
 def test_help_says_where_it_listens_and_where_the_data_goes() -> None:
     words = " ".join(str(Options()).split())
-    assert "it listens on port 9092 of every interface and keeps its data in ./data." in words
+    assert "it listens on 127.0.0.1:9092, for clients on this machine only, and keeps its data in ./data." in words
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,8 @@ class TestRefusal:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             done = refused("--data-dir", tmp_path / "data", "-l", f"PLAINTEXT://127.0.0.1:{port}")
-        self.check(done, f"cannot listen on PLAINTEXT://127.0.0.1:{port}: Address already in use")
+        cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
+        self.check(done, f"cannot listen on PLAINTEXT://127.0.0.1:{port}: Address already in use; {cure}")
         assert not (tmp_path / "data").exists()
 
     def test_an_address_that_is_not_ours(self, tmp_path: Path) -> None:
@@ -148,7 +149,8 @@ class TestRefusal:
         self.check(done, "cannot listen on PLAINTEXT://192.0.2.1:0: Cannot assign requested address")
 
     def test_a_directory_in_use(self, start: Start, tmp_path: Path) -> None:
-        running = start("--data-dir", tmp_path / "data", ANY_PORT)
+        no_checkpoints = "replica.high.watermark.checkpoint.interval.ms=3600000"
+        running = start("--data-dir", tmp_path / "data", ANY_PORT, "-o", no_checkpoints)
         port = port_of(running)
         before = _tree(tmp_path / "data")
         self.check(refused("--data-dir", tmp_path / "data", ANY_PORT), f"{tmp_path}/data is in use by another broker")

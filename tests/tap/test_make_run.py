@@ -1,0 +1,45 @@
+"""`make run`: the command that it carries out, and the settings for development."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from pylogbroker.config import BrokerConfig, properties
+from pylogbroker.tap.options import Options
+
+ROOT = Path(__file__).parents[2]
+
+
+def arguments_of_make_run(*arguments: str) -> list[str]:
+    """What `make run` gives to the plugin of twistd."""
+    command = ["make", "--dry-run", "--silent", "--assume-old=.venv/installed", "run", *arguments]
+    shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+    words = shlex.split(shown)
+    return words[words.index("pylogbroker") + 1 :]
+
+
+def settings_of(arguments: list[str]) -> BrokerConfig:
+    options = Options()
+    options.parseOptions([str(ROOT / word) if word.startswith("etc/") else word for word in arguments])
+    return BrokerConfig(options.settings)
+
+
+def test_it_uses_the_settings_for_development() -> None:
+    config = settings_of(arguments_of_make_run())
+    assert config.integer("group.initial.rebalance.delay.ms") == 0
+    assert config.log_dirs == ("data",)
+    assert [(listener.host, listener.port) for listener in config.listeners] == [("127.0.0.1", 9092)]
+
+
+def test_it_takes_more_options() -> None:
+    config = settings_of(arguments_of_make_run("ARGS=-l PLAINTEXT://127.0.0.1:9192 -d other -o num.partitions=3"))
+    assert config.listeners[0].port == 9192
+    assert config.log_dirs == ("other",)
+    assert config.integer("num.partitions") == 3
+    assert config.integer("group.initial.rebalance.delay.ms") == 0
+
+
+def test_the_settings_for_development_are_known() -> None:
+    assert BrokerConfig(properties.read(str(ROOT / "etc" / "development.properties"))).warnings == ()
