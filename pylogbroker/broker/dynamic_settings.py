@@ -8,6 +8,8 @@ A change is checked, written to the tree and put in force, in this order and one
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import attrs
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -22,6 +24,8 @@ from pylogbroker.storage.telling import listed
 
 log = Logger()
 
+LayerObserver = Callable[[Source, Mapping[str, str], Mapping[str, str]], object]
+
 
 @attrs.define
 class DynamicSettings:
@@ -30,6 +34,7 @@ class DynamicSettings:
     _tree: ITree
     _config: BrokerConfig
     _node_id: int
+    _observers: list[LayerObserver] = attrs.field(factory=list, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def open(self) -> None:
@@ -52,14 +57,21 @@ class DynamicSettings:
         try:
             settings = self.plan(layer, change)
             await self._write(self._path(layer), layout.encode_config(settings))
-            notes = notes_without_effect(settings, self._config.explicit(layer), broker_setting)
+            before = self._config.explicit(layer)
+            notes = notes_without_effect(settings, before, broker_setting)
             self._config.set_dynamic(layer, settings)
             if notes:
                 log.warn("settings of the broker are kept and have no effect: {settings}", settings=listed(notes))
+            for observer in self._observers:
+                observer(layer, before, settings)
         except CoordinationError as error:
             raise refusal(error) from error
         finally:
             self._lock.release()
+
+    def observe(self, observer: LayerObserver) -> None:
+        """Call `observer` with the layer, its texts before and after, whenever it was altered."""
+        self._observers.append(observer)
 
     async def _write(self, path: str, data: bytes) -> None:
         known = await self._tree.exists(path)

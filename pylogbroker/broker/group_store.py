@@ -6,7 +6,7 @@ be read is not served (see `coordinator_host`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
-from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, Producer, Stored
+from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, NewGeneration, Producer, Stored
 from pylogbroker.records import Codec, Record
 
 if TYPE_CHECKING:
@@ -35,17 +35,27 @@ class GroupStore:
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
     _host: CoordinatorHost[Loading] = attrs.field(init=False)
+    _observers: list[Callable[[NewGeneration], object]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._topic = _offsets_topic(self._broker)
         self._host = CoordinatorHost(self._broker, self._topic, "groups")
-        self.coordinator = GroupCoordinator(GroupSettings.of(self._broker.config), self, self._host.wake)
+        settings = GroupSettings.of(self._broker.config)
+        self.coordinator = GroupCoordinator(settings, self, self._host.wake, on_generation=self._on_generation)
         self._host.attach(self.coordinator, lambda partition: self.coordinator.begin_load(partition.index))
 
     def open(self) -> Deferred[None]:
         """Coordinate the groups that there are; fires when they are loaded."""
         self._broker.catalog.subscribe(self)
         return self._host.open()
+
+    def observe(self, observer: Callable[[NewGeneration], object]) -> None:
+        """Call `observer` with every new generation of a group."""
+        self._observers.append(observer)
+
+    def _on_generation(self, new: NewGeneration) -> None:
+        for observer in self._observers:
+            observer(new)
 
     def close(self) -> None:
         """Answer whoever waits, and be no group's coordinator any more."""

@@ -11,6 +11,7 @@ hold the rules; `group`, `member` and `offsets` hold what is remembered.
 
 from pylogbroker.groups.coordinator import GROUP_TYPE, GroupCoordinator
 from pylogbroker.groups.loading import Loading
+from pylogbroker.groups.rebalance import NewGeneration
 from pylogbroker.groups.requests import (
     Commit,
     CommitResult,
@@ -57,6 +58,7 @@ __all__ = [
     "Leaving",
     "Loading",
     "MemberDescription",
+    "NewGeneration",
     "Producer",
     "Reply",
     "Stored",

@@ -25,7 +25,7 @@ from pylogbroker.groups.group import Group, cancel
 from pylogbroker.groups.journal import Journal
 from pylogbroker.groups.loading import Loading
 from pylogbroker.groups.membership import Membership
-from pylogbroker.groups.rebalance import Rebalancer
+from pylogbroker.groups.rebalance import NewGeneration, Rebalancer, nobody_listens
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
     Commit,
@@ -87,6 +87,7 @@ class GroupCoordinator:
     _store: GroupStore
     _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
     _new_id: Callable[[], str] = _random_id
+    _on_generation: Callable[[NewGeneration], None] = nobody_listens
     partitions: int = attrs.field(init=False)  # how many `__consumer_offsets` really has; set before they are loaded
     _turns: Turns = attrs.field(factory=Turns, init=False)
     _timers: Timers = attrs.field(init=False)
@@ -101,7 +102,7 @@ class GroupCoordinator:
         self.partitions = self.settings.partitions
         self._timers = Timers(self._on_earlier_deadline)
         self._journal = Journal(self._store, self._turns)
-        self._rebalancer = Rebalancer(self.settings, self._timers, self._journal)
+        self._rebalancer = Rebalancer(self.settings, self._timers, self._journal, self._on_generation)
         self._membership = Membership(self.settings, self._turns, self._rebalancer, self._journal, self._new_id)
         self._commits = Commits(self.settings, self._turns, self._rebalancer, self._journal)
 

@@ -12,6 +12,7 @@ to the rebalance timeout, so that the consumers of a starting application end up
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import attrs
@@ -32,6 +33,21 @@ gave up asks again, and without a limit its former selves would pile up."""
 NOBODY_JOINED_RETRY_MS = 1_000
 """The shortest wait before looking again whether anybody has joined."""
 
+
+@attrs.frozen
+class NewGeneration:
+    """A group's rebalance is complete."""
+
+    group_id: str
+    generation: int
+    members: int
+    protocol: str | None  # None in an empty group
+
+
+def nobody_listens(new: NewGeneration) -> None:
+    """Tests may do without."""
+
+
 _REBALANCEABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
@@ -42,6 +58,7 @@ class Rebalancer:
     _settings: GroupSettings
     _timers: Timers
     _journal: Journal
+    _on_generation: Callable[[NewGeneration], None] = nobody_listens
 
     # -- a member's life -------------------------------------------------------------------------------------------
 
@@ -129,6 +146,7 @@ class Rebalancer:
             self._await_joins(group, max(group.rebalance_timeout_ms, NOBODY_JOINED_RETRY_MS), now_ms)
             return
         group.next_generation(now_ms)
+        self._on_generation(NewGeneration(group.group_id, group.generation, len(group.members), group.protocol_name))
         if group.members:
             self._announce(group, now_ms)
         else:

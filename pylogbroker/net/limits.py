@@ -23,7 +23,6 @@ MOST_LINES = 10
 """About one address, of one kind, in a minute."""
 
 _MOST_ADDRESSES = 20
-_OTHERS = "other addresses"
 _MINUTE = 60.0
 
 
@@ -101,13 +100,14 @@ class PeerLines:
     _clock: IReactorTime
     _left_out: str  # the format of that line, of `host` and `count`
     _most: int = MOST_LINES
+    _others: str = "other addresses"
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def is_due(self, host: str) -> bool:
         """Whether to tell one more of `host`; if many have a part in it, the last of them share their lines."""
         if host not in self._counts and len(self._counts) >= _MOST_ADDRESSES:
-            host = _OTHERS
+            host = self._others
         if self._minute is None:
             self._minute = self._clock.callLater(_MINUTE, self.tell_rest)
         self._counts[host] = self._counts.get(host, 0) + 1

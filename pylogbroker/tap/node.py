@@ -34,6 +34,7 @@ from pylogbroker.net.service import Bounds, KafkaListener
 from pylogbroker.storage import DeletedDirectory, Identity, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.telling import counted
 from pylogbroker.tap import checks, plugins
+from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.threads import Threads
 
 log = Logger()
@@ -44,7 +45,7 @@ class Node:
     """A broker with its listeners, logs and coordination; it is started once and stopped once."""
 
     _reactor: Any
-    _config: BrokerConfig
+    config: BrokerConfig
     _threads: Threads = attrs.field(init=False)
     _undo: list[Callable[[], Awaitable[None]]] = attrs.field(init=False, factory=list)
     given_up: bool = attrs.field(init=False, default=False)
@@ -61,7 +62,7 @@ class Node:
         StartupError if something cannot be opened, or after `give_up`; then all that was opened is closed again.
         """
         began = self._reactor.seconds()
-        self._threads = Threads(self._reactor, self._config)
+        self._threads = Threads(self._reactor, self.config)
         self._undo.append(self._threads.stop)
         try:
             broker = await self._open()
@@ -94,7 +95,7 @@ class Node:
     # -- the steps of the start ------------------------------------------------------------------------------------
 
     async def _open(self) -> Broker:
-        config, in_thread = self._config, self._threads.in_thread
+        config, in_thread = self.config, self._threads.in_thread
         policies = await in_thread(self._check)
         for warning in (*config.warnings, *checks.warnings(config)):
             log.warn("{warning}", warning=warning)
@@ -117,11 +118,19 @@ class Node:
             delete_policies=policies,
         )
         deleted = await self._load(logs, broker.now_ms())
-        self._undo += [self._threads.wait_until_idle, self._close_connections, self._release, self._stop_accepting]
+        changes = ChangeLog(broker)
+        self._undo += [
+            changes.stop,
+            self._threads.wait_until_idle,
+            self._close_connections,
+            self._release,
+            self._stop_accepting,
+        ]
         self._go_on()
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
+        changes.attach()
         await self._listen(broker)
         await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())
         self._go_on()
@@ -138,17 +147,17 @@ class Node:
         """Refuse, by StartupError, what can be seen to fail before anything is made or held.  Blocks."""
         policies = plugins.delete_policies()
         try:
-            policies.check(self._config.topic({}))
+            policies.check(self.config.topic({}))
         except ConfigError as error:
             raise StartupError(str(error)) from error
-        check_ports(self._config.listeners)
-        checks.look(self._config)
+        check_ports(self.config.listeners)
+        checks.look(self.config)
         return policies
 
     def _open_tree(self) -> EmbeddedTree:
         self._go_on()
         try:
-            return EmbeddedTree.open(os.path.abspath(self._config.metadata_dir), self._threads.in_thread)
+            return EmbeddedTree.open(os.path.abspath(self.config.metadata_dir), self._threads.in_thread)
         except StartupError as error:
             raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
@@ -160,17 +169,17 @@ class Node:
         cluster_id = await identity.cluster_id(tree, known.cluster_id)
         broker_id = await self._number(tree, known)
         remembered = await identity.directories(tree, broker_id)
-        logs.recognize(remembered, os.path.abspath(self._config.metadata_dir))
+        logs.recognize(remembered, os.path.abspath(self.config.metadata_dir))
         for notice in await in_thread(logs.lock):
             log.error("a log directory is offline: {why}", why=notice.text)
         await in_thread(logs.identify, broker_id, cluster_id)
         await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
-        self._config.decide("broker.id", str(broker_id))
+        self.config.decide("broker.id", str(broker_id))
         return broker_id, cluster_id
 
     async def _number(self, tree: EmbeddedTree, known: Identity) -> int:
         """The broker's number: the setting's, the directories', that of the topics' broker, or else a new one."""
-        config = self._config
+        config = self.config
         owners = await identity.owners(tree)
         remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
         number = config.integer("broker.id")
@@ -182,7 +191,7 @@ class Node:
 
     async def _load(self, logs: LogManager, now_ms: int) -> list[DeletedDirectory]:
         """Open all logs; return deleted ones that are still to be removed."""
-        settings = log_config(self._config.topic({}))
+        settings = log_config(self.config.topic({}))
         findings: list[Notice | Recovered] = []
 
         def config_of(topic: str) -> LogConfig:
@@ -199,7 +208,7 @@ class Node:
 
     async def _listen(self, broker: Broker) -> None:
         bounds = Bounds.of(broker)
-        for listener in self._config.listeners:
+        for listener in self.config.listeners:
             service = KafkaListener(self._reactor, broker, listener, bounds)
             self._listeners.append(service)
             await service.start()
@@ -227,7 +236,7 @@ class Node:
         )
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
-        if "listeners" not in self._config.explicit(Source.STATIC_BROKER_CONFIG):
+        if "listeners" not in self.config.explicit(Source.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
     # -- the steps of the stop -------------------------------------------------------------------------------------

@@ -1,0 +1,131 @@
+"""One line in the log for each change of a topic, of a setting and of a group's members.
+
+Groups may change all the time: of each group, and of all together, a bounded number of generations is logged in a
+minute, and then how many were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twisted.logger import Logger
+
+from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.topics import Topic
+from pylogbroker.config import BROKER, Source, Value
+from pylogbroker.config.kinds import render
+from pylogbroker.groups import NewGeneration
+from pylogbroker.net.limits import PeerLines
+from pylogbroker.storage.telling import counted
+
+_LENGTH_MAX = 200  # of a value that a client chose
+log = Logger()
+
+
+class ChangeLog:
+    """Logs what changes in one broker, from `attach` on."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._overrides: dict[str, Mapping[str, str]] = {}
+        self._deleted: Topic | None = None
+        self._generations = PeerLines(
+            broker.clock, "{host}: {count} more generations within a minute", others="other groups"
+        )
+
+    def attach(self) -> None:
+        """Begin with what there is now."""
+        self._overrides = {topic.name: topic.overrides for topic in self._broker.catalog.topics.values()}
+        self._broker.catalog.subscribe(self)
+        self._broker.dynamic_settings.observe(self.on_settings_changed)
+        self._broker.group_store.observe(self.on_new_generation)
+
+    async def stop(self) -> None:
+        """Log what was left out, and let the clock go."""
+        self._generations.tell_rest()
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def on_topic_created(self, topic: Topic) -> None:
+        self._overrides[topic.name] = topic.overrides
+        log.info(
+            "created topic {topic} with {partitions}{settings}",
+            topic=topic.name,
+            partitions=counted(len(topic.partitions), "partition"),
+            settings=f": {shown_changes(_changes({}, topic.overrides))}" if topic.overrides else "",
+        )
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        self._overrides.pop(topic.name, None)
+        if topic is not self._deleted:  # a deletion that could not be finished is announced again and again
+            log.info(
+                "deleted topic {topic} with {partitions}",
+                topic=topic.name,
+                partitions=counted(len(topic.partitions), "partition"),
+            )
+        self._deleted = topic
+
+    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        log.info(
+            "added {added} to topic {topic}, which has {partitions} now",
+            added=counted(len(partitions), "partition"),
+            topic=topic.name,
+            partitions=len(topic.partitions),
+        )
+
+    def on_config_changed(self, topic: Topic) -> None:
+        changes = _changes(self._overrides.get(topic.name, {}), topic.overrides)
+        self._overrides[topic.name] = topic.overrides
+        log.info(
+            "changed settings of topic {topic}: {changes}",
+            topic=topic.name,
+            changes=shown_changes(changes) or "each has the value of before",
+        )
+
+    # -- settings --------------------------------------------------------------------------------------------------
+
+    def on_settings_changed(self, layer: Source, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """A client changed settings of this broker, or of all."""
+        log.info(
+            "changed settings of {whom}: {changes}",
+            whom=f"broker {self._broker.node_id}" if layer is Source.DYNAMIC_BROKER_CONFIG else "all brokers",
+            changes=shown_changes(_changes(before, after)) or "each has the value of before",
+        )
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def on_new_generation(self, new: NewGeneration) -> None:
+        """The members of a group are other ones, or were asked to join again."""
+        group = f"group {printable(new.group_id)}"
+        if self._generations.is_due(group):
+            log.info(
+                "{group}: generation {generation} has {members}{protocol}",
+                group=group,
+                generation=new.generation,
+                members=counted(new.members, "member"),
+                protocol=f", assignment by {printable(new.protocol)}" if new.protocol else "",
+            )
+
+
+def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
+    """Settings with their values after a change, and before: `retention.ms=1000 (was 500)`."""
+    return ", ".join(_shown(name, *values) for name, values in changes.items())
+
+
+def printable(text: str) -> str:
+    """A text that a client chose, in one line of bounded length."""
+    line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
+    return line if len(text) <= _LENGTH_MAX else f"{line}..."
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, tuple[Value, Value]]:
+    differing = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return {name: (before.get(name), after.get(name)) for name in differing}
+
+
+def _shown(name: str, before: Value, after: Value) -> str:
+    name_shown = printable(name)
+    if name in BROKER and BROKER[name].sensitive:
+        return f"{name_shown} (not shown)"
+    was = "" if before is None else f" (was {printable(render(before) or '')})"
+    return f"{name_shown} unset{was}" if after is None else f"{name_shown}={printable(render(after) or '')}{was}"

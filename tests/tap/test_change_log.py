@@ -1,0 +1,106 @@
+"""What changes in a broker is one line in its log."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+
+from pylogbroker.config import Source
+from pylogbroker.groups import Join, NewGeneration
+from pylogbroker.tap.change_log import ChangeLog, printable, shown_changes
+from tests.broker.lines import said
+from tests.broker.nodes import NodeTests
+
+
+class ChangeLogTests(NodeTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("old", retention_ms="500")
+        self.changes = ChangeLog(self.node.broker)
+        self.changes.attach()
+        self.lines = self.enterContext(said())
+
+    def done(self, change: object) -> None:
+        self.successResultOf(ensureDeferred(change))  # type: ignore[arg-type]
+
+    def test_a_topic_from_beginning_to_end(self) -> None:
+        catalog = self.node.broker.catalog
+        self.node.create("t")
+        self.done(catalog.add_partitions("t", 3))
+        self.done(catalog.alter_configs("t", lambda own: {"retention.ms": "1000", "segment.bytes": "100"}))
+        self.done(catalog.alter_configs("t", lambda own: {"retention.ms": "2000"}))
+        self.done(catalog.alter_configs("t", lambda own: own))
+        self.done(catalog.delete("t"))
+        self.assertEqual(
+            self.lines,
+            [
+                "created topic t with 1 partition",
+                "added 2 partitions to topic t, which has 3 now",
+                "changed settings of topic t: retention.ms=1000, segment.bytes=100",
+                "changed settings of topic t: retention.ms=2000 (was 1000), segment.bytes unset (was 100)",
+                "changed settings of topic t: each has the value of before",
+                "deleted topic t with 3 partitions",
+            ],
+        )
+
+    def test_a_topic_with_settings(self) -> None:
+        self.node.create("c", 2, cleanup_policy="compact", segment_bytes="100")
+        self.assertEqual(self.lines, ["created topic c with 2 partitions: cleanup.policy=compact, segment.bytes=100"])
+
+    def test_a_topic_that_was_there_before(self) -> None:
+        self.done(self.node.broker.catalog.alter_configs("old", lambda own: {}))
+        self.assertEqual(self.lines, ["changed settings of topic old: retention.ms unset (was 500)"])
+
+    def test_settings_of_brokers(self) -> None:
+        alter = self.node.broker.dynamic_settings.alter
+        all_brokers, this_broker = Source.DYNAMIC_DEFAULT_BROKER_CONFIG, Source.DYNAMIC_BROKER_CONFIG
+        self.done(alter(all_brokers, lambda own: {"log.retention.ms": "1000"}))
+        self.done(alter(all_brokers, lambda own: {"log.retention.ms": "2000"}))
+        self.done(alter(this_broker, lambda own: {"log.cleaner.threads": "2"}))
+        self.done(alter(all_brokers, lambda own: {}))
+        self.assertEqual(
+            self.lines,
+            [
+                "changed settings of all brokers: log.retention.ms=1000",
+                "changed settings of all brokers: log.retention.ms=2000 (was 1000)",
+                "changed settings of broker 7: log.cleaner.threads=2",
+                "changed settings of all brokers: log.retention.ms unset (was 2000)",
+            ],
+        )
+
+    def test_generations_are_logged_at_a_bounded_rate(self) -> None:
+        clock: Clock = self.node.clock
+        for generation in range(1, 101):
+            self.changes.on_new_generation(NewGeneration("g", generation, 2, "range"))
+        self.changes.on_new_generation(NewGeneration("empty", 5, 0, None))
+        self.assertEqual(self.lines[0], "group g: generation 1 has 2 members, assignment by range")
+        self.assertEqual(self.lines[-1], "group empty: generation 5 has 0 members")
+        few = len(self.lines) - 1
+        self.assertLessEqual(few, 10)
+        clock.advance(60)
+        self.assertEqual(self.lines[-1], f"group g: {100 - few} more generations within a minute")
+
+    def test_many_groups_together_are_bounded_too(self) -> None:
+        for number in range(5000):
+            self.changes.on_new_generation(NewGeneration(f"g{number}", 1, 1, "range"))
+        told = len(self.lines)
+        self.assertLess(told, 300)
+        self.done(self.changes.stop())
+        self.assertEqual(self.lines[told:], [f"other groups: {5000 - told} more generations within a minute"])
+
+    def test_a_group_that_rebalances(self) -> None:
+        coordinator = self.node.broker.groups
+        self.done(self.node.broker.group_store.ensure_topic())
+        now = self.node.broker.now_ms
+        answers: list[object] = []
+        join = Join("g", "", "client", "host", 10_000, 10_000, "consumer", (("range", b""),))
+        coordinator.join(join, answers.append, now())
+        self.node.clock.advance(4)
+        self.assertEqual(len(answers), 1)
+        self.assertEqual(self.lines[1:], ["group g: generation 1 has 1 member, assignment by range"])
+
+
+def test_what_clients_chose_stays_in_its_line() -> None:
+    assert printable("a\nb\x00c é") == "a\\nb\\x00c é"
+    assert printable("x" * 1000) == "x" * 200 + "..."
+    assert shown_changes({"a\nb": (None, "c\nd")}) == "a\\nb=c\\nd"
