@@ -10,7 +10,7 @@ validate, describe and give the defaults, so that they cannot disagree.
 """
 
 from pylogbroker.config.alter import Change, Operation, apply
-from pylogbroker.config.broker_config import BrokerConfig
+from pylogbroker.config.broker_config import BrokerConfig, Reloaded
 from pylogbroker.config.describe import Description, SynonymValue, describe_broker, describe_topic
 from pylogbroker.config.kinds import ConfigType, Kind, Value
 from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
@@ -34,6 +34,7 @@ __all__ = [
     "Listener",
     "Mode",
     "Operation",
+    "Reloaded",
     "Scope",
     "Setting",
     "Source",

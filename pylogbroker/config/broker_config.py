@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import attrs
+
 from pylogbroker.config import foreign, listeners, table
 from pylogbroker.config.kinds import Value
 from pylogbroker.config.setting import Mode, Setting, Source, Synonym
@@ -25,18 +27,29 @@ _MISSPELT = 0.92  # the likeness to a setting of ours above which a name is not 
 _DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
+@attrs.frozen
+class Reloaded:
+    """What came of reading the file again while the broker runs."""
+
+    changes: Mapping[str, tuple[Value, Value]]  # before and after
+    postponed: tuple[str, ...]  # these wait for the next start
+    overridden: tuple[str, ...]  # for these a value counts that was set by AlterConfigs
+    warnings: tuple[str, ...]
+
+
 class BrokerConfig(Values):
     """A broker's settings, made from the texts of its file and command line.
 
     Raises ConfigError if a value is not acceptable; what is merely unknown or without effect is in `warnings`.
     """
 
-    __slots__ = ("_check_topic", "_layers", "_observers", "_topics", "listeners", "warnings")
+    __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
 
     def __init__(self, static: Texts) -> None:
         known = {name: text for name, text in static.items() if name in table.BROKER}
         self.warnings = tuple(_warnings(static))
         self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
+        self._decided: set[str] = set()
         self._observers: list[Callable[[frozenset[str]], object]] = []
         self._check_topic: TopicCheck = lambda settings, explicit, before: None
         super().__init__(_effective(self._layers))
@@ -63,6 +76,7 @@ class BrokerConfig(Values):
         """Fix a setting that the file left open, as if the file had said it."""
         static = dict(self.explicit(Source.STATIC_BROKER_CONFIG))
         self._layers[Source.STATIC_BROKER_CONFIG] = static | {name: text}
+        self._decided.add(name)
         self._values = _effective(self._layers)
 
     def explicit(self, source: Source) -> Texts:
@@ -108,8 +122,34 @@ class BrokerConfig(Values):
 
         What the table no longer knows, or no longer takes, is left out: it must not keep a broker from starting.
         """
+        return self._put(source, {name: text for name, text in texts.items() if _acceptable(name, text, source)})
+
+    def reload(self, static: Texts) -> Reloaded:
+        """Put in force what a changed file and command line say, as far as it can be while the broker runs.
+
+        ConfigError, with nothing changed, if a broker could not start with it.
+        """
+        loaded = BrokerConfig(static)
+        new, old = loaded.explicit(Source.STATIC_BROKER_CONFIG), self.explicit(Source.STATIC_BROKER_CONFIG)
+        differing = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
+        postponed = [name for name in differing if not table.BROKER[name].dynamic]
+        mixed = {name: text for name, text in new.items() if table.BROKER[name].dynamic}
+        mixed |= {name: text for name, text in old.items() if not table.BROKER[name].dynamic}
+        topic = _topic_defaults(Values(_effective(self._layers | {Source.STATIC_BROKER_CONFIG: mixed}))).resolve({})
+        check_together(topic)
+        self._check_topic(topic, mixed, self.topic({}))
         before = self._values
-        self._layers[source] = {name: text for name, text in texts.items() if _acceptable(name, text, source)}
+        changed = self._put(Source.STATIC_BROKER_CONFIG, mixed)
+        return Reloaded(
+            changes={name: (before[name], self._values[name]) for name in sorted(changed)},
+            postponed=tuple(name for name in postponed if name in new or name not in self._decided),
+            overridden=tuple(name for name in differing if any(name in self.explicit(layer) for layer in _DYNAMIC)),
+            warnings=tuple(warning for warning in loaded.warnings if warning not in self.warnings),
+        )
+
+    def _put(self, source: Source, texts: Texts) -> frozenset[str]:
+        before = self._values
+        self._layers[source] = texts
         self._values = _effective(self._layers)
         self._topics = _topic_defaults(self)
         changed = frozenset(name for name, value in self._values.items() if before[name] != value)

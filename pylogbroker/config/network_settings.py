@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.config import listeners
 from pylogbroker.config.kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, Kind, at_least
+from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting, Synonym
 
@@ -27,6 +28,12 @@ _ADDRESS_LIMITS = Kind(
     ConfigType.STRING,
     check=listeners.parse_address_limits,
     wanted="host:number pairs separated by commas",
+)
+
+_LOG_LEVELS = Kind(
+    ConfigType.STRING,
+    check=parse_log_levels,
+    wanted="a level (debug, info, warn, error, critical), or package=level, separated by commas",
 )
 
 NETWORK_SETTINGS: tuple[Setting, ...] = (
@@ -154,6 +161,15 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         2000,
         "medium",
         "The most partitions that one DescribeTopicPartitions answer holds.",
+    ),
+    # what is logged
+    cluster_wide(
+        "logger.levels",
+        _LOG_LEVELS,
+        "info",
+        "low",
+        "From which level on events are logged: debug, info, warn, error or critical; separated by commas, "
+        "package=level for a package: info,pylogbroker.tap=debug. A program that embeds the broker decides it itself.",
     ),
     # threads
     cluster_wide(

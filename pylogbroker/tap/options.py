@@ -1,7 +1,7 @@
 """The command line of `twistd pylogbroker`, and the settings it amounts to.
 
-A setting comes from the first of these that has it: `--override`; `--listener` and `--data-dir`; the file of
-`--config`; the table's default.
+A setting comes from the first of these that has it: `--override`; `--listener`, `--data-dir` and `--log-level`; the
+file of `--config`; the table's default.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from twisted.python import usage
 from pylogbroker import __version__
 from pylogbroker.config import BrokerConfig, properties, reference
 from pylogbroker.errors import ConfigError
+from pylogbroker.tap.process_log import PROCESS_LOG
 
 _DEFAULT_PID_FILE = "twistd.pid"
 
@@ -43,6 +44,7 @@ class Options(usage.Options):
         self._overrides: list[str] = []
         self._names: tuple[str, ...] = ()
         self._describes = False
+        self._levels: list[str] = []
 
     def opt_listener(self, listener: str) -> None:
         """Where to listen, as NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
@@ -63,6 +65,9 @@ class Options(usage.Options):
                 options_first += [name, value] if has_value else [name]
             given = [*options_first, "--", *names]
         super().parseOptions(given)
+    def opt_log_level(self, level: str) -> None:
+        """From which level on events are logged: debug, info, warn, error, critical; or package=level. Repeatable."""
+        self._levels.append(level)
 
     opt_l = opt_listener
     opt_o = opt_override
@@ -89,6 +94,9 @@ class Options(usage.Options):
             if self._names:
                 raise ConfigError(f"unexpected argument {self._names[0]!r}; options begin with --, see --help")
             self.settings = self.read_settings()
+            if self.parent is not None:
+                PROCESS_LOG.take_over(self.parent)
+                PROCESS_LOG.set_levels(self.settings.get("logger.levels", ""))
         except ConfigError as error:
             raise SystemExit(f"pylogbroker: {error}") from error
         self._keep_out_of_the_working_directory()
@@ -126,6 +134,8 @@ class Options(usage.Options):
             given["log.dirs"] = _directory(self["data-dir"])
         if self._listeners:
             given["listeners"] = ",".join(self._listeners)
+        if self._levels:
+            given["logger.levels"] = ",".join(self._levels)
         return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:

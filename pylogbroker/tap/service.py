@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, fail,
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config import BrokerConfig, Listener, Reloaded
 from pylogbroker.errors import StartupError
 from pylogbroker.tap.node import Node
 
@@ -78,10 +78,30 @@ class BrokerService(Service):
         else:
             log.failure("the broker cannot start", failure=reason)
 
+    async def reload(self, settings: Mapping[str, str]) -> Reloaded | None:
+        """Take other settings: what can change while the broker runs at once, all else with the next start.
+
+        Returns what came of it, None if the broker does not run.  ConfigError, with nothing changed, if the settings
+        are not acceptable.
+        """
+        await self._one_at_a_time.acquire()
+        try:
+            BrokerConfig(settings)
+            reloaded = None if self._node is None else self._node.config.reload(settings)
+            self._settings = dict(settings)
+            return reloaded
+        finally:
+            self._one_at_a_time.release()
+
+    def use(self, config: BrokerConfig) -> None:
+        """Called with the settings of every start, before it begins; they change while the broker runs."""
+
     async def _start(self) -> None:
         if self._node is not None or not self.running:  # it runs already, or was stopped meanwhile
             return
-        node = self._node = Node(self._reactor, BrokerConfig(self._settings))  # each broker changes its own settings
+        config = BrokerConfig(self._settings)  # for this start alone: a broker changes its settings
+        self.use(config)
+        node = self._node = Node(self._reactor, config)
         try:
             self._decide(await node.start())
         except Exception:

@@ -1,30 +1,61 @@
-"""The signals that end a broker: the first one begins a clean stop, those that come meanwhile change nothing.
+"""What signals do to a broker's process.
 
-SIGTERM and SIGINT are what Twisted listens to as well. SIGHUP, of a terminal that goes away, would kill a process that
-does not listen to it; where it is ignored (nohup) it stays so.
+    SIGTERM, SIGINT     end it; those that come meanwhile change nothing
+    SIGHUP              read the configuration again and open the log again; end it if its terminal has gone away
+    SIGUSR1             open the log again
+
+Twisted handles SIGTERM and SIGINT once its reactor runs.  The others must not kill a broker that is still starting, so
+they are handled from the beginning; what they ask for is done when the reactor runs.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import attrs
 
-def end_once_by_signals(reactor: Any) -> None:
-    """Have the signals stop the reactor once. To be called when it runs and has put its own handlers in place."""
-    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    handlers = {number: signal.getsignal(number) for number in signals}
-    stops: dict[int, Any] = {number: handler for number, handler in handlers.items() if callable(handler)}
-    if handlers[signal.SIGHUP] is signal.SIG_DFL:
-        stops[signal.SIGHUP] = reactor.sigTerm  # it ends the process by the signal that it is told of, in the end
-    ending = False
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_STDOUT = 1
 
-    def end(number: int, frame: FrameType | None) -> None:
-        nonlocal ending
-        if not ending:
-            ending = True
-            stops[number](number, frame)
 
-    for number in stops:
-        signal.signal(number, end)
+@attrs.define(eq=False)
+class Signals:
+    """The signals of one process; `reload` and `reopen` are called in the reactor's thread."""
+
+    _reactor: Any
+    _reload: Callable[[], object]
+    _reopen: Callable[[], object]
+    _has_terminal: bool = attrs.field(init=False, default=False)
+    _is_ending: bool = attrs.field(init=False, default=False)
+    _ends: dict[int, Any] = attrs.field(init=False, factory=dict)
+
+    def handle(self) -> None:
+        """Begin to handle the signals."""
+        is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup: it is to survive its terminal
+        self._has_terminal = os.isatty(_STDOUT) and not is_ignored
+        signal.signal(signal.SIGHUP, self._hang_up)
+        signal.signal(signal.SIGUSR1, lambda number, frame: self._reactor.callFromThread(self._reopen))
+        self._reactor.callWhenRunning(self._end_once)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        if self._has_terminal and not os.isatty(_STDOUT):  # nobody could read its log or end it by Ctrl-C
+            self._end(number, frame)
+        else:
+            self._reactor.callFromThread(self._reload)
+
+    def _end_once(self) -> None:
+        """Put `_end` in front of the reactor's handlers, which are there now."""
+        handlers = {number: signal.getsignal(number) for number in _ENDING}
+        self._ends = {number: handler for number, handler in handlers.items() if callable(handler)}
+        for number in self._ends:
+            signal.signal(number, self._end)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            # Twisted's handler has the process end, in the end, by the signal that it is given.
+            self._ends.get(number, self._reactor.sigTerm)(number, frame)

@@ -302,3 +302,57 @@ class TestDynamic:
         config = BrokerConfig({})
         config.set_dynamic(CLUSTER, {"gone.setting": "1", "log.segment.bytes": "no", "log.preallocate": "true"})
         assert config.explicit(CLUSTER) == {"log.preallocate": "true"}
+
+
+class TestReload:
+    """The file is read again while the broker runs."""
+
+    def test_dynamic_settings_change_and_the_others_wait(self) -> None:
+        config = BrokerConfig({"log.retention.ms": "1000", "num.partitions": "1", "max.connections": "5"})
+        told: list[frozenset[str]] = []
+        config.observe(told.append)
+        reloaded = config.reload({"log.retention.ms": "2000", "num.partitions": "2", "log.dirs": "other"})
+        assert reloaded.changes == {"log.retention.ms": (1000, 2000), "max.connections": (5, 2**31 - 1)}
+        assert reloaded.postponed == ("log.dirs", "num.partitions")
+        assert config.integer("num.partitions") == 1
+        assert config.topic({}).integer("retention.ms") == 2000
+        assert told == [frozenset({"log.retention.ms", "max.connections"})]
+        again = config.reload({"log.retention.ms": "2000", "num.partitions": "1"})
+        assert (again.changes, again.postponed) == ({}, ())
+        assert len(told) == 1
+
+    def test_a_number_that_was_decided_stays(self) -> None:
+        config = BrokerConfig({})
+        config.decide("broker.id", "1001")
+        assert config.reload({}).postponed == ()
+        assert config.integer("broker.id") == 1001
+        assert config.reload({"broker.id": "5"}).postponed == ("broker.id",)
+
+    @pytest.mark.parametrize("bad", [{"max.connections": "many"}, {"log.dirs": " "}])
+    def test_what_could_not_start_changes_nothing(self, bad: dict[str, str]) -> None:
+        config = BrokerConfig({"log.retention.ms": "1000"})
+        with pytest.raises(ConfigError):
+            config.reload({"log.retention.ms": "2000"} | bad)
+        assert config.integer("log.retention.ms") == 1000
+
+    def test_what_a_plugin_refuses_changes_nothing(self) -> None:
+        def refuse(*settings: object) -> None:
+            raise ConfigError("not so")
+
+        config = BrokerConfig({"log.retention.ms": "1000"})
+        config.check_topics_by(refuse)
+        with pytest.raises(ConfigError, match="not so"):
+            config.reload({"log.retention.ms": "2000"})
+        assert config.integer("log.retention.ms") == 1000
+
+    def test_a_value_that_a_client_set_counts(self) -> None:
+        config = BrokerConfig({"log.retention.ms": "1000"})
+        config.set_dynamic(Source.DYNAMIC_DEFAULT_BROKER_CONFIG, {"log.retention.ms": "5"})
+        reloaded = config.reload({"log.retention.ms": "2000"})
+        assert (reloaded.changes, reloaded.overridden) == ({}, ("log.retention.ms",))
+        config.set_dynamic(Source.DYNAMIC_DEFAULT_BROKER_CONFIG, {})
+        assert config.integer("log.retention.ms") == 2000
+
+    def test_warnings_that_are_new(self) -> None:
+        config = BrokerConfig({"no.such": "1"})
+        assert len(config.reload({"no.such": "1", "nor.such": "1"}).warnings) == 1

@@ -24,6 +24,7 @@ OTHER_DEFAULTS = {
 # Settings that Kafka does not have, and why.
 OWN = {
     ("broker", "log.delete.policies"),  # delete policies are plugins
+    ("broker", "logger.levels"),  # Kafka has a file for log4j
     ("topic", "delete.policies"),
 }
 USED = [setting for setting in SETTINGS if not setting.no_effect]

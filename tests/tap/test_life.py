@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import shutil
 import signal
 import socket
@@ -17,7 +19,18 @@ import pytest
 from pylogbroker.wire import response_codec
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.line_process import LineProcess
-from tests.tap.test_process import ANY_PORT, LISTENING, ROOT, TWISTD, ask_api_versions, port_of, receive, refused, send
+from tests.tap.test_process import (
+    ANY_PORT,
+    LISTENING,
+    ROOT,
+    TWISTD,
+    api_versions,
+    ask_api_versions,
+    port_of,
+    receive,
+    refused,
+    send,
+)
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
 RUN = "from twisted.scripts.twistd import run; run()"
@@ -119,8 +132,8 @@ class TestSignals:
 
     @pytest.mark.parametrize(
         "signals",
-        [[signal.SIGHUP], [signal.SIGTERM, signal.SIGINT], [signal.SIGINT, signal.SIGHUP, signal.SIGTERM]],
-        ids=["SIGHUP", "two", "three"],
+        [[signal.SIGTERM, signal.SIGINT], [signal.SIGINT, signal.SIGHUP, signal.SIGTERM]],
+        ids=["two", "three"],
     )
     def test_it_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
         with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
@@ -132,15 +145,39 @@ class TestSignals:
             assert (tmp_path / "data" / CLEAN).exists()
             assert not [line for line in process.lines if "Traceback" in line or "Error" in line]
 
-    def test_nohup(self, tmp_path: Path) -> None:
-        ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); {RUN}"
-        command = [sys.executable, "-c", ignoring, "-n", "pylogbroker", ANY_PORT]
-        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+    def test_a_broker_outlives_hangups(self, tmp_path: Path) -> None:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
             with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
                 ask_api_versions(connection)
                 process.signal(signal.SIGHUP)
+                process.expect("there is no file of settings to reload: the broker was started without --config")
                 assert ask_api_versions(connection)
             assert -process.terminate() == signal.SIGTERM
+
+    @pytest.mark.parametrize("ignored", [False, True], ids=["attended", "nohup"])
+    def test_a_terminal_goes_away(self, tmp_path: Path, ignored: bool) -> None:
+        """With its terminal a broker in the foreground ends, unless nohup was to keep it."""
+        ours, its = pty.openpty()
+        ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);" if ignored else ""
+        leading = f"import fcntl, termios; fcntl.ioctl(1, termios.TIOCSCTTY, 0); {ignoring} {RUN}"
+        command = [sys.executable, "-c", leading, "-n", "pylogbroker", ANY_PORT]
+        child = subprocess.Popen(
+            command, stdin=its, stdout=its, stderr=its, cwd=tmp_path, env=os.environ | ENVIRONMENT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            os.close(its)
+            with open(ours, "rb", buffering=0) as terminal:
+                output = b""
+                while not (listening := re.search(LISTENING.encode(), output)):
+                    output += terminal.read(1000)
+            if ignored:
+                assert api_versions(int(listening[1]))
+                child.send_signal(signal.SIGTERM)
+            assert -child.wait(30) == (signal.SIGTERM if ignored else signal.SIGHUP)
+        finally:
+            child.kill()
+        assert (tmp_path / "data" / CLEAN).exists()
 
 
 @pytest.fixture
