@@ -19,11 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from twisted.internet.task import Cooperator, LoopingCall
+from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.repeating import Repeating
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, Notice
 from pylogbroker.storage.retention import REPEAT_MS
@@ -45,7 +46,7 @@ class Housekeeping:
     """The periodic jobs of one broker."""
 
     _broker: Broker
-    _loops: list[LoopingCall] = attrs.field(factory=list, init=False)
+    _loops: list[Repeating] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
     _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _steps: Cooperator = attrs.field(init=False)
@@ -76,8 +77,7 @@ class Housekeeping:
         return min(self._broker.config.integer(setting) / 1000, _LONGEST_SECONDS)
 
     def _every(self, seconds: float, job: Callable[[], None]) -> None:
-        loop = LoopingCall(_run, job)
-        loop.clock = self._broker.clock
+        loop = Repeating(self._broker.clock, _run, job)
         loop.start(seconds, now=False)
         self._loops.append(loop)
 

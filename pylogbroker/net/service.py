@@ -13,10 +13,10 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.repeating import Repeating
 from pylogbroker.config import SIMPLE, Listener
 from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
@@ -163,13 +163,12 @@ class KafkaListener:
     _bounds: Bounds
     _factory: KafkaFactory = attrs.field(init=False)
     _port: ChunkPort | None = attrs.field(default=None, init=False)
-    _idle_check: LoopingCall = attrs.field(init=False)
+    _idle_check: Repeating = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         factory = SimpleFactory if self._listener.protocol == SIMPLE else KafkaFactory
         self._factory = factory(self._reactor, self._broker, self._listener.name, self._bounds)
-        self._idle_check = LoopingCall(self._factory.close_idle)
-        self._idle_check.clock = self._reactor
+        self._idle_check = Repeating(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:
         """Bind; return the port.  Raises CannotListenError."""

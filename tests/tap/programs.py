@@ -154,7 +154,8 @@ def own_reactor_in_a_thread(directory: Path) -> None:
     reactor.callFromThread(stop)
     stopped.wait(60)
     thread.join(60)
-    print(json.dumps({"answer": answer.hex(), "open": open_files(), "threads": threading.active_count()}))
+    found = {"answer": answer.hex(), "open": open_files(), "threads": threading.active_count()}
+    print(json.dumps(found | {"other reactor": "twisted.internet.reactor" in sys.modules}))
 
 
 def not_stopped(directory: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_broker_in_a_running_program_leaves_the_process_alone(program: Any, tm
 
 def test_a_reactor_of_its_own_in_a_thread(tmp_path: Path) -> None:
     found = run_program("own_reactor_in_a_thread", tmp_path)
-    assert found == {"answer": NO_ERROR.hex(), "open": [], "threads": 1}
+    assert found == {"answer": NO_ERROR.hex(), "open": [], "threads": 1, "other reactor": False}
 
 
 def test_a_program_may_end_without_stopping_it(tmp_path: Path) -> None:
