@@ -65,6 +65,7 @@ class Options(usage.Options):
                 options_first += [name, value] if has_value else [name]
             given = [*options_first, "--", *names]
         super().parseOptions(given)
+
     def opt_log_level(self, level: str) -> None:
         """From which level on events are logged: debug, info, warn, error, critical; or package=level. Repeatable."""
         self._levels.append(level)

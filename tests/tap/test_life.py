@@ -154,6 +154,14 @@ class TestSignals:
                 assert ask_api_versions(connection)
             assert -process.terminate() == signal.SIGTERM
 
+    def test_signals_during_the_start_have_to_wait(self, tmp_path: Path) -> None:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+            process.expect("twistd .* starting up")
+            process.signal(signal.SIGUSR1)
+            process.signal(signal.SIGHUP)
+            process.expect(LISTENING)
+            process.expect("there is no file of settings to reload")
+
     @pytest.mark.parametrize("ignored", [False, True], ids=["attended", "nohup"])
     def test_a_terminal_goes_away(self, tmp_path: Path, ignored: bool) -> None:
         """With its terminal a broker in the foreground ends, unless nohup was to keep it."""
