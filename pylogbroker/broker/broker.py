@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -138,7 +138,7 @@ class Broker:
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
         self.catalog.subscribe(self)
-        self.coordinators_loaded = gatherResults([self.group_store.open(), self.transaction_store.open()])
+        self.coordinators_loaded = DeferredList([self.group_store.open(), self.transaction_store.open()])
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
         self.housekeeping.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shutil
 import signal
@@ -150,6 +151,25 @@ def rotate_like_logrotate(text: str, directory: Path) -> None:
     script = re.search(r"postrotate\n(.*)endscript", text, re.DOTALL)
     assert script is not None
     subprocess.run(["sh", "-ec", script[1]], check=True, timeout=60)
+
+
+def test_a_daemon_outlives_the_terminal_that_started_it(tmp_path: Path) -> None:
+    ours, its = pty.openpty()
+    command = [*RUN, "--logfile=log", "--pidfile=pid", "pylogbroker", "-d", "data", ANY_PORT]
+    try:
+        subprocess.run(
+            command, cwd=tmp_path, env=os.environ | ENVIRONMENT, stdout=its, stderr=its, timeout=60, check=True
+        )
+    finally:
+        os.close(its)
+        os.close(ours)
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        wait_for_line(tmp_path / "log", LISTENING)
+        os.kill(pid, signal.SIGHUP)
+        wait_for_line(tmp_path / "log", "there is no file of settings to reload")
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 class TestRotation:
