@@ -130,6 +130,8 @@ class CoordinatorHost(Generic[L]):
 
     def wake(self, due_ms: int) -> None:
         """Something is due at that time, before everything else."""
+        if not self._is_open:
+            return
         delay = max(due_ms / 1000 - self._broker.clock.seconds(), 0)
         if self._alarm is None or not self._alarm.active():
             self._alarm = self._broker.clock.callLater(delay, self._ring)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -48,6 +49,8 @@ class Housekeeping:
     _broker: Broker
     _loops: list[Repeating] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
+    _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of what is to go
+    _stopped: bool = attrs.field(default=False, init=False)
     _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _steps: Cooperator = attrs.field(init=False)
 
@@ -72,6 +75,10 @@ class Housekeeping:
         for loop in self._loops:
             loop.stop()
         self._loops.clear()
+        self._stopped = True
+        for timer in self._unlinks.values():
+            timer.cancel()
+        self._unlinks.clear()
 
     def _seconds(self, setting: str) -> float:
         return min(self._broker.config.integer(setting) / 1000, _LONGEST_SECONDS)
@@ -111,10 +118,17 @@ class Housekeeping:
             self.unlink_later(found, gone)
 
     def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
-        """Unlink what was taken out of a log when reads that are under way have had their time."""
-        self._broker.clock.callLater(found.config.file_delete_delay_ms / 1000, self._unlink, gone)
+        """Unlink what was taken out of a log when reads that are under way have had their time.
+
+        What a stop comes before is removed by the next start.
+        """
+        if not self._stopped:
+            delay = found.config.file_delete_delay_ms / 1000
+            self._unlinks[id(gone)] = self._broker.clock.callLater(delay, self._unlink, gone)
 
     def _unlink(self, gone: list[DeletedFiles]) -> None:
+        del self._unlinks[id(gone)]
+
         def unlink() -> None:
             for files in gone:
                 files.unlink()

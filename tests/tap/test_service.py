@@ -19,11 +19,12 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogPublisher
 
+from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.storage import manager
 from pylogbroker.tap.service import BrokerService
-from tests.support.reactor_run import run
+from tests.support.reactor_run import run, wait_for
 from tests.tap import programs
 from tests.tap.programs import ask, open_files, settings
 
@@ -228,6 +229,27 @@ class TestFailure:
 
 class TestStop:
     """Stops at any time."""
+
+    def test_a_broker_that_was_used_leaves_no_timer(self, tmp_path: Path) -> None:
+        """A group, and segments that are still to be removed; `run` fails if a timer or a socket is left."""
+        quick = {"log_retention_check_interval_ms": "100", "log_segment_bytes": "1000", "log_retention_bytes": "1000"}
+        service = BrokerService(reactor, settings(tmp_path / "data", num_partitions="1", **quick))
+
+        def use(port: int) -> None:
+            bootstrap = f"127.0.0.1:{port}"
+            with Producer(bootstrap) as producer:
+                for _ in range(10):
+                    producer.send("t", b"x" * 600)
+            with ConsumerConnector(bootstrap, group="g", auto_offset_reset="earliest") as consumer:
+                assert next(iter(consumer.stream("t"))).value == b"x" * 600
+
+        async def work() -> None:
+            await deferToThread(use, await port_of(service))
+            await wait_for(lambda: list((tmp_path / "data" / "t_0").glob("*.deleted")))
+            await service.stopService()
+
+        run(work)
+        assert open_files() == []
 
     def test_stop_and_start_again_at_once(self, tmp_path: Path) -> None:
         service = BrokerService(reactor, settings(tmp_path / "data"))
