@@ -1,6 +1,6 @@
 """The text of `logger.levels`: a level for all, and other ones for packages.
 
-info,pylogbroker.net=error       of `pylogbroker.net` only errors, of all others what is info or more
+info,pylogbroker.groups=debug       of `pylogbroker.groups` everything, of all others what is info or more
 """
 
 from __future__ import annotations

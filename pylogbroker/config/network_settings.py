@@ -169,7 +169,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "info",
         "low",
         "From which level on events are logged: debug, info, warn, error or critical; separated by commas, "
-        "package=level for a package: info,pylogbroker.tap=debug. A program that embeds the broker decides it itself.",
+        "package=level for a package: info,pylogbroker.groups=debug. A program that embeds the broker filters its log.",
     ),
     # threads
     cluster_wide(

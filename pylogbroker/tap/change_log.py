@@ -1,14 +1,14 @@
 """One line in the log for each change of a topic, of a setting and of a group's members.
 
 Groups may change all the time: of each group, and of all together, a bounded number of generations is logged in a
-minute, and then how many were left out.
+minute, and then how many were left out.  `--log-level pylogbroker.groups=debug` shows all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.topics import Topic
@@ -20,6 +20,7 @@ from pylogbroker.storage.telling import counted
 
 _LENGTH_MAX = 200  # of a value that a client chose
 log = Logger()
+groups_log = Logger("pylogbroker.groups")
 
 
 class ChangeLog:
@@ -97,14 +98,14 @@ class ChangeLog:
     def on_new_generation(self, new: NewGeneration) -> None:
         """The members of a group are other ones, or were asked to join again."""
         group = f"group {printable(new.group_id)}"
-        if self._generations.is_due(group):
-            log.info(
-                "{group}: generation {generation} has {members}{protocol}",
-                group=group,
-                generation=new.generation,
-                members=counted(new.members, "member"),
-                protocol=f", assignment by {printable(new.protocol)}" if new.protocol else "",
-            )
+        groups_log.emit(
+            LogLevel.info if self._generations.is_due(group) else LogLevel.debug,
+            "{group}: generation {generation} has {members}{protocol}",
+            group=group,
+            generation=new.generation,
+            members=counted(new.members, "member"),
+            protocol=f", assignment by {printable(new.protocol)}" if new.protocol else "",
+        )
 
 
 def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from pylogbroker.config import Source
 from pylogbroker.groups import Join, NewGeneration
 from pylogbroker.tap.change_log import ChangeLog, printable, shown_changes
-from tests.broker.lines import said
 from tests.broker.nodes import NodeTests
 
 
@@ -18,7 +18,14 @@ class ChangeLogTests(NodeTests):
         self.node.create("old", retention_ms="500")
         self.changes = ChangeLog(self.node.broker)
         self.changes.attach()
-        self.lines = self.enterContext(said())
+        self.lines: list[str] = []  # of the level that is shown by default
+        self.details: list[str] = []
+        observe = lambda event: self.lines_of(event).append(formatEvent(event))  # noqa: E731
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+
+    def lines_of(self, event: LogEvent) -> list[str]:
+        return self.details if event["log_level"] is LogLevel.debug else self.lines
 
     def done(self, change: object) -> None:
         self.successResultOf(ensureDeferred(change))  # type: ignore[arg-type]
@@ -77,6 +84,8 @@ class ChangeLogTests(NodeTests):
         self.assertEqual(self.lines[-1], "group empty: generation 5 has 0 members")
         few = len(self.lines) - 1
         self.assertLessEqual(few, 10)
+        self.assertEqual(len(self.details), 100 - few)
+        self.assertEqual(self.details[-1], "group g: generation 100 has 2 members, assignment by range")
         clock.advance(60)
         self.assertEqual(self.lines[-1], f"group g: {100 - few} more generations within a minute")
 
