@@ -31,6 +31,7 @@ from pylogbroker.broker.housekeeping import Housekeeping
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.producer_ids import ProducerIds
+from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.syncing import GroupCommit
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
@@ -92,6 +93,7 @@ class Broker:
     _missing_policies: MissingPolicies = attrs.field(init=False)
     turns: Turns = attrs.field(init=False)
     coordinators_loaded: Deferred[Any] = attrs.field(init=False)  # set by `open`
+    slices: Slices = attrs.field(init=False)
     fetch_max_bytes: int = attrs.field(init=False)
     rack: str | None = attrs.field(init=False)
 
@@ -110,6 +112,7 @@ class Broker:
         self.group_store = GroupStore(self)
         self.transaction_store = TransactionStore(self)
         self.turns = Turns(self.clock)
+        self.slices = Slices(self.clock)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
 
@@ -149,6 +152,7 @@ class Broker:
         self.auto_creation.stop()
         self.housekeeping.stop()
         self.cleaning.stop()
+        self.slices.stop()
         self.transaction_store.close()
         self.group_store.close()
         for waiting in tuple(self.waiting):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import inf
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -107,6 +108,7 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         threads = Threads()
         policies = plugins.delete_policies()
         broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads, threads, delete_policies=policies)
+        broker.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())
         try:

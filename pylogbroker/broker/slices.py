@@ -1,0 +1,85 @@
+"""Long work on the reactor thread, divided into slices of a few milliseconds.
+
+A loop over thousands of partitions must not keep the reactor from other connections.  Write it as
+
+    async for partition in broker.slices.over(partitions):
+        ...
+
+The loop runs for `seconds`, then gives the reactor back, and goes on in a later iteration of the reactor.  All such
+loops share one slice per iteration: a hundred long requests at once delay the others as little as one.
+
+Anything may happen between two items, so the body must not rely on what an earlier one saw.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from math import inf
+from time import perf_counter
+from typing import Final, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+
+T = TypeVar("T")
+SLICE_SECONDS: Final = 0.004
+
+
+@attrs.define(eq=False)
+class Slices:
+    """Gives slices of the reactor thread's time to long loops, in the order in which they asked.
+
+    `clock` schedules the next slice; `seconds` is the length of a slice, measured by `now`.
+    """
+
+    _clock: IReactorTime
+    seconds: float = SLICE_SECONDS
+    _now: Callable[[], float] = perf_counter
+    _waiting: deque[Deferred[None]] = attrs.field(factory=deque, init=False)
+    _until: float = attrs.field(default=0.0, init=False)  # when the slice that waiting loops share is over
+    _scheduled: bool = attrs.field(default=False, init=False)
+
+    async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Iterate over `items`; give way to other work whenever a slice is over.
+
+        A loop that is cancelled while it waits for its next slice ends with CancelledError.
+        """
+        until = self._now() if self._waiting else self._now() + self.seconds
+        for item in items:
+            yield item
+            if self._now() >= until:
+                await self.next()
+                until = self._until
+
+    def next(self) -> Deferred[None]:
+        """Wait for the next slice."""
+        if self.seconds == inf:
+            self._until = inf
+            return succeed(None)
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        self._schedule()
+        return waiting
+
+    def stop(self) -> None:
+        """Finish all loops without further pauses: the broker stops, and none of them may be left half done."""
+        self.seconds = inf
+        self._run()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._clock.callLater(0, self._run)
+
+    def _run(self) -> None:
+        """Resume the loops that wait, one after the other, until the slice is over."""
+        self._scheduled = False
+        self._until = self._now() + self.seconds
+        for _ in range(len(self._waiting)):
+            self._waiting.popleft().callback(None)
+            if self._now() >= self._until:
+                break
+        if self._waiting:
+            self._schedule()

@@ -1,0 +1,102 @@
+"""Loops that give the reactor back, on a clock of the test's own and a processor time that each item costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+
+from pylogbroker.broker.slices import Slices
+
+
+@attrs.define
+class Harness:
+    """Slices of 4 ms, and loops in which each item takes 1 ms."""
+
+    clock: Clock = attrs.field(factory=Clock)
+    time: float = 0.0
+    done: list[str] = attrs.field(factory=list)
+    slices: Slices = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.slices = Slices(self.clock, 0.004, lambda: self.time)
+
+    def loop(self, items: Iterable[str]) -> Deferred[None]:
+        async def run() -> None:
+            async for item in self.slices.over(items):
+                self.done.append(item)
+                self.time += 0.001
+
+        return Deferred.fromCoroutine(run())
+
+    def turn(self) -> str:
+        """Run one iteration of a reactor (`Clock.advance` would run several); the items that it handled."""
+        before = len(self.done)
+        scheduled, self.clock.calls = self.clock.calls, []
+        for call in scheduled:
+            call.func()
+        return "".join(self.done[before:])
+
+
+def test_a_loop_pauses_when_its_slice_is_over() -> None:
+    harness = Harness()
+    finished = harness.loop("abcdefghij")
+    assert "".join(harness.done) == "abcd"
+    assert [harness.turn(), harness.turn(), harness.turn()] == ["efgh", "ij", ""]
+    assert finished.called
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_a_short_loop_does_not_wait() -> None:
+    harness = Harness()
+    assert harness.loop("abc").called
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_all_loops_share_one_slice_per_iteration() -> None:
+    harness = Harness()
+    loops = [harness.loop("abcdef"), harness.loop("ABC"), harness.loop("1234")]
+    assert "".join(harness.done) == "abcdA1", "who comes while others wait does one item"
+    assert [harness.turn(), harness.turn(), harness.turn()] == ["efBC", "234", ""]
+    assert all(loop.called for loop in loops)
+
+
+def test_a_cancelled_loop_ends_and_the_others_go_on() -> None:
+    harness = Harness()
+    first, second = harness.loop("abcdef"), harness.loop("AB")
+    ended: list[type[BaseException]] = []
+    first.addErrback(lambda failure: ended.append(failure.type))
+    first.cancel()
+    assert ended == [CancelledError]
+    assert harness.turn() == "B"
+    assert second.called
+
+
+def test_an_error_in_the_body_ends_its_loop_alone() -> None:
+    harness = Harness()
+
+    async def fail() -> None:
+        async for _ in harness.slices.over(range(10)):
+            harness.time += 0.002
+            if harness.time > 0.005:
+                raise KeyError("the body's")
+
+    ended: list[type[BaseException]] = []
+    failing, other = Deferred.fromCoroutine(fail()), harness.loop("AB")
+    failing.addErrback(lambda failure: ended.append(failure.type))
+    harness.turn()
+    assert ended == [KeyError]
+    assert other.called
+
+
+def test_a_stop_finishes_all_loops_at_once() -> None:
+    harness = Harness()
+    loops = [harness.loop("abcdefghijkl"), harness.loop("ABCDEFGH")]
+    harness.slices.stop()
+    assert all(loop.called for loop in loops)
+    assert sorted(harness.done) == sorted("abcdefghijklABCDEFGH")
+    assert harness.loop("x" * 100).called
+    harness.clock.advance(0)
+    assert harness.clock.getDelayedCalls() == []
