@@ -135,8 +135,8 @@ class Broker:
     async def open(self) -> None:
         """Put the changed settings in force, lead every partition that the catalog shows; then follow its changes."""
         await self.dynamic_settings.open()
-        await self.catalog.open()
-        for topic in self.catalog.topics.values():
+        await self.catalog.open(self.slices)
+        async for topic in self.slices.over(tuple(self.catalog.topics.values())):
             self._lead(topic, topic.partitions, is_new=False)
         for name, index in self.logs.logs.keys() - self.partitions.keys():
             log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)

@@ -27,6 +27,7 @@ from twisted.logger import Logger
 from pylogbroker.broker import placement
 from pylogbroker.broker import topics as rules
 from pylogbroker.broker.refusals import refusal
+from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import BrokerConfig
@@ -68,10 +69,10 @@ class Catalog:
     _interrupted: list[Topic] = attrs.field(factory=list, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
-    async def open(self) -> None:
+    async def open(self, slices: Slices) -> None:
         """Read every topic; listeners are not told.  Topics that are being deleted are left out."""
         deleted = set(await self._store.load_deletions())
-        for topic in await self._store.load():
+        async for topic in slices.over(await self._store.load(slices)):
             if topic.name in deleted:
                 self._interrupted.append(topic)
             else:

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topics import PartitionState, Topic, new_partition
 from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.layout import PartitionNode, TopicNode
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
+
+_TOPICS_AT_ONCE = 20
 
 
 @attrs.frozen
@@ -21,13 +24,17 @@ class TopicStore:
 
     _tree: ITree
 
-    async def load(self) -> list[Topic]:
-        """Every topic, also those that are being deleted; a few steps, however many topics there are."""
-        nodes = await self._tree.children_with_data(paths.TOPICS)
+    async def load(self, slices: Slices) -> list[Topic]:
+        """Every topic, also those that are being deleted; some topics in each step."""
+        nodes = list((await self._tree.children_with_data(paths.TOPICS)).items())
         configs = await self._tree.children_with_data(paths.CONFIG_TOPICS)
-        described = {name: layout.decode_topic(node.data) for name, node in nodes.items()}
-        states = await self._load_states(described)
-        return [_topic(name, node, states, configs.get(name)) for name, node in described.items()]
+        topics: list[Topic] = []
+        async for start in slices.over(range(0, len(nodes), _TOPICS_AT_ONCE)):
+            some = nodes[start : start + _TOPICS_AT_ONCE]
+            described = {name: layout.decode_topic(node.data) for name, node in some}
+            states = await self._load_states(described)
+            topics += (_topic(name, node, states, configs.get(name)) for name, node in described.items())
+        return topics
 
     async def _load_states(self, topics: dict[str, TopicNode]) -> dict[tuple[str, int], Node | None]:
         keys = [(name, number) for name, topic in topics.items() for number in topic.replicas]

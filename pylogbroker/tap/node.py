@@ -14,6 +14,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from errno import EADDRINUSE
+from math import inf
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from pylogbroker import __version__
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener, Source
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
@@ -127,9 +129,12 @@ class Node:
             self._stop_accepting,
         ]
         self._go_on()
+        if not self._reactor.running:
+            broker.slices.seconds = inf  # there are no others to give way to, and no later turn
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
+        broker.slices.seconds = SLICE_SECONDS
         changes.attach()
         await self._listen(broker)
         await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())

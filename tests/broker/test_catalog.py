@@ -6,14 +6,17 @@ import json
 import uuid
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.config import BrokerConfig
@@ -58,7 +61,7 @@ class CatalogTests(SynchronousTestCase):
     def reopened(self) -> Catalog:
         """Another catalog over the same tree, as after a restart."""
         catalog = Catalog(TopicStore(self.tree), self.config, lambda: BROKERS)
-        now(catalog.open())
+        now(catalog.open(Slices(Clock(), inf)))
         return catalog
 
     def node(self, path: str) -> Any:

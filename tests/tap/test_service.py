@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogPublisher
 
+from pylogbroker.broker.repeating import Repeating
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError
@@ -126,6 +130,31 @@ class TestStart:
 
         run(work)
         assert threads != [threading.main_thread()]
+
+    def test_no_turn_of_the_reactor_is_long(self, tmp_path: Path) -> None:
+        """What the topics take is done in slices."""
+        service = BrokerService(reactor, settings(tmp_path / "data"))
+        turns: list[float] = []
+
+        def tick() -> None:
+            turns.append(time.thread_time())
+
+        async def work() -> None:
+            await port_of(service)
+            broker = service._node._broker  # type: ignore[union-attr]
+            for number in range(150):
+                await broker.catalog.create(f"t{number}", 10, 1)  # type: ignore[union-attr]
+            await service.stopService()
+            ticking = Repeating(reactor, tick)  # type: ignore[arg-type]
+            gc.disable()  # it would look through all that the tests have made
+            ticking.start(0.0005)
+            await port_of(service)
+            ticking.stop()
+            gc.enable()
+            await service.stopService()
+
+        run(work, timeout=120)
+        assert max(after - before for before, after in pairwise(turns)) < 0.02  # in one piece it takes 0.05
 
     def test_two_brokers_in_a_process(self, tmp_path: Path) -> None:
         async def work() -> None:
