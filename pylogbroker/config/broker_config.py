@@ -29,7 +29,7 @@ _DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 @attrs.frozen
 class Reloaded:
-    """What came of reading the file again while the broker runs."""
+    """The outcome of reading the file again while the broker runs."""
 
     changes: Mapping[str, tuple[Value, Value]]  # before and after
     postponed: tuple[str, ...]  # these wait for the next start

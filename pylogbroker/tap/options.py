@@ -23,7 +23,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """What the command line says. After parsing, `settings` has the texts of the settings, which are acceptable."""
+    """The command line. After parsing, `settings` has the texts of the settings, which are acceptable."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (

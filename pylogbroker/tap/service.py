@@ -39,7 +39,7 @@ class BrokerService(Service):
     def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
         self._reactor = reactor
         self._settings = dict(settings)
-        self._node: Node | None = None  # from the beginning of a start to the end of the stop
+        self._node: Node | None = None  # from the beginning of a start to that of the stop
         self._outcome: Listeners | Failure | None = None  # of the last start
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()

@@ -1,4 +1,4 @@
-"""What signals do to a broker's process.
+"""The effects of signals on a broker's process.
 
     SIGTERM, SIGINT     end it; those that come meanwhile change nothing
     SIGHUP              read the configuration again and open the log again; end it if its terminal has gone away

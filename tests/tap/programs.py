@@ -39,7 +39,7 @@ def ask(port: int) -> bytes:
 
 
 def process_state() -> dict[str, object]:
-    """What of a process belongs to the program, and not to a broker in it."""
+    """Describe what of a process belongs to the program, and not to a broker in it."""
     return {
         "excepthook": sys.excepthook is sys.__excepthook__,
         "garbage": (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled()),

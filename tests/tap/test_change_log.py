@@ -1,4 +1,4 @@
-"""What changes in a broker is one line in its log."""
+"""Changes in a broker, as lines of its log."""
 
 from __future__ import annotations
 

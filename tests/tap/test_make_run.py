@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def arguments_of_make_run(*arguments: str) -> list[str]:
-    """What `make run` gives to the plugin of twistd."""
+    """The arguments that `make run` gives to the plugin of twistd."""
     command = ["make", "--dry-run", "--silent", "--assume-old=.venv/installed", "run", *arguments]
     shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
     words = shlex.split(shown)

@@ -197,7 +197,7 @@ class TestRotation:
         ]
 
     def test_the_log_is_appended_to(self, start_daemon: Callable[..., int], tmp_path: Path) -> None:
-        """Whoever truncates it finds no NUL bytes in front of what comes next."""
+        """A program that truncates it finds no NUL bytes in front of later lines."""
         start_daemon()
         wait_for_line(tmp_path / "log", LISTENING)
         os.truncate(tmp_path / "log", 0)

@@ -132,7 +132,7 @@ class TestStart:
         assert threads != [threading.main_thread()]
 
     def test_no_turn_of_the_reactor_is_long(self, tmp_path: Path) -> None:
-        """What the topics take is done in slices."""
+        """Topics are read and led in slices."""
         service = BrokerService(reactor, settings(tmp_path / "data"))
         turns: list[float] = []
 
