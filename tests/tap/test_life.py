@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.wire import response_codec
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.line_process import LineProcess
 from tests.tap.test_process import (
     ANY_PORT,
@@ -26,10 +24,9 @@ from tests.tap.test_process import (
     TWISTD,
     api_versions,
     ask_api_versions,
+    create_topic,
     port_of,
-    receive,
     refused,
-    send,
 )
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
@@ -59,12 +56,7 @@ def data(tmp_path: Path) -> Path:
 def leader_of_topic(port: int) -> int:
     """Ask for the topic `t`, which is created by that; the broker that leads it."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        send(connection, 3, 1, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
-        (topic,) = response_codec(3, 1).decode(memoryview(receive(connection)), 4).topics
-        if topic.error_code:  # it has just been created and has no leader yet
-            send(connection, 3, 1, MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
-            (topic,) = response_codec(3, 1).decode(memoryview(receive(connection)), 4).topics
-        return int(topic.partitions[0].leader_id)
+        return create_topic(connection)
 
 
 def check(done: subprocess.CompletedProcess[str], complaint: str) -> None:
