@@ -138,14 +138,20 @@ class Broker:
         await self.catalog.open(self.slices)
         async for topic in self.slices.over(tuple(self.catalog.topics.values())):
             self._lead(topic, topic.partitions, is_new=False)
-        for name, index in self.logs.logs.keys() - self.partitions.keys():
-            log.warn("the log {topic}-{partition} belongs to no topic: kept, not served", topic=name, partition=index)
+        self._tell_of_unowned()
         self.catalog.subscribe(self)
         self.coordinators_loaded = DeferredList([self.group_store.open(), self.transaction_store.open()])
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
         self.housekeeping.start()
         self.cleaning.start()
+
+    def _tell_of_unowned(self) -> None:
+        by_reason: dict[str, list[str]] = {}
+        for directory in self.logs.unowned.values():
+            by_reason.setdefault(directory.reason, []).append(directory.path)
+        for reason, found in sorted(by_reason.items()):
+            log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
 
     def release(self) -> None:
         """The broker stops: answer whoever waits."""

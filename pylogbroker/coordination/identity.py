@@ -56,8 +56,13 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
         await tree.commit([SetData(path, data)])
 
 
+async def topics(tree: ITree) -> dict[str, layout.TopicNode]:
+    """Every topic, also those that are being deleted, with its id and the replicas of its partitions."""
+    nodes = await tree.children_with_data(paths.TOPICS)
+    return {name: layout.decode_topic(node.data) for name, node in nodes.items()}
+
+
 async def owners(tree: ITree) -> frozenset[int]:
     """The brokers that partitions were placed on."""
-    topics = await tree.children_with_data(paths.TOPICS)
-    replicas = (layout.decode_topic(node.data).replicas.values() for node in topics.values())
+    replicas = (topic.replicas.values() for topic in (await topics(tree)).values())
     return frozenset(broker for placed in replicas for brokers in placed for broker in brokers)

@@ -19,6 +19,7 @@ Seen from above, each knows only what is below:
     manager      all logs of a broker, in one or several directories
       log_directories  which directories, and logs, are online
       survey       what lies in the directories at start
+      ownership    which of that is the broker's to write to
       directory    lock, identity, checkpoints, clean-shutdown marker
       loading      from files to a log; recovery after a crash
     log          append, read, roll, sync, expire
@@ -44,6 +45,7 @@ from pylogbroker.storage.loading import Recovered
 from pylogbroker.storage.log import Appended, Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.manager import LogManager
+from pylogbroker.storage.ownership import NO_TOPIC, Topics, Unowned
 from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
 from pylogbroker.storage.retention import GuardedPolicy
 from pylogbroker.storage.segment import Segment
@@ -51,6 +53,7 @@ from pylogbroker.storage.survey import DeletedDirectory
 from pylogbroker.storage.timestamps import TimestampedOffset
 
 __all__ = [
+    "NO_TOPIC",
     "Appended",
     "DeletedDirectory",
     "DeletedFiles",
@@ -71,4 +74,6 @@ __all__ = [
     "Recovered",
     "Segment",
     "TimestampedOffset",
+    "Topics",
+    "Unowned",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -141,6 +141,11 @@ class LogDirectory:
     def speaks_of(self, log: TopicPartition) -> bool:
         """Whether a checkpoint tells of a log; from memory."""
         return any(log in offsets for offsets in tuple(self._saved.values()))
+
+    def saved_offsets(self, name: str, logs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What a checkpoint says of some logs; from memory."""
+        saved = self._saved.get(name, {})
+        return {log: saved[log] for log in logs if log in saved}
 
     def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace a checkpoint, unless it says the same already."""

@@ -31,13 +31,14 @@ from pylogbroker.storage.loading import Checkpointed, load_log
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.log_directories import LogDirectories, is_fatal, reason_of
+from pylogbroker.storage.ownership import Topics, Unowned, unowned
 from pylogbroker.storage.partition_metadata import id_text, write_topic_id
 from pylogbroker.storage.survey import DeletedDirectory, Recoveries, Report, Surveyed, refuse_twins, survey
 
 _SYNC_THREADS: Final = 16
 _CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANED_UPTO)
 """In the order of what a log is told of them, see `Checkpointed`."""
-_Outcome = Log | OSError | DamagedFile
+_Outcome = Log | Unowned | OSError | DamagedFile
 
 
 def _unheard(finding: object) -> None:
@@ -62,6 +63,7 @@ class LogManager(LogDirectories):
 
     def __init__(self, directories: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
         super().__init__(directories)
+        self.unowned: dict[TopicPartition, Unowned] = {}  # directories that are named like partitions, and left alone
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
@@ -70,9 +72,12 @@ class LogManager(LogDirectories):
 
     # Start
 
-    def load(self, config_of: ConfigOf, now_ms: int, report: Report) -> list[DeletedDirectory]:
+    def load(
+        self, config_of: ConfigOf, now_ms: int, report: Report, topics: Topics | None = None
+    ) -> list[DeletedDirectory]:
         """Open all logs; returns deleted partitions that are still to be removed.
 
+        With `topics`, only logs of these are opened: other directories are left as they are, and listed in `unowned`.
         StartupError, with all left as it was, if a partition lies in two directories; whatever `config_of` raises.
         """
         surveyed = self._survey(report)
@@ -84,7 +89,10 @@ class LogManager(LogDirectories):
         def open_one(task: _Task) -> _Outcome:
             topic, partition = task.key
             try:
-                return load_log(topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, note)
+                found = None if topics is None else unowned(task.path, task.key, topics)
+                return found or load_log(
+                    topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, note
+                )
             except (OSError, DamagedFile) as error:
                 return error
 
@@ -128,6 +136,9 @@ class LogManager(LogDirectories):
 
     def _admit(self, task: _Task, outcome: _Outcome, report: Report) -> None:
         home, reason = task.home, task.home.failure
+        if isinstance(outcome, Unowned):
+            self.unowned[task.key] = outcome
+            return
         if isinstance(outcome, DamagedFile):
             reason = reason or outcome.detail
         if isinstance(outcome, OSError) and not reason:
@@ -176,6 +187,7 @@ class LogManager(LogDirectories):
             if _belongs(log, topic_id, is_new):
                 return log
             self._set_aside(log, report)
+        self._make_way((topic, partition), report)
         if not is_new and len(self.online) < len(self.directories):
             raise StorageFailure(f"partition {partition} of {topic} may lie in a directory that is offline")
         if not self.online:
@@ -196,6 +208,24 @@ class LogManager(LogDirectories):
         self.logs[topic, partition] = log
         home.logs += 1
         return log
+
+    def _make_way(self, key: TopicPartition, report: Report) -> None:
+        """Rename a directory that has a new log's name; StorageFailure if it is none of the broker's."""
+        found = self.unowned.get(key)
+        if found is None:
+            return
+        if found.topic_id is None and os.path.lexists(found.path):
+            self.offline[key] = f"{found.path} {found.reason}, then start the broker again"
+            raise StorageFailure(self.offline[key])
+        if os.path.lexists(found.path):
+            home, name = os.path.split(found.path)
+            path = f"{home}/{names.stray_directory(name)}"
+            try:
+                os.rename(found.path, path)
+            except OSError as error:
+                raise StorageFailure(f"{found.path}: {error.strerror}") from error
+            report(Notice(found.path, f"{found.reason}: kept, not served, as {path}"))
+        del self.unowned[key]
 
     def _forget_former(self, home: LogDirectory, key: TopicPartition) -> None:
         """Have no checkpoint speak of an earlier log of that name: after a crash it would be believed of the new one.
@@ -277,13 +307,15 @@ class LogManager(LogDirectories):
         failed = []
         with self._saving:
             self._listed = self._deletions
-            logs = list(self.logs.items())
+            logs, others = list(self.logs.items()), list(self.unowned.items())
             for directory in self.online:
                 offsets = {
                     key: offset
                     for key, log in logs
                     if os.path.dirname(log.path) == directory.path and (offset := offset_of(log)) is not None
                 }
+                left_alone = [key for key, other in others if os.path.dirname(other.path) == directory.path]
+                offsets |= directory.saved_offsets(name, left_alone)
                 try:
                     directory.save_offsets(name, offsets)
                 except OSError as error:

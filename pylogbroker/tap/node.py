@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from errno import EADDRINUSE
 from math import inf
@@ -30,13 +30,14 @@ from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener, Source
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.layout import BrokerNode
+from pylogbroker.coordination.layout import BrokerNode, TopicNode
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
-from pylogbroker.storage import DeletedDirectory, Identity, LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.telling import counted
 from pylogbroker.tap import checks, plugins
 from pylogbroker.tap.change_log import ChangeLog
+from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
 
 log = Logger()
@@ -107,7 +108,7 @@ class Node:
             config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir")
         )
         self._undo.append(self._close_logs)
-        broker_id, cluster_id = await self._identify(tree, logs)
+        broker_id, cluster_id = await identify(config, tree, logs, in_thread)
         broker = self._broker = Broker(
             config,
             self._reactor,
@@ -119,7 +120,7 @@ class Node:
             self._threads.in_reading_thread,
             delete_policies=policies,
         )
-        deleted = await self._load(logs, broker.now_ms())
+        deleted = await self._load(logs, broker.now_ms(), await identity.topics(tree))
         changes = ChangeLog(broker)
         self._undo += [
             changes.stop,
@@ -166,37 +167,10 @@ class Node:
         except StartupError as error:
             raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
-    async def _identify(self, tree: EmbeddedTree, logs: LogManager) -> tuple[int, str]:
-        """The broker's number and the cluster's id; the directories are the ones of before, or new, held and marked."""
-        in_thread = self._threads.in_thread
-        await identity.lay_out(tree)
-        known = await in_thread(logs.identities)
-        cluster_id = await identity.cluster_id(tree, known.cluster_id)
-        broker_id = await self._number(tree, known)
-        remembered = await identity.directories(tree, broker_id)
-        logs.recognize(remembered, os.path.abspath(self.config.metadata_dir))
-        for notice in await in_thread(logs.lock):
-            log.error("a log directory is offline: {why}", why=notice.text)
-        await in_thread(logs.identify, broker_id, cluster_id)
-        await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
-        self.config.decide("broker.id", str(broker_id))
-        return broker_id, cluster_id
-
-    async def _number(self, tree: EmbeddedTree, known: Identity) -> int:
-        """The broker's number: the setting's, the directories', that of the topics' broker, or else a new one."""
-        config = self.config
-        owners = await identity.owners(tree)
-        remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
-        number = config.integer("broker.id")
-        if number < 0:
-            number = remembered
-        if owners and number not in owners:
-            raise StartupError(_of_another(config, number, min(owners)))
-        return number if number >= 0 else await identity.new_broker_id(tree, config.integer("reserved.broker.max.id"))
-
-    async def _load(self, logs: LogManager, now_ms: int) -> list[DeletedDirectory]:
+    async def _load(self, logs: LogManager, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
         """Open all logs; return deleted ones that are still to be removed."""
         settings = log_config(self.config.topic({}))
+        known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
         findings: list[Notice | Recovered] = []
 
         def config_of(topic: str) -> LogConfig:
@@ -204,7 +178,7 @@ class Node:
             return settings
 
         try:
-            deleted = await self._threads.in_thread(logs.load, config_of, now_ms, findings.append)
+            deleted = await self._threads.in_thread(logs.load, config_of, now_ms, findings.append, known)
         finally:
             for found in findings:
                 log.warn("{found}", found=found)
@@ -293,13 +267,6 @@ def _cannot_listen(listener: Listener, error: OSError) -> str:
     endpoint = Endpoint(listener.name, listener.host, listener.port)
     cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
     return f"cannot listen on {endpoint}: {error.strerror or error}" + (f"; {cure}" if listener.port else "")
-
-
-def _of_another(config: BrokerConfig, number: int, owner: int) -> str:
-    """The sentence that refuses topics whose records are another broker's."""
-    chosen = config.integer("broker.id") >= 0
-    remedy = checks.cure(config, owner) if chosen else "remove meta.properties from the log directories"
-    return f"the topics here belong to broker {owner}, this is broker {number}: {remedy}"
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,60 @@
+"""Directories of Kafka 0.7: how they are named, and how they are told from the broker's own.
+
+```
+<topic>-<partition>/                  in the chapters on Kafka's design: <topic>_<partition>
+    <position>.kafka                  11 or 20 digits: the position of the file's first byte in the partition's stream
+```
+
+The broker's own segments have the same suffix, so a name alone does not tell the two apart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import messages
+from pylogbroker.storage import names
+from pylogbroker.storage.files import opened, read_at
+
+_DIRECTORY: Final = re.compile(r"(?P<topic>.+)[-_](?P<partition>\d{1,9})", re.ASCII)
+_SEGMENT: Final = re.compile(r"(\d{1,20})\.kafka", re.ASCII)
+_OWN_DIGITS: Final = 20
+_PROBED_BYTES: Final = 1 << 20
+
+
+def parse_directory(name: str) -> tuple[str, int] | None:
+    """Topic and partition that a directory of Kafka 0.7 is named after; None if it is not named so."""
+    found = _DIRECTORY.fullmatch(name)
+    return (found["topic"], int(found["partition"])) if found else None
+
+
+def segments_in(path: str) -> list[tuple[int, str]]:
+    """Position and file name of each segment in a directory, in order; two names may have one position."""
+    found = ((_SEGMENT.fullmatch(name), name) for name in os.listdir(path))
+    return sorted((int(match[1]), name) for match, name in found if match)
+
+
+def holds_kafka07(path: str) -> bool:
+    """Whether a directory without any mark of the broker holds segments of Kafka 0.7.
+
+    Segments with names that the broker does not give count, and so does a segment that begins with a sound message.
+    """
+    segments = segments_in(path)
+    if any(len(name) != _OWN_DIGITS + len(names.ENTRIES) for _, name in segments):
+        return True
+    return any(_begins_with_message(f"{path}/{name}", position) for position, name in segments)
+
+
+def _begins_with_message(path: str, position: int) -> bool:
+    with opened(path) as fd:
+        start = read_at(fd, min(_PROBED_BYTES, os.fstat(fd).st_size), 0)
+    try:
+        first = next(messages(start, position, partial=True), None)
+        if first is not None:
+            first.check()
+    except CorruptRecords:
+        return False
+    return first is not None

@@ -1,0 +1,54 @@
+"""Whose data the log directories hold: the cluster's id, the broker's number, and which directory lies where."""
+
+from __future__ import annotations
+
+import os
+
+from twisted.logger import Logger
+
+from pylogbroker.broker.threads import InThread
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination import identity
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import ITree
+from pylogbroker.storage import Identity, LogManager
+from pylogbroker.tap import checks
+
+log = Logger()
+
+
+async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_thread: InThread) -> tuple[int, str]:
+    """Lock the directories and mark them as this broker's; return its number and the cluster's id.
+
+    StartupError if they are another broker's. `in_thread` runs what blocks.
+    """
+    await identity.lay_out(tree)
+    known = await in_thread(logs.identities)
+    cluster_id = await identity.cluster_id(tree, known.cluster_id)
+    broker_id = await _number(config, tree, known)
+    remembered = await identity.directories(tree, broker_id)
+    logs.recognize(remembered, os.path.abspath(config.metadata_dir))
+    for notice in await in_thread(logs.lock):
+        log.error("a log directory is offline: {why}", why=notice.text)
+    await in_thread(logs.identify, broker_id, cluster_id)
+    await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
+    config.decide("broker.id", str(broker_id))
+    return broker_id, cluster_id
+
+
+async def _number(config: BrokerConfig, tree: ITree, known: Identity) -> int:
+    """Return the setting's number, the directories', that of the topics' broker, or else a new one."""
+    owners = await identity.owners(tree)
+    remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
+    number = config.integer("broker.id")
+    if number < 0:
+        number = remembered
+    if owners and number not in owners:
+        raise StartupError(_of_another(config, number, min(owners)))
+    return number if number >= 0 else await identity.new_broker_id(tree, config.integer("reserved.broker.max.id"))
+
+
+def _of_another(config: BrokerConfig, number: int, owner: int) -> str:
+    chosen = config.integer("broker.id") >= 0
+    remedy = checks.cure(config, owner) if chosen else "remove meta.properties from the log directories"
+    return f"the topics here belong to broker {owner}, this is broker {number}: {remedy}"

@@ -1,0 +1,103 @@
+"""Directories that are named like partitions and are none of the broker's: nothing is written into them."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from pathlib import Path
+
+import pytest
+
+from pylogbroker.errors import StorageFailure
+from pylogbroker.storage import LogConfig, LogManager, Notice, Recovered
+from tests.storage.support import NOW, fill
+
+CONFIG = LogConfig()
+TOPIC, OTHER = uuid.UUID(int=7), uuid.UUID(int=8)
+
+
+def message(payload: bytes) -> bytes:
+    """A message of Kafka 0.7."""
+    return struct.pack(">ibBI", len(payload) + 6, 1, 0, zlib.crc32(payload)) + payload
+
+
+def started(path: Path, topics: dict[tuple[str, int], uuid.UUID], told: list[Notice | Recovered]) -> LogManager:
+    manager = LogManager([str(path)])
+    manager.lock()
+    manager.identify(3, "cluster")
+    manager.load(lambda topic: CONFIG, NOW, told.append, topics)
+    return manager
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in path.iterdir()}
+
+
+def kafka07(path: Path, name: str) -> Path:
+    path.mkdir()
+    (path / name).write_bytes(message(b"one") + message(b"two"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["00000000000.kafka", "00000000000000000000.kafka"])
+@pytest.mark.parametrize("in_tree", [False, True])
+def test_data_of_kafka07_is_left_alone(tmp_path: Path, name: str, in_tree: bool) -> None:
+    found = kafka07(tmp_path / "my_topic_0", name)
+    before = content(found)
+    manager = started(tmp_path, {("my_topic", 0): TOPIC} if in_tree else {}, [])
+    assert manager.logs == {}
+    assert "pylogbroker migrate kafka07" in manager.unowned["my_topic", 0].reason
+    with pytest.raises(StorageFailure, match=r"my_topic_0 holds data of Kafka 0\.7: .* start the broker again"):
+        manager.create("my_topic", 0, CONFIG, NOW, topic_id=TOPIC, is_new=not in_tree)
+    assert ("my_topic", 0) in manager.offline
+    manager.close()
+    assert content(found) == before
+
+
+def test_a_directory_that_nobody_marked_is_left_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "backup_2024"
+    notes.mkdir()
+    (notes / "notes.txt").write_text("mine")
+    manager = started(tmp_path, {}, [])
+    assert manager.unowned["backup", 2024].reason == "was not written by this broker: move it away"
+    manager.close()
+    assert content(notes) == {"notes.txt": b"mine"}
+
+
+def test_the_log_of_a_topic_that_is_gone_is_left_alone_and_its_checkpoints_kept(tmp_path: Path) -> None:
+    manager = started(tmp_path, {}, [])
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
+    manager.close()
+    before = content(tmp_path / "events_0")
+    orphaned = started(tmp_path, {}, [])
+    assert orphaned.unowned["events", 0].reason == "belongs to no topic"
+    orphaned.close()
+    assert content(tmp_path / "events_0") == before
+    told: list[Notice | Recovered] = []
+    again = started(tmp_path, {("events", 0): TOPIC}, told)
+    assert again.logs["events", 0].log_end_offset == 5
+    assert told == []  # the checkpoint still said that all of it was safe
+
+
+def test_a_namesake_sets_the_log_of_an_earlier_topic_aside(tmp_path: Path) -> None:
+    manager = started(tmp_path, {}, [])
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
+    manager.close()
+    before = content(tmp_path / "events_0")
+    again = started(tmp_path, {("events", 0): OTHER}, [])
+    told: list[object] = []
+    log = again.create("events", 0, CONFIG, NOW, topic_id=OTHER, is_new=False, report=told.append)
+    assert log.log_end_offset == 0
+    assert again.unowned == {}
+    [stray] = tmp_path.glob("*-stray")
+    assert content(stray) == before
+    assert "another topic of that name" in str(told[0])
+
+
+def test_a_log_whose_mark_was_lost_is_the_topics(tmp_path: Path) -> None:
+    manager = started(tmp_path, {}, [])
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
+    manager.close()
+    (tmp_path / "events_0" / "partition.metadata").unlink()
+    assert started(tmp_path, {("events", 0): TOPIC}, []).logs["events", 0].log_end_offset == 5
