@@ -45,14 +45,15 @@ class TopicStore:
         """The names of the topics that are being deleted."""
         return list(await self._tree.children(paths.DELETE_TOPICS))
 
-    async def add(self, topic: Topic) -> None:
-        """Write a new topic."""
+    async def add(self, topic: Topic, *others: Operation) -> None:
+        """Write a new topic, and do other operations in the same transaction."""
         await self._tree.commit(
             [
                 Create(paths.topic_config(topic.name), layout.encode_config(topic.overrides)),
                 Create(paths.topic(topic.name), _encode(topic)),
                 Create(paths.partitions(topic.name)),
                 *_new_partitions(topic, topic.partitions),
+                *others,
             ]
         )
 

@@ -2,6 +2,7 @@
 
     pylogbroker load ...       topics into Parquet files, by Spark
     pylogbroker loaded ...     what has been loaded into a directory
+    pylogbroker migrate ...    data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
 
 Each of them is a module of its name, imported when it is called, or asked for its help; what it needs beyond click it
 imports when it runs.
@@ -22,6 +23,7 @@ from pylogbroker.errors import PylogbrokerError
 _COMMANDS: Final = {
     "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
     "loaded": "Show what has been loaded into a directory.",
+    "migrate": "Import data of Kafka 0.7, and topics and offsets from ZooKeeper.",
 }
 _INTERRUPTED: Final = 130  # as a shell has it for a program that SIGINT ended
 
@@ -48,7 +50,7 @@ class _Commands(click.Group):
         except (PylogbrokerError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("Interrupted: what a load has finished is kept, and the next one goes on.", err=True)
+            click.echo("Interrupted: what is finished is kept, and the same command, run again, goes on.", err=True)
             context.exit(_INTERRUPTED)
         except ImportError as error:
             package = (error.name or "").partition(".")[0]

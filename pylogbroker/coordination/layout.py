@@ -10,6 +10,7 @@
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
 | producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
 | consumer, version 1    | subscription {"orders": 2}, pattern, timestamp                                    |
+| imported from 0.7, 1   | topic_id, partitions {"0-1": 1}: broker and partition of 0.7, and the number here |
 
 Older topic nodes (versions 1 and 2) lack the id, or the reassignment's fields. What cannot be read raises BadNode.
 """
@@ -67,6 +68,14 @@ class ProducerIdBlock:
     broker: int
     first: int
     last: int
+
+
+@attrs.frozen
+class Kafka07Topic:
+    """A topic that was imported from Kafka 0.7: which partition `<broker>-<partition>` of that is which one here."""
+
+    topic_id: uuid.UUID
+    partitions: Mapping[str, int]
 
 
 @attrs.frozen
@@ -238,6 +247,20 @@ def decode_consumer(data: bytes) -> ConsumerNode:
     subscription = _field(value, "subscription", dict) if "version" in value else value
     streams = {str(name): _number(count) for name, count in subscription.items()}
     return ConsumerNode(streams, str(value.get("pattern", "static")) if "version" in value else "static")
+
+
+def encode_kafka07_topic(topic: Kafka07Topic) -> bytes:
+    """The value of an imported topic's node."""
+    return _dump({"version": 1, "topic_id": id_text(topic.topic_id), "partitions": dict(topic.partitions)})
+
+
+def decode_kafka07_topic(data: bytes) -> Kafka07Topic:
+    """An imported topic."""
+    value = _load(data)
+    partitions = _field(value, "partitions", dict)
+    return Kafka07Topic(
+        parse_id(_field(value, "topic_id", str)), {str(name): _number(number) for name, number in partitions.items()}
+    )
 
 
 def _dump(value: object) -> bytes:

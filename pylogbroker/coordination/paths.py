@@ -10,6 +10,7 @@
 /config/brokers/<id> , /config/brokers/<default>    settings changed while brokers run
 /admin/delete_topics/<topic>                    topics that are being deleted
 /latest_producer_id_block                       the producer ids given out last
+/migration/kafka07/<topic>                      where its partitions were in Kafka 0.7 (not of Kafka's layout)
 /consumers/<group>/ids/<consumer>               a living consumer and what it reads (ephemeral)
 /consumers/<group>/owners/<topic>/<n>           whose stream reads a partition (ephemeral)
 /consumers/<group>/offsets/<topic>/<n>          how far a group has read
@@ -29,6 +30,8 @@ CONFIG_BROKERS = "/config/brokers"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
+MIGRATION = "/migration"
+MIGRATION_KAFKA07 = "/migration/kafka07"
 
 DEFAULT_BROKER = "<default>"  # the settings of all brokers, in the place of a broker's number
 
@@ -106,6 +109,11 @@ def consumer(group: str, consumer_id: str) -> str:
 def owner(group: str, topic_name: str, number: int) -> str:
     """Which stream of a group reads a partition."""
     return f"{CONSUMERS}/{group}/owners/{topic_name}/{number}"
+
+
+def kafka07_topic(name: str) -> str:
+    """Where the partitions of an imported topic were in Kafka 0.7."""
+    return f"{MIGRATION_KAFKA07}/{name}"
 
 
 def committed_offset(group: str, topic_name: str, number: int) -> str:

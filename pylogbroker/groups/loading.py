@@ -9,7 +9,7 @@ the coordinator makes groups of them, in its own thread, when everything has bee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
@@ -19,7 +19,7 @@ from pylogbroker.groups.group import Group
 from pylogbroker.groups.layout import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.member import Member
 from pylogbroker.groups.offsets import GroupOffsets
-from pylogbroker.groups.requests import TopicPartition
+from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.groups.states import GroupState
 from pylogbroker.records import Entry, Record, parse_marker
 from pylogbroker.timing import Turns
@@ -92,6 +92,10 @@ class Loading:
             self._groups.pop(key.group, None)
         else:
             self._groups[key.group] = _checked(layout.decode_group_value(value))
+
+    def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
+        """What is committed, by group."""
+        return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
     def groups(self, turns: Turns, now_ms: int) -> Iterator[Group]:
         """The groups that there were. One that only offsets tell of was never more than a place for them."""

@@ -18,6 +18,7 @@
         ....cleaned                         a compacted segment's file, until it takes its place
         cleaned-segments                    which segments compacted ones are just taking the place of
         ....deleted                         a removed segment's file, until a worker unlinks it
+    <topic>_<partition>-import/             a partition that is being imported, with a file `imported`
     <topic>_<partition>.<random>-delete/    a deleted partition, until a worker removes it
     <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, or segments that recovery took out,
                                             for a person to look at
@@ -52,7 +53,9 @@ SEGMENT_FILES: Final = (ENTRIES, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SN
 CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
+IMPORTED: Final = "imported"
 DELETED_DIRECTORY: Final = "-delete"
+IMPORT_DIRECTORY: Final = "-import"
 _STRAY_DIRECTORY: Final = "-stray"
 
 _NAME_MAX: Final = 255

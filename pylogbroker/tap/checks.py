@@ -22,6 +22,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import embedded
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import names
+from pylogbroker.storage.kafka07 import holds_kafka07
 
 _KAFKA_PARTITION = re.compile(r".+-\d+")
 _KAFKA_SEGMENT = ".log"
@@ -40,7 +41,12 @@ class Glance:
     def partitions(self) -> Iterator[str]:
         """The directories of partitions that hold something."""
         ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
-        return (name for name in ours if _holds(f"{self.path}/{name}", names.ENTRIES))
+        return (name for name in ours if _holds(f"{self.path}/{name}", names.ENTRIES) and not self._of_kafka07(name))
+
+    def _of_kafka07(self, name: str) -> bool:
+        path = f"{self.path}/{name}"
+        marks = (names.PARTITION_METADATA, names.MESSAGE_FORMAT)
+        return not any(os.path.exists(f"{path}/{mark}") for mark in marks) and holds_kafka07(path)
 
     @property
     def of_kafka(self) -> bool:
@@ -58,6 +64,11 @@ class Glance:
 
 def look(config: BrokerConfig) -> None:
     """StartupError if the broker could not start, or only with other data than it was started for."""
+    _check_tree(os.path.abspath(config.metadata_dir), look_at_directories(config))
+
+
+def look_at_directories(config: BrokerConfig) -> list[Glance]:
+    """Check all that `look` does but the coordination tree; return what the log directories show."""
     paths = [os.path.abspath(path) for path in config.log_dirs]
     metadata = os.path.abspath(config.metadata_dir)
     for path in (*paths, metadata):
@@ -71,7 +82,7 @@ def look(config: BrokerConfig) -> None:
         _check_lock(path, names.LOCK)
     _check_lock(metadata, embedded.LOCK_NAME)
     _check_meta(glances, config)
-    _check_tree(metadata, glances)
+    return glances
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
@@ -204,8 +215,8 @@ def _check_tree(metadata: str, glances: Iterable[Glance]) -> None:
         if glance.in_use_by_cluster:
             raise StartupError(
                 f"{glance.path} holds data, but {metadata}/{embedded.FILE_NAME}, with the topics, is missing or "
-                "empty: restore it, or set metadata.log.dir to the directory that it lies in, or move the data "
-                "away to begin without topics"
+                "empty: restore it, or set metadata.log.dir to the directory that it lies in, or make it again from "
+                "the logs by `pylogbroker coordination rebuild`, or move the data away to begin without topics"
             )
 
 

@@ -154,7 +154,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
             output, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-        told = "Interrupted: what a load has finished is kept, and the next one goes on."
+        told = "Interrupted: what is finished is kept, and the same command, run again, goes on."
         assert (process.returncode, output, errors.splitlines()[-1]) == (130, "", told)
         assert "Traceback" not in errors
         before = len(list(target.rglob("*.parquet")))

@@ -188,7 +188,7 @@ def test_after_a_crash_all_logs_are_recovered(tmp_path: Path, threads: int) -> N
     manager = started(tmp_path)
     for partition in range(5):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
-    manager._unlock()  # as the end of a process does
+    manager.let_go()  # as the end of a process does
     found: list[Any] = []
     again = started(tmp_path, found=found, recovery_threads=threads)
     assert [str(each) for each in found] == [f"{tmp_path}: not stopped cleanly: 5 logs checked, none cut"]
@@ -199,7 +199,7 @@ def test_what_a_crash_cut_is_told_log_by_log(tmp_path: Path) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     for partition in range(6):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
-    manager._unlock()
+    manager.let_go()
     for partition in (0, 4):
         [entries] = (tmp_path / "a" / f"events_{partition}").glob("*.kafka")
         os.truncate(entries, entries.stat().st_size - 1)
@@ -289,7 +289,7 @@ def test_deletions_that_a_crash_interrupted_are_finished(tmp_path: Path) -> None
     manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 3)
     manager.delete("events", 0)
-    manager._unlock()
+    manager.let_go()
     again = LogManager([str(tmp_path)])
     again.lock()
     [deleted] = again.load(lambda topic: CONFIG, NOW, print)
@@ -310,10 +310,10 @@ def test_after_a_crash_a_log_is_not_taken_for_an_earlier_one_of_its_name(tmp_pat
     manager.checkpoint_high_watermarks()
     manager.delete("events", 0)
     if restarts:
-        manager._unlock()
+        manager.let_go()
         manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 5)
-    manager._unlock()
+    manager.let_go()
     again = started(tmp_path)
     log = again.logs["events", 0]
     assert (log.log_start_offset, log.log_end_offset) == (0, 5)
@@ -605,7 +605,7 @@ def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restart
         manager.close()
     elif restarts:
         manager.checkpoint_log_starts()
-        manager._unlock()
+        manager.let_go()
     if restarts:
         manager = started(tmp_path)
         assert manager.logs["events", 0].topic_id == FIRST
@@ -619,7 +619,7 @@ def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restart
     assert len(told) == 1
     assert str(stray) in str(told[0])
     fill(again, 2)
-    manager._unlock()
+    manager.let_go()
     third = started(tmp_path)
     assert list(third.logs) == [("events", 0)]
     assert (third.logs["events", 0].topic_id, third.logs["events", 0].log_end_offset) == (SECOND, 2)
@@ -632,7 +632,7 @@ def test_what_recovery_set_aside_is_passed_over(tmp_path: Path) -> None:
     for _ in range(4):
         fill(log, 10)
         log.roll(NOW)
-    manager._unlock()
+    manager.let_go()
     files = sorted(Path(log.path).glob("*.kafka"))
     with files[1].open("r+b") as file:
         file.write(b"\xff" * 100)

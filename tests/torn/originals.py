@@ -112,7 +112,7 @@ def make(home: Path, magic: int, *, clean: bool) -> Original:
         assert manager.close() == []
     else:
         log.segments[-1].store_indexes()
-        manager._unlock()
+        manager.let_go()
     return Original(home, config, bytes_on_disk(path), tuple(split(Path(path))))
 
 
@@ -156,7 +156,7 @@ def check(home: Path, original: Original, kept: int, *, reason: str | None) -> S
         assert reason in told[0]
         assert f"ends at {log.log_end_offset}" in told[0]
     _check_goes_on(log, original, kept)
-    started.manager._unlock()
+    started.manager.let_go()
     return started
 
 

@@ -1,0 +1,41 @@
+"""The options of commands that work on a broker's files: which broker that is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pylogbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pylogbroker.config import BrokerConfig
+
+
+def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `config`, the broker's settings, from the options that `twistd pylogbroker` has for them."""
+
+    @click.option("-c", "--config", "file", metavar="FILE", help="The broker's file of settings.")
+    @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data, in place of log.dirs.")
+    @click.option("-o", "--override", "overrides", multiple=True, metavar="NAME=VALUE", help="A setting of the broker.")
+    @functools.wraps(function)
+    def with_config(
+        *arguments: Any, file: str | None, data_dir: str | None, overrides: tuple[str, ...], **others: Any
+    ) -> Any:
+        if file is None and data_dir is None:
+            raise click.UsageError("give --config or --data-dir: which broker's files are meant?")
+        return function(*arguments, config=_settings(file, data_dir, overrides), **others)
+
+    return with_config
+
+
+def _settings(file: str | None, data_dir: str | None, overrides: tuple[str, ...]) -> BrokerConfig:
+    from pylogbroker.config import BrokerConfig, properties
+
+    if data_dir is not None and "," in data_dir:
+        raise ConfigError(f"data-dir: {data_dir!r} is not accepted; expected one directory: log.dirs takes several")
+    read = {} if file is None else properties.read(file)
+    given = {} if data_dir is None else {"log.dirs": data_dir}
+    return BrokerConfig(read | given | properties.parse_assignments(overrides))

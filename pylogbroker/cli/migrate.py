@@ -1,0 +1,92 @@
+"""`pylogbroker migrate`: data of other brokers becomes a stopped broker's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from pylogbroker.cli.brokers import broker_options
+
+if TYPE_CHECKING:
+    from pylogbroker.config import BrokerConfig
+    from pylogbroker.offline.kafka07_source import Source, SourcePartition
+
+
+@click.group("migrate", short_help="Import data of Kafka 0.7, and topics and offsets from ZooKeeper.")
+def command() -> None:
+    """Import data of Kafka 0.7, and topics and offsets from ZooKeeper.
+
+    The broker must not run.  What is imported from is never changed.
+    """
+
+
+@command.command("kafka07", short_help="Import log directories of Kafka 0.7.")
+@click.argument("sources", nargs=-1, required=True, metavar="[BROKER=]DIRECTORY...")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated.")
+@click.option("--link", is_flag=True, help="Link whole segments, do not copy them: the same file system is needed.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the imported topics.")
+@click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
+@broker_options
+def kafka07(
+    sources: tuple[str, ...],
+    topics: tuple[str, ...],
+    link: bool,
+    settings: tuple[str, ...],
+    dry_run: bool,
+    config: BrokerConfig,
+) -> None:
+    """Import log directories of Kafka 0.7.
+
+    Each message's CRC is compared, and positions stay what they were.  A directory's BROKER is the `brokerid` of its
+    server.properties, 0 unless it is given; consumers' offsets name it.
+
+    Imported topics keep everything until their retention.ms and retention.bytes are set.
+    """
+    from pylogbroker.config import properties
+    from pylogbroker.offline.kafka07_import import Kafka07Import, plan_topics
+    from pylogbroker.offline.stopped import check_stopped, stopped_broker
+
+    check_stopped(config)
+    chosen = properties.parse_assignments(settings)
+    plans = plan_topics([_source(text) for text in sources], lambda name: not topics or name in topics, _show)
+    if dry_run:
+        click.echo("Nothing was written.")
+        return
+    with stopped_broker(config) as broker:
+        importing = Kafka07Import(broker, chosen, link=link)
+        for path in importing.clean_up():
+            click.echo(f"removed {path}: an import that did not finish had left it")
+        planned, done = importing.check(plans)
+        by_name = {plan.name: plan for plan in plans}
+        for topic in planned:
+            importing.run(topic, by_name[topic.name])
+            click.echo(f"imported {topic.name}, {len(topic.partitions)} partition(s)")
+        for name in done:
+            click.echo(f"left alone {name}: it was imported before")
+        with broker.loaded_logs(_found):
+            pass
+
+
+def _source(text: str) -> Source:
+    from pylogbroker.offline.kafka07_source import Source
+
+    found = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
+    return Source(int(found[1]), found[2]) if found else Source(0, text)
+
+
+def _show(partition: SourcePartition, number: int) -> None:
+    size = partition.end - partition.start
+    click.echo(
+        f"{partition.path}: {partition.messages} message(s), positions {partition.start} to {partition.end} "
+        f"({size} bytes), becomes {partition.topic}-{number}"
+    )
+    if partition.damage:
+        click.echo(f"  {partition.left_out} bytes are left out, {partition.damage}", err=True)
+    for position in partition.unreadable:
+        click.echo(f"  the compressed message at {position} cannot be read: readers will stop there", err=True)
+
+
+def _found(found: object) -> None:
+    click.echo(str(found))

@@ -1,0 +1,169 @@
+"""The log directories of Kafka 0.7: which partitions there are, and how much of each is sound.
+
+Every message's CRC is compared.  Like recovery, this stops at the first thing that is wrong: a message that a crash cut
+short, a CRC that differs, a segment that does not begin where the one before ends.  Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.offline.stopped import OfflineError
+from pylogbroker.records import Entry
+from pylogbroker.storage import FileHandle, Pools, Segment, kafka07, names
+from pylogbroker.storage.layouts import POSITIONED
+from pylogbroker.storage.recovery import whole_entries
+from pylogbroker.storage.segment import MAX_RELATIVE
+
+
+@attrs.frozen
+class Source:
+    """A log directory of Kafka 0.7, and the `brokerid` of the broker that wrote it."""
+
+    broker: int
+    path: str
+
+
+@attrs.frozen
+class SourceSegment:
+    """A segment's file; `sound` is how many of its `size` bytes are whole messages with the right CRC."""
+
+    path: str
+    position: int
+    size: int
+    sound: int
+    messages: int
+
+
+@attrs.frozen
+class SourcePartition:
+    """A partition of Kafka 0.7, with what is sound of it.
+
+    `damage` says why bytes are `left_out`, if any are.  `unreadable` are positions of compressed messages whose inside
+    is damaged although their own CRC is right: their producer wrote them so.
+    """
+
+    source: Source
+    topic: str
+    number: int
+    path: str
+    segments: tuple[SourceSegment, ...]
+    damage: str = ""
+    left_out: int = 0
+    unreadable: tuple[int, ...] = ()
+
+    @property
+    def start(self) -> int:
+        """The position of the first message."""
+        return self.segments[0].position if self.segments else 0
+
+    @property
+    def end(self) -> int:
+        """The position behind the last sound message."""
+        return self.segments[-1].position + self.segments[-1].sound if self.segments else 0
+
+    @property
+    def messages(self) -> int:
+        """The number of sound messages; a compressed one counts once."""
+        return sum(segment.messages for segment in self.segments)
+
+
+def find_partitions(source: Source) -> dict[tuple[str, int], str]:
+    """Return the directories of a source's partitions by topic and number; OfflineError if there are none."""
+    found: dict[tuple[str, int], str] = {}
+    for name in sorted(_listed(source.path)):
+        key = kafka07.parse_directory(name)
+        path = f"{source.path}/{name}"
+        if key is None or not os.path.isdir(path) or _is_own(path) or not kafka07.segments_in(path):
+            continue
+        other = found.setdefault(key, path)
+        if other != path:
+            raise OfflineError(f"{other} and {path} are the same partition: move one of them out of {source.path}")
+    if not found:
+        raise OfflineError(_nothing_in(source.path))
+    return found
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError as error:
+        raise OfflineError(f"{path}: {error.strerror}") from error
+
+
+def _is_own(path: str) -> bool:
+    return any(os.path.exists(f"{path}/{mark}") for mark in (names.PARTITION_METADATA, names.MESSAGE_FORMAT))
+
+
+def _nothing_in(path: str) -> str:
+    if kafka07.segments_in(path):
+        return f"{path} is the directory of one partition: name the log directory above it"
+    return (
+        f"{path} holds no data of Kafka 0.7: expected directories such as my_topic-0 with files such as "
+        "00000000000000000000.kafka in them; the data of newer releases (.log) cannot be imported"
+    )
+
+
+def examine(source: Source, topic: str, number: int, path: str) -> SourcePartition:
+    """Read all of a partition and compare every CRC; OfflineError if its files contradict each other."""
+    found = kafka07.segments_in(path)
+    for (position, name), (other, twin) in pairwise(found):
+        if position == other:
+            raise OfflineError(f"{path}: {name} and {twin} have the same position: remove the one that is not wanted")
+    segments: list[SourceSegment] = []
+    unreadable: list[int] = []
+    damage, rest = "", []
+    for at, (position, name) in enumerate(found):
+        if segments and position != segments[-1].position + segments[-1].sound:
+            damage = f"{name} begins at {position}, where {segments[-1].position + segments[-1].sound} belongs"
+            rest = found[at:]
+            break
+        segment, damage = _examine_segment(f"{path}/{name}", position, unreadable)
+        segments.append(segment)
+        if damage:
+            damage, rest = f"{name}: {damage}", found[at + 1 :]
+            break
+    left_out = sum(segment.size - segment.sound for segment in segments) + _total(path, rest)
+    return SourcePartition(source, topic, number, path, tuple(segments), damage, left_out, tuple(unreadable))
+
+
+def _total(path: str, files: Sequence[tuple[int, str]]) -> int:
+    return sum(os.path.getsize(f"{path}/{name}") for _, name in files)
+
+
+def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[SourceSegment, str]:
+    size = os.path.getsize(path)
+    if size > MAX_RELATIVE:
+        raise OfflineError(f"{path} has {size} bytes: a segment of this broker has at most {MAX_RELATIVE}")
+    sound = messages = 0
+    damage = ""
+    try:
+        for message in _messages(path, position, size):
+            message.check()
+            if message.attributes and not _is_readable(message):
+                unreadable.append(message.base_offset)
+            sound += message.size
+            messages += 1
+    except CorruptRecords as error:
+        damage = error.detail
+    return SourceSegment(path, position, size, sound, messages), damage
+
+
+def _messages(path: str, position: int, size: int) -> Iterator[Entry]:
+    segment = Segment.existing(
+        os.path.dirname(path), position, {names.ENTRIES: size}, Pools.of(), layout=POSITIONED
+    )  # fmt: skip
+    segment.admit(FileHandle.open(path))
+    yield from whole_entries(segment, size)
+
+
+def _is_readable(message: Entry) -> bool:
+    try:
+        return sum(1 for _ in message.records()) <= message.size
+    except (CorruptRecords, InvalidRecords):
+        return False

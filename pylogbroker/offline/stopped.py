@@ -1,0 +1,133 @@
+"""A stopped broker: nothing else uses its files while this one is open.
+
+    with stopped_broker(config) as broker:
+        broker.topics()
+        with broker.loaded_logs(print) as logs:
+            ...
+
+What would keep the broker from starting keeps this from opening: both look at the same things (`tap.checks`), and take
+the directories over in the same way (`tap.identification`).  A directory that nobody has used yet becomes the broker's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.task import Clock
+
+from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.topics import Topic
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.errors import PylogbrokerError, StartupError
+from pylogbroker.interfaces import ITree
+from pylogbroker.storage import Log, LogManager
+from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.survey import Report
+from pylogbroker.tap import checks
+from pylogbroker.tap.identification import identify
+
+T = TypeVar("T")
+
+
+def check_stopped(config: BrokerConfig) -> None:
+    """StartupError if a broker runs on these directories, or if they are not the broker's.  Nothing is made."""
+    checks.look(config)
+
+
+class OfflineError(PylogbrokerError):
+    """Work on a stopped broker's files cannot be done; the message says why, and what to do."""
+
+
+def unbroken_slices() -> Slices:
+    """Return slices for loops that give way to nobody, since there is no reactor."""
+    return Slices(Clock(), inf)
+
+
+def finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine gives that waits for nothing, as none does whose blocking work is done at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise OfflineError("the coordination tree is not a local one")
+
+
+@attrs.define(eq=False)
+class StoppedBroker:
+    """A broker that does not run, with its tree open and its log directories locked."""
+
+    config: BrokerConfig
+    tree: ITree
+    logs: LogManager
+    id: int
+    catalog: Catalog
+
+    @property
+    def store(self) -> TopicStore:
+        """The topics in the tree."""
+        return TopicStore(self.tree)
+
+    def now_ms(self) -> int:
+        """The time of day, in milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def topics(self) -> dict[str, Topic]:
+        """Every topic in the tree, also those that are being deleted."""
+        return {topic.name: topic for topic in finish(self.store.load(unbroken_slices()))}
+
+    @contextmanager
+    def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
+        """Open the logs of all topics, and recover those that need it, as a start does; tell `report` what it finds.
+
+        At the end they are brought to the disk and marked as cleanly stopped.
+        """
+        topics = self.topics()
+        known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
+        configs = {name: log_config(self.config.topic(topic.overrides)) for name, topic in topics.items()}
+        default = log_config(self.config.topic({}))
+        for deleted in self.logs.load(lambda topic: configs.get(topic, default), self.now_ms(), report, known):
+            deleted.remove()
+        try:
+            for log in self.logs.logs.values():
+                log.high_watermark = log.log_end_offset
+            yield self.logs.logs
+        finally:
+            failed = self.logs.close()
+        if failed:
+            raise OfflineError("; ".join(map(str, failed)))
+
+
+@contextmanager
+def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
+    """Hold a broker's files; StartupError if it runs, or if they are not its own."""
+    check_stopped(config)
+    tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
+    try:
+        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
+        try:
+            yield _opened(config, tree, logs)
+        finally:
+            logs.let_go()
+    finally:
+        finish(tree.close())
+
+
+def _opened(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager) -> StoppedBroker:
+    broker_id, _ = finish(identify(config, tree, logs, maybeDeferred))
+    failed = [directory.failure for directory in logs.directories if directory.failure]
+    if failed:
+        raise StartupError(f"a log directory cannot be used: {'; '.join(failed)}")
+    catalog = Catalog(TopicStore(tree), config, lambda: [broker_id])
+    finish(catalog.open(unbroken_slices()))
+    return StoppedBroker(config, tree, logs, broker_id, catalog)
