@@ -32,7 +32,7 @@ from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.interfaces import CoordinationError
+from pylogbroker.interfaces import CoordinationError, Operation
 
 _T = TypeVar("_T")
 log = Logger()
@@ -152,6 +152,17 @@ class Catalog:
             return topic
 
         return await self._one_at_a_time(change)
+
+    async def add(self, topic: Topic, *others: Operation) -> None:
+        """Make a topic that `plan_topic` has planned, and do other operations of the tree in the same transaction."""
+
+        async def change() -> None:
+            self._check_is_new(topic.name)
+            await self._store.add(topic, *others)
+            self._show(topic)
+            self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+
+        await self._one_at_a_time(change)
 
     async def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Topic:
         """Enlarge a topic to `count` partitions; the arguments are those of `plan_partitions`."""

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
+from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, NewGeneration, Producer, Stored
 from pylogbroker.records import Codec, Record
 
@@ -94,17 +95,22 @@ class GroupStore:
         """Nothing of it concerns groups."""
 
 
+def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:
+    """The settings that `__consumer_offsets` is made with."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
+    }
+
+
 def _offsets_topic(broker: Broker) -> InternalTopic:
     config = broker.config
     return InternalTopic(
         broker,
         OFFSETS_TOPIC,
         config.integer("offsets.topic.num.partitions"),
-        {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
-        },
+        offsets_topic_settings(config),
         config.integer("offsets.load.buffer.size"),
         Codec(config.integer("offsets.topic.compression.codec")),
     )

@@ -18,6 +18,7 @@ from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.group_store import OFFSETS_TOPIC
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, end_marker
 from pylogbroker.storage.telling import counted
@@ -166,18 +167,23 @@ def _tell(found: TimedOut) -> None:
     )
 
 
+def transactions_topic_settings(config: BrokerConfig) -> dict[str, str]:
+    """The settings that `__transaction_state` is made with."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+        "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
+        "unclean.leader.election.enable": "false",
+    }
+
+
 def _transactions_topic(broker: Broker) -> InternalTopic:
     config = broker.config
     return InternalTopic(
         broker,
         TRANSACTIONS_TOPIC,
         config.integer("transaction.state.log.num.partitions"),
-        {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
-            "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
-            "unclean.leader.election.enable": "false",
-        },
+        transactions_topic_settings(config),
         config.integer("transaction.state.log.load.buffer.size"),
     )

@@ -69,6 +69,64 @@ def kafka07(
             pass
 
 
+@command.command("zookeeper", short_help="Import topics and groups' offsets from ZooKeeper.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--chroot", default="", metavar="PATH", help="Where Kafka's nodes begin: the path in zookeeper.connect.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Only this group; may be repeated.")
+@click.option("--replace", is_flag=True, help="Replace offsets that groups have committed here.")
+@click.option("--dry-run", is_flag=True, help="Show what is there, write nothing.")
+@broker_options
+def zookeeper(
+    sources: tuple[str, ...],
+    chroot: str,
+    topics: tuple[str, ...],
+    groups: tuple[str, ...],
+    replace: bool,
+    dry_run: bool,
+    config: BrokerConfig,
+) -> None:
+    """Import topics and groups' offsets from ZooKeeper.
+
+    A SOURCE is ZooKeeper's dataDir or dataLogDir, a snapshot, a dump (see docs/migration.md), or HOST:PORT of a server
+    that runs.  Topics that are there stay as they are; others are made, without records.  Import the logs of Kafka 0.7
+    first: offsets that lie outside of their logs are left out.
+    """
+    from pylogbroker.offline.registry import read_registry
+    from pylogbroker.offline.registry_import import RegistryImport
+    from pylogbroker.offline.stopped import check_stopped, stopped_broker
+    from pylogbroker.offline.zookeeper import read_nodes
+
+    check_stopped(config)
+    registry = read_registry(read_nodes(sources, chroot, _warn))
+    for problem in registry.problems:
+        _warn(f"left out {problem}")
+    wanted = [topic for name, topic in registry.topics.items() if not topics or name in topics]
+    offsets = [
+        offset
+        for offset in registry.offsets
+        if (not topics or offset.topic in topics) and (not groups or offset.group in groups)
+    ]
+    if dry_run:
+        for topic in wanted:
+            click.echo(f"topic {topic.name}, {topic.partitions} partition(s){' of Kafka 0.7' * bool(topic.origins)}")
+        for offset in offsets:
+            click.echo(f"group {offset.group}, {offset.topic} {offset.place}: {offset.offset}")
+        click.echo("Nothing was written.")
+        return
+    with stopped_broker(config) as broker:
+        importing = RegistryImport(broker, click.echo)
+        made = importing.make_topics(wanted)
+        with broker.loaded_logs(_found) as logs:
+            for new in made:
+                broker.make_logs(new)
+            importing.commit(offsets, logs, replace=replace)
+
+
+def _warn(text: str) -> None:
+    click.echo(text, err=True)
+
+
 def _source(text: str) -> Source:
     from pylogbroker.offline.kafka07_source import Source
 

@@ -90,6 +90,25 @@ def _plan_topic(name: str, found: Mapping[Source, Mapping[int, str]], progress: 
     return TopicPlan(name, tuple(partitions), origins)
 
 
+def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
+    """Which partitions of 0.7 a topic was made of, by `<broker>-<partition>`; None if it was made otherwise."""
+    [node] = finish(broker.tree.get_many([paths.kafka07_topic(topic.name)]))
+    if node is None:
+        return None
+    imported = layout.decode_kafka07_topic(node.data)
+    return imported.partitions if imported.topic_id == topic.id else None
+
+
+def add_topic(broker: StoppedBroker, topic: Topic, origins: Mapping[str, int]) -> None:
+    """Write a topic, and which partitions of 0.7 it is made of, in one transaction of the tree."""
+    data = layout.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
+    wanted = (paths.MIGRATION, paths.MIGRATION_KAFKA07, paths.kafka07_topic(topic.name))
+    *parents, own = finish(broker.tree.get_many(wanted))
+    made: list[Operation] = [Create(path) for path, node in zip(wanted, parents, strict=False) if node is None]
+    note = Create(wanted[-1], data) if own is None else SetData(wanted[-1], data)
+    finish(broker.catalog.add(topic, *made, note))
+
+
 class Kafka07Import:
     """Brings planned topics into a stopped broker."""
 
@@ -106,7 +125,7 @@ class Kafka07Import:
         topics, done = [], []
         for plan in plans:
             known = self._broker.catalog.topics.get(plan.name)
-            if known is not None and self._was_imported(known):
+            if known is not None and origins_of(self._broker, known) is not None:
                 done.append(plan.name)
             elif known is not None:
                 raise OfflineError(
@@ -130,8 +149,7 @@ class Kafka07Import:
             os.rename(final + names.IMPORT_DIRECTORY, final)
         for path in {home.path for home in homes}:
             sync_file(path)
-        origins = Kafka07Topic(topic.id, plan.origins)
-        finish(self._broker.store.add(topic, *self._note(topic.name, layout.encode_kafka07_topic(origins))))
+        add_topic(self._broker, topic, plan.origins)
         for final in staged:
             remove(f"{final}/{names.IMPORTED}")
 
@@ -149,16 +167,6 @@ class Kafka07Import:
                     shutil.rmtree(entry.path)
                     gone.append(entry.path)
         return gone
-
-    def _was_imported(self, topic: Topic) -> bool:
-        [node] = finish(self._broker.tree.get_many([paths.kafka07_topic(topic.name)]))
-        return node is not None and layout.decode_kafka07_topic(node.data).topic_id == topic.id
-
-    def _note(self, topic: str, data: bytes) -> list[Operation]:
-        wanted = (paths.MIGRATION, paths.MIGRATION_KAFKA07, paths.kafka07_topic(topic))
-        *parents, own = finish(self._broker.tree.get_many(wanted))
-        made: list[Operation] = [Create(path) for path, node in zip(wanted, parents, strict=False) if node is None]
-        return [*made, Create(wanted[-1], data) if own is None else SetData(wanted[-1], data)]
 
     def _check_places(self, plan: TopicPlan) -> None:
         for home in self._broker.logs.directories:

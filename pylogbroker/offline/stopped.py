@@ -73,18 +73,13 @@ class StoppedBroker:
     id: int
     catalog: Catalog
 
-    @property
-    def store(self) -> TopicStore:
-        """The topics in the tree."""
-        return TopicStore(self.tree)
-
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def topics(self) -> dict[str, Topic]:
         """Every topic in the tree, also those that are being deleted."""
-        return {topic.name: topic for topic in finish(self.store.load(unbroken_slices()))}
+        return {topic.name: topic for topic in finish(TopicStore(self.tree).load(unbroken_slices()))}
 
     @contextmanager
     def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
@@ -106,6 +101,12 @@ class StoppedBroker:
             failed = self.logs.close()
         if failed:
             raise OfflineError("; ".join(map(str, failed)))
+
+    def make_logs(self, topic: Topic) -> None:
+        """Make the logs of a new topic; `loaded_logs` is open."""
+        config = log_config(self.config.topic(topic.overrides))
+        for index in topic.partitions:
+            self.logs.create(topic.name, index, config, self.now_ms(), topic_id=topic.id)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline import kafka07_import
-from pylogbroker.offline.stopped import stopped_broker
+from pylogbroker.offline.stopped import finish, stopped_broker
 from tests.offline.commands import fail, run, succeed
 from tests.offline.kafka07 import content, messages, write_partition
 from tests.simple.sets import GZIP, message
@@ -176,7 +176,7 @@ class TestAgain:
 
         with monkeypatch.context() as patched:
             if moment == "add":
-                patched.setattr(kafka07_import.Kafka07Import, "_note", lambda *_: exit(9))
+                patched.setattr(kafka07_import, "add_topic", lambda *_: exit(9))
             else:
                 target = kafka07_import.os if moment == "rename" else kafka07_import
                 patched.setattr(target, moment, killed)
@@ -204,9 +204,7 @@ class TestRefusals:
     def test_a_topic_that_is_there(self, old: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
         with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker:
-            planned = broker.catalog.plan_topic("my_topic", 1, 1)
-            with pytest.raises(StopIteration):
-                broker.store.add(planned).send(None)
+            finish(broker.catalog.create("my_topic", 1, 1))
         assert "topic my_topic is there already: delete it, or leave it out" in fail(
             "migrate", "kafka07", old, "--data-dir", data
         )

@@ -1,0 +1,199 @@
+"""What is registered in ZooKeeper becomes topics, and offsets in `__consumer_offsets`.
+
+Topics that are there are left alone.  An offset is committed if it lies within its partition's log: one beyond the end
+would let consumers pass over what is written later.  What a group has committed here stays, unless it is replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.topics import Topic
+from pylogbroker.errors import ConfigError
+from pylogbroker.groups import CommittedOffset, Loading, TopicPartition
+from pylogbroker.groups.layout import encode_offset_key, encode_offset_value
+from pylogbroker.offline import kafka07_import
+from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
+from pylogbroker.offline.stopped import StoppedBroker, finish
+from pylogbroker.partitioning import partition_for
+from pylogbroker.records import Record, build, entries
+from pylogbroker.storage import Log, Origin
+
+_RECORDS_PER_BATCH = 1000
+_REPLAYED_BYTES = 1 << 20
+_BEGINNING = -1
+Tell = Callable[[str], object]
+Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+
+
+@attrs.define
+class RegistryImport:
+    """Brings registered topics and offsets into a stopped broker; `tell` is told what became of each."""
+
+    _broker: StoppedBroker
+    _tell: Tell
+    _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
+
+    def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[Topic]:
+        """Write those topics to the tree that are not there; return them."""
+        return [topic for each in registered if (topic := self._make_topic(each)) is not None]
+
+    def _make_topic(self, registered: RegisteredTopic) -> Topic | None:
+        catalog, name = self._broker.catalog, registered.name
+        known = catalog.topics.get(name)
+        if known is not None:
+            has = f"it is there, with {len(known.partitions)} partition(s)"
+            fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
+            self._tell(f"left alone {name}: {has}{fewer}")
+            return None
+        if registered.origins:
+            topic = catalog.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
+            kafka07_import.add_topic(self._broker, topic, registered.origins)
+        else:
+            overrides = self._accepted(registered)
+            topic = catalog.plan_topic(name, registered.partitions, 1, None, overrides)
+            finish(catalog.add(topic))
+        self._tell(f"made {name}, {registered.partitions} partition(s), empty")
+        return topic
+
+    def _accepted(self, registered: RegisteredTopic) -> dict[str, str]:
+        """The settings of a topic that this broker takes."""
+        accepted: dict[str, str] = {}
+        for name, text in registered.overrides.items():
+            try:
+                self._broker.config.check_topic({**accepted, name: text})
+            except ConfigError as error:
+                self._tell(f"topic {registered.name} does without a setting: {error}")
+            else:
+                accepted[name] = text
+        return accepted
+
+    def commit(self, offsets: Iterable[RegisteredOffset], logs: Mapping[TopicPartition, Log], *, replace: bool) -> None:
+        """Commit offsets in the open logs of the broker; with `replace`, in place of those that groups have."""
+        by_group: dict[str, dict[TopicPartition, int]] = {}
+        left_out: Counter[tuple[str, str]] = Counter()
+        for offset in offsets:
+            try:
+                key = self._place(offset, logs)
+            except _LeftOut as problem:
+                left_out[offset.group, str(problem)] += 1
+            else:
+                by_group.setdefault(offset.group, {})[key] = offset.offset
+        if by_group:
+            self._commit_groups(by_group, self._offsets_topic(), logs, replace, left_out)
+        for (group, why), count in sorted(left_out.items()):
+            self._tell(f"group {group}: left out {count} offset(s), {why}")
+
+    def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
+        """The partition of an offset; _LeftOut if there is none that it can be of."""
+        topic = self._broker.catalog.topics.get(offset.topic)
+        if topic is None:
+            raise _LeftOut(f"there is no topic {offset.topic}")
+        key = offset.topic, self._index(offset.place, topic)
+        log = logs.get(key)
+        if log is None:
+            raise _LeftOut(f"{offset.topic} has no partition {offset.place}")
+        if not log.log_start_offset <= offset.offset <= log.log_end_offset:
+            raise _LeftOut(
+                f"{offset.topic}-{key[1]} holds {log.log_start_offset} to {log.log_end_offset}, "
+                f"not {offset.offset}: consumers begin where auto.offset.reset says"
+            )
+        return key
+
+    def _index(self, place: str, topic: Topic) -> int:
+        broker, _, number = place.rpartition("-")
+        if topic.name not in self._origins:
+            self._origins[topic.name] = kafka07_import.origins_of(self._broker, topic)
+        origins = self._origins[topic.name]
+        if not broker:
+            return int(number) if origins is None else _BEGINNING
+        if origins is None:
+            return _BEGINNING
+        only = {origin.partition("-")[0] for origin in origins}
+        if place not in origins and len(only) == 1:
+            raise _LeftOut(
+                f"{topic.name} was imported as of broker {only.pop()}, the offset is of broker {broker}: "
+                f"import its logs as {broker}=DIRECTORY"
+            )
+        return origins.get(place, _BEGINNING)
+
+    def _offsets_topic(self) -> Topic:
+        """`__consumer_offsets`, made if it is not there."""
+        catalog, config = self._broker.catalog, self._broker.config
+        known = catalog.topics.get(OFFSETS_TOPIC)
+        if known is not None:
+            return known
+        count = config.integer("offsets.topic.num.partitions")
+        topic = catalog.plan_topic(OFFSETS_TOPIC, count, 1, None, offsets_topic_settings(config))
+        finish(catalog.add(topic))
+        self._broker.make_logs(topic)
+        return topic
+
+    def _commit_groups(
+        self,
+        by_group: Mapping[str, Mapping[TopicPartition, int]],
+        topic: Topic,
+        logs: Mapping[TopicPartition, Log],
+        replace: bool,
+        left_out: Counter[tuple[str, str]],
+    ) -> None:
+        counts: dict[str, int] = {}
+        by_index: dict[int, list[str]] = {}
+        for group in by_group:
+            by_index.setdefault(partition_for(group, len(topic.partitions)), []).append(group)
+        for index, groups in by_index.items():
+            log = logs[OFFSETS_TOPIC, index]
+            committed = _committed(log, index)
+            records = []
+            for group in groups:
+                made = self._records(group, by_group[group], {} if replace else committed.get(group, {}), left_out)
+                counts[group] = len(made)
+                records += made
+            self._append(log, records, topic.partitions[index].leader_epoch)
+        for group, count in sorted(counts.items()):
+            self._tell(f"group {group}: committed {count} offset(s)")
+
+    def _records(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        committed: Mapping[TopicPartition, CommittedOffset],
+        left_out: Counter[tuple[str, str]],
+    ) -> list[Record]:
+        now_ms = self._broker.now_ms()
+        records = []
+        for (topic, index), offset in offsets.items():
+            if (topic, index) in committed:
+                if committed[topic, index].offset != offset:
+                    left_out[group, f"others are committed for {topic} here already: --replace replaces them"] += 1
+                continue
+            value = encode_offset_value(CommittedOffset(offset, committed=now_ms))
+            records.append(Record(0, now_ms, encode_offset_key(group, topic, index), value))
+        return records
+
+    def _append(self, log: Log, records: list[Record], epoch: int) -> None:
+        for first in range(0, len(records), _RECORDS_PER_BATCH):
+            some = [
+                attrs.evolve(record, offset=number)
+                for number, record in enumerate(records[first : first + _RECORDS_PER_BATCH])
+            ]
+            log.append(build(some), self._broker.now_ms(), epoch, Origin.COORDINATOR)
+
+
+class _LeftOut(Exception):
+    """An offset cannot be committed; the text says why."""
+
+
+def _committed(log: Log, index: int) -> Committed:
+    """What the groups of a partition of `__consumer_offsets` have committed."""
+    loading = Loading(index)
+    offset = log.log_start_offset
+    while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:
+        found = list(entries(region.read()))
+        loading.replay(found)
+        offset = found[-1].next_offset
+    return loading.committed()

@@ -1,0 +1,62 @@
+"""Nodes as texts.
+
+JSON: one object, with each node's data by its path; null for none.
+
+    {"/brokers/topics/events/0": "4", "/consumers/readers/offsets/events/0-1": "1042"}
+
+A listing: a line for each node, and one with its data as a Python literal.  Later entries change earlier ones:
+
+    + /brokers/topics/events/0  v=0 cv=0            a node that is new; what follows its path is not looked at
+          b'4'
+    ~ /brokers/topics/events/0                      another value
+          b'8'
+    - /brokers/topics/events/0                      a node that is gone
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Final
+
+from pylogbroker.offline.zookeeper.jute import BadFile
+
+_ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
+
+
+def read_json(text: str) -> dict[str, bytes]:
+    """Return the data of all nodes by path; BadFile if the text is something else."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadFile(f"not JSON: {error}") from error
+    if not isinstance(found, dict) or not all(isinstance(data, str | None) for data in found.values()):
+        raise BadFile("expected one JSON object with a text or null for each path")
+    return {path: (data or "").encode() for path, data in found.items()}
+
+
+def read_listing(text: str) -> dict[str, bytes]:
+    """Return the data of all nodes by path, as the last entries have it; BadFile at data that is none."""
+    nodes: dict[str, bytes] = {}
+    path = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        entry = _ENTRY.match(line)
+        if entry and entry[1] == "-":
+            nodes.pop(entry[2], None)
+            path = ""
+        elif entry:
+            path = entry[2]
+            nodes[path] = b""
+        elif path:
+            nodes[path] = _data(line.strip(), number)
+            path = ""
+    return nodes
+
+
+def _data(literal: str, number: int) -> bytes:
+    try:
+        found = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        raise BadFile(f"line {number} is no data: {literal[:60]}") from None
+    return found if isinstance(found, bytes) else b""

@@ -1,0 +1,63 @@
+"""`snapshot.<zxid>`: all nodes of a ZooKeeper server.
+
+```
+header     "ZKSN", int32 version 2, int64 database id
+sessions   count, and for each: int64 id, int32 timeout
+ACLs       count, and for each: int64 number, list of ACLs
+nodes      for each: text path (empty for the root), buffer data, int64 ACL, 60 bytes of stat; the path "/" ends them
+checksum   int64 Adler-32 of all before it, text "/"; newer servers write more behind that
+```
+
+A server goes on while it writes one.  It is right only together with the transactions that follow `<zxid>`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Final
+
+from pylogbroker.offline.zookeeper.jute import BadFile, JuteReader
+
+MAGIC: Final = b"ZKSN"
+_GZIP: Final = b"\x1f\x8b"
+_VERSION: Final = 2
+_STAT_BYTES: Final = 6 * 8 + 3 * 4
+
+
+def is_snapshot(start: bytes) -> bool:
+    """Whether a file that begins so is a snapshot, perhaps compressed."""
+    return start.startswith((MAGIC, _GZIP))
+
+
+def read_snapshot(data: bytes) -> dict[str, bytes]:
+    """Return the data of all nodes by path; BadFile if the snapshot is damaged."""
+    if data.startswith(_GZIP):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadFile(f"cannot be decompressed: {error}") from error
+    if not data.startswith(MAGIC):
+        raise BadFile("not a snapshot of ZooKeeper")
+    reader = JuteReader(data, len(MAGIC))
+    if (version := reader.int32()) != _VERSION:
+        raise BadFile(f"version {version} of ZooKeeper's snapshots is not known")
+    reader.int64()
+    for _ in range(reader.count()):
+        reader.skip(12)
+    for _ in range(reader.count()):
+        reader.int64()
+        reader.skip_access_rules()
+    nodes = _read_nodes(reader)
+    end = reader.position
+    if reader.int64() != zlib.adler32(data[:end]):
+        raise BadFile("the checksum is wrong")
+    return nodes
+
+
+def _read_nodes(reader: JuteReader) -> dict[str, bytes]:
+    nodes: dict[str, bytes] = {}
+    while (path := reader.text()) != "/":
+        nodes[path or "/"] = reader.buffer() or b""
+        reader.skip(8 + _STAT_BYTES)
+    return nodes

@@ -1,0 +1,64 @@
+"""`log.<zxid>`: the transactions of a ZooKeeper server from `<zxid>` on.
+
+```
+header        "ZKLG", int32 version 2, int64 database id
+transaction   int64 Adler-32 of the entry, buffer entry, "B"; zeros follow the last one
+entry         int64 client, int32 cxid, int64 zxid, int64 time, int32 type, what the type has, perhaps more
+```
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from pylogbroker.offline.zookeeper.jute import BadFile, JuteReader
+
+MAGIC: Final = b"ZKLG"
+_VERSION: Final = 2
+_END: Final = b"B"
+_ERROR, _MULTI = -1, 14
+_CREATES: Final = (1, 15, 19, 21)  # create, create2, of a container, with a time to live
+_DELETES: Final = (2, 20)
+_SETS: Final = (5, 16)
+
+Change = tuple[str, bytes | None]
+"""A path, and its data from now on; None for a node that is deleted."""
+
+
+def read_transactions(data: bytes, after: int) -> Iterator[tuple[int, list[Change]]]:
+    """The zxid and the changes of each transaction behind `after`.
+
+    BadFile behind the last one that is whole, if something else than zeros follows.
+    """
+    if not data.startswith(MAGIC):
+        raise BadFile("not a transaction log of ZooKeeper")
+    reader = JuteReader(data, len(MAGIC))
+    if (version := reader.int32()) != _VERSION:
+        raise BadFile(f"version {version} of ZooKeeper's transaction logs is not known")
+    reader.int64()
+    while any(data[reader.position : reader.position + 12]):
+        start = reader.position
+        checksum, entry = reader.int64(), reader.buffer() or b""
+        reader.skip(len(_END))
+        if checksum != zlib.adler32(entry) or data[reader.position - 1 : reader.position] != _END:
+            raise BadFile(f"the transaction at byte {start} is damaged")
+        header = JuteReader(entry)
+        header.skip(12)
+        zxid = header.int64()
+        header.skip(8)
+        if zxid > after:
+            yield zxid, list(_changes(header.int32(), header))
+
+
+def _changes(kind: int, reader: JuteReader) -> Iterator[Change]:
+    if kind in _CREATES or kind in _SETS:
+        yield reader.text(), reader.buffer() or b""
+    elif kind in _DELETES:
+        yield reader.text(), None
+    elif kind == _MULTI:
+        parts = [(reader.int32(), reader.buffer() or b"") for _ in range(reader.count())]
+        if all(part != _ERROR for part, _ in parts):
+            for part, content in parts:
+                yield from _changes(part, JuteReader(content))
