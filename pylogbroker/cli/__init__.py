@@ -1,5 +1,6 @@
 """The `pylogbroker` command.
 
+    pylogbroker coordination ... a lost coordination.sqlite, made again
     pylogbroker load ...       topics into Parquet files, by Spark
     pylogbroker loaded ...     what has been loaded into a directory
     pylogbroker migrate ...    data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
@@ -21,6 +22,7 @@ from pylogbroker import __version__
 from pylogbroker.errors import PylogbrokerError
 
 _COMMANDS: Final = {
+    "coordination": "Make a lost coordination.sqlite again.",
     "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import data of Kafka 0.7, and topics and offsets from ZooKeeper.",

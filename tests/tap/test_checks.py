@@ -66,6 +66,8 @@ class TestTree:
         left = data(tmp_path / "left", "t_0")
         with refused(tmp_path, f"{left} holds data, but {left}/coordination.sqlite, with the topics, is missing"):
             checks.look(config(left))
+        with refused(tmp_path, "make it again from the logs by `pylogbroker coordination rebuild`"):
+            checks.look(config(left))
 
     def test_it_is_empty(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")

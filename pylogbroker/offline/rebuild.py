@@ -1,0 +1,158 @@
+"""A coordination tree made again from the log directories, for a broker whose `coordination.sqlite` is lost.
+
+| from                                  | what                                                              |
+|---------------------------------------|-------------------------------------------------------------------|
+| names of directories                  | topics, and their numbers of partitions                           |
+| `partition.metadata`                  | topics' ids                                                       |
+| `meta.properties`                     | the broker's number, the cluster's id, which directory lies where |
+| `leader-epoch-checkpoint`, batches    | leader epochs                                                     |
+| batches, snapshots, transactional ids | which producer ids were given out                                 |
+| `message-format`                      | which topics have the message format 0.7                          |
+| `cleaner-offset-checkpoint`           | which topics were compacted                                       |
+
+Groups' offsets and transactions lie in topics of their own.  Settings are lost, and with them how long records are
+kept: retention is off for every topic until it is set again, so that nothing is deleted that was to stay.
+
+The tree is made in a directory of its own, and appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.producer_ids import BLOCK_SIZE
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.topics import PartitionState, Topic
+from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC, transactions_topic_settings
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination import layout, paths
+from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
+from pylogbroker.coordination.layout import ProducerIdBlock
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import SetData
+from pylogbroker.offline import kafka07_import
+from pylogbroker.offline.stopped import OfflineError, finish
+from pylogbroker.offline.survey import NO_PRODUCER, FoundLog, find_logs, has_logs
+from pylogbroker.storage import LogManager
+from pylogbroker.storage.files import sync_file
+from pylogbroker.tap import checks
+from pylogbroker.tap.identification import identify
+
+_WORKPLACE = "coordination.rebuild"
+_SETTINGS: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
+Tell = Callable[[str], object]
+
+
+def rebuild(config: BrokerConfig, tell: Tell) -> None:
+    """Make `coordination.sqlite` again; `tell` is told what was recovered, and what was not.
+
+    OfflineError if the file is there; StartupError if the broker runs, or if a log directory cannot be used.
+    """
+    metadata = os.path.abspath(config.metadata_dir)
+    _check_missing(config, metadata)
+    checks.look_at_directories(config)
+    if not any(map(has_logs, config.log_dirs)):
+        raise OfflineError(f"{', '.join(config.log_dirs)}: there is no partition of this broker's to be found")
+    workplace = f"{metadata}/{_WORKPLACE}"
+    shutil.rmtree(workplace, ignore_errors=True)
+    os.makedirs(workplace)
+    logs = LogManager(config.log_dirs)
+    try:
+        tree = EmbeddedTree.open(workplace)
+        try:
+            _fill(config, tree, logs, tell)
+        finally:
+            finish(tree.close())
+        sync_file(f"{workplace}/{FILE_NAME}")
+        os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never in place of another
+        sync_file(metadata)
+    finally:
+        logs.unlock()
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _check_missing(config: BrokerConfig, metadata: str) -> None:
+    for directory in dict.fromkeys((metadata, *map(os.path.abspath, config.log_dirs))):
+        path = f"{directory}/{FILE_NAME}"
+        if os.path.lexists(path):
+            raise OfflineError(
+                f"{path} is there: it is only made again where it is missing; move it away if it cannot be used"
+            )
+
+
+def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell) -> None:
+    broker_id, cluster_id = finish(identify(config, tree, logs))
+    failed = [directory.failure for directory in logs.directories if directory.failure]
+    if failed:
+        raise StartupError(f"a log directory cannot be used, and topics in it would be lost: {'; '.join(failed)}")
+    found = find_logs(list(logs.directories))
+    tell(f"broker {broker_id} of cluster {cluster_id}")
+    by_topic: dict[str, dict[int, FoundLog]] = {}
+    for (name, index), log in sorted(found.items()):
+        if log.topic_id is None:
+            tell(f"left alone {log.path}: it has no partition.metadata, so it may not be this broker's")
+        else:
+            by_topic.setdefault(name, {})[index] = log
+    for name, partitions in by_topic.items():
+        topic = _topic(name, partitions, broker_id, config, tell)
+        finish(TopicStore(tree).add(topic))
+        tell(f"topic {name}: {len(topic.partitions)} partition(s), id {layout.id_text(topic.id)}")
+    _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
+    for loss in _LOSSES:
+        tell(f"not recovered: {loss}")
+
+
+_LOSSES = (
+    "the settings of topics; retention.ms and retention.bytes are -1 for all of them, which keeps everything: "
+    "set what each topic had",
+    "settings of the broker that were changed while it ran",
+    "topics without any directory, and partitions behind the last directory of a topic",
+    "which topics were being deleted: those may be there again, in part",
+    "which partitions of Kafka 0.7 imported topics were made of",
+)
+
+
+def _topic(name: str, found: dict[int, FoundLog], broker_id: int, config: BrokerConfig, tell: Tell) -> Topic:
+    topic_id = _current_id(found)
+    for index, log in list(found.items()):
+        if log.topic_id != topic_id:
+            tell(f"left alone {log.path}: it is of another topic of that name")
+            del found[index]
+    partitions = {}
+    for index in range(max(found) + 1):
+        epoch = found[index].leader_epoch if index in found else 0
+        partitions[index] = PartitionState(broker_id, (broker_id,), (broker_id,), epoch)
+        if index not in found:
+            tell(f"lost {name}-{index}: there is no directory of it; the partition will begin empty")
+    return Topic(name, topic_id, partitions, _overrides(name, found, config))
+
+
+def _current_id(found: Mapping[int, FoundLog]) -> UUID:
+    """The id that most of a topic's directories have."""
+    ids = Counter(log.topic_id for log in found.values() if log.topic_id is not None)
+    return ids.most_common(1)[0][0]
+
+
+def _overrides(name: str, found: Mapping[int, FoundLog], config: BrokerConfig) -> dict[str, str]:
+    if name == OFFSETS_TOPIC:
+        return offsets_topic_settings(config)
+    if name == TRANSACTIONS_TOPIC:
+        return transactions_topic_settings(config)
+    if any(log.is_kafka07 for log in found.values()):
+        return dict(kafka07_import.SETTINGS)
+    compacts = any(log.is_compacted for log in found.values())
+    return {**_SETTINGS, "cleanup.policy": "compact"} if compacts else dict(_SETTINGS)
+
+
+def _reserve_producer_ids(tree: EmbeddedTree, broker_id: int, largest: int) -> None:
+    """Have the next producer get a new id: the rest of the last known block, and one more block, are skipped."""
+    if largest == NO_PRODUCER:
+        return
+    first = largest // BLOCK_SIZE * BLOCK_SIZE
+    block = ProducerIdBlock(broker=broker_id, first=first, last=first + 2 * BLOCK_SIZE - 1)
+    finish(tree.commit([SetData(paths.PRODUCER_ID_BLOCK, layout.encode_producer_ids(block))]))

@@ -1,0 +1,108 @@
+"""What the directories of a broker's logs tell of its topics, without the coordination tree.  Nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import Entry
+from pylogbroker.storage import LogDirectory, Pools, Segment, names, producer_snapshots
+from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_epochs
+from pylogbroker.storage.partition_metadata import read_topic_id
+from pylogbroker.storage.survey import refuse_twins, survey
+from pylogbroker.transactions.layout import decode_value
+
+NO_PRODUCER = -1
+
+
+@attrs.frozen
+class FoundLog:
+    """A partition's directory: the topic's id, and what its records tell.
+
+    `topic_id` is None for a directory that the broker did not mark.  `producer_id` is the largest one in the log.
+    """
+
+    path: str
+    topic_id: UUID | None
+    is_kafka07: bool
+    is_compacted: bool
+    leader_epoch: int
+    producer_id: int
+
+
+def has_logs(directory: str) -> bool:
+    """Whether a partition that the broker marked as its own lies in a log directory, which may be missing."""
+    try:
+        found = [name for name in os.listdir(directory) if names.parse_partition_directory(name) is not None]
+    except OSError:
+        return False
+    return any(read_topic_id(f"{directory}/{name}") is not None for name in found)
+
+
+def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]:
+    """Look into every partition's directory; StartupError if a partition lies in two log directories."""
+    surveyed = [survey(home) for home in directories]
+    refuse_twins(surveyed)
+    found = {}
+    for each in surveyed:
+        compacted, _ = each.home.load_offsets(names.CLEANED_UPTO)
+        for key, path in each.logs.items():
+            found[key] = _look(path, key, key in compacted)
+    return found
+
+
+def _look(path: str, key: TopicPartition, is_compacted: bool) -> FoundLog:
+    topic_id = read_topic_id(path)
+    is_kafka07 = os.path.exists(f"{path}/{names.MESSAGE_FORMAT}")
+    epoch, producer_id = _known_epoch(path), NO_PRODUCER
+    if topic_id is not None and not is_kafka07:
+        for entry in _entries(path, whole=key[0] == TRANSACTIONS_TOPIC):
+            epoch = max(epoch, entry.leader_epoch)
+            producer_id = max(producer_id, entry.producer_id)
+            if key[0] == TRANSACTIONS_TOPIC:
+                producer_id = max(producer_id, *_registered_producers(entry))
+        producer_id = max(producer_id, *_snapshot_producers(path))
+    return FoundLog(path, topic_id, is_kafka07, is_compacted, max(epoch, 0), producer_id)
+
+
+def _known_epoch(path: str) -> int:
+    with suppress(DamagedFile):
+        known = read_epochs(f"{path}/{names.LEADER_EPOCHS}")
+        return known[-1][0] if known else -1
+    return -1
+
+
+def _entries(path: str, *, whole: bool) -> Iterator[Entry]:
+    """All batches, or their headers alone, up to the first that is damaged: recovery will cut there."""
+    files = sorted(filter(None, map(names.parse_file, os.listdir(path))))
+    for base in (base for base, suffix in files if suffix == names.ENTRIES):
+        size = os.path.getsize(names.file_of(path, base, names.ENTRIES))
+        segment = Segment.existing(path, base, {names.ENTRIES: size}, Pools.of())
+        try:
+            for header, entry in segment.entry_headers():
+                yield segment.whole(header) if whole else entry
+        except CorruptRecords:
+            return
+        finally:
+            segment.release()
+
+
+def _registered_producers(entry: Entry) -> Iterator[int]:
+    """The producer ids of transactional ids."""
+    yield NO_PRODUCER
+    with suppress(CorruptRecords):
+        yield from (decode_value(record.value).producer_id for record in entry.records() if record.value)
+
+
+def _snapshot_producers(path: str) -> Iterator[int]:
+    yield NO_PRODUCER
+    for offset in names.snapshots_in(path):
+        with suppress(DamagedFile):
+            states = producer_snapshots.read(names.file_of(path, offset, names.SNAPSHOT))
+            yield from (state.producer_id for state in states)

@@ -1,0 +1,157 @@
+"""A broker whose coordination.sqlite is lost is made whole again from its log directories."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient, KafkaConsumer
+
+from pylogbroker.config import BrokerConfig
+from pylogbroker.offline.stopped import finish, stopped_broker
+from tests.clients.admin import create_topic
+from tests.offline.commands import fail, succeed
+from tests.offline.kafka07 import write_partition
+from tests.simple.sets import ONE
+from tests.support.broker_process import BrokerProcess
+
+TREE = "coordination.sqlite"
+TOPIC = "orders_of-2024.x"
+
+
+def nodes(data: Path) -> dict[str, bytes]:
+    """All nodes of a stopped broker's tree that are not empty."""
+    connection = sqlite3.connect(data / TREE)
+    found = dict(connection.execute("SELECT path, data FROM node WHERE data != x''").fetchall())
+    connection.close()
+    return found
+
+
+def write(broker: BrokerProcess, topic: str, count: int, **settings: str) -> None:
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, **{k.replace("_", "."): v for k, v in settings.items()}}
+    )
+    if settings.get("transactional_id"):
+        producer.init_transactions()
+        producer.begin_transaction()
+    for number in range(count):
+        producer.produce(topic, b"value %d" % number, b"key")
+    if settings.get("transactional_id"):
+        producer.commit_transaction()
+    assert producer.flush(20) == 0
+
+
+def read(broker: BrokerProcess, topic: str, **settings: object) -> list[bytes]:
+    consumer = KafkaConsumer(topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest",
+                             isolation_level="read_committed", consumer_timeout_ms=3000, **settings)  # fmt: skip
+    found = [each.value for each in consumer]
+    if settings:
+        consumer.commit()
+    consumer.close()
+    return found
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A stopped broker with topics of several kinds."""
+    write_partition(tmp_path / "old" / "legacy-0", [ONE])
+    succeed("migrate", "kafka07", tmp_path / "old", "--data-dir", tmp_path / "broker" / "data")
+    running = BrokerProcess(tmp_path / "broker")
+    running.start()
+    try:
+        create_topic(running.bootstrap, TOPIC, 3, {"retention.ms": "-1", "retention.bytes": "-1"})
+        write(running, TOPIC, 50)
+        write(running, TOPIC, 20, transactional_id="x")
+        assert len(read(running, TOPIC, group_id="readers")) == 70
+        assert running.stop() == 0
+        yield running
+        assert running.complaints() == []
+    finally:
+        running.kill()
+
+
+def test_what_was_there_is_there_again(broker: BrokerProcess, tmp_path: Path) -> None:
+    before = nodes(broker.data_dir)
+    (broker.data_dir / TREE).rename(tmp_path / "lost")
+    with pytest.raises(Exception, match="pylogbroker coordination rebuild"):
+        broker.start()
+    output = succeed("coordination", "rebuild", "--data-dir", broker.data_dir)
+    assert f"topic {TOPIC}: 3 partition(s), id " in output
+    assert "not recovered: the settings of topics; retention.ms and retention.bytes are -1" in output
+    after = nodes(broker.data_dir)
+    producers = [json.loads(each.pop("/latest_producer_id_block")) for each in (before, after)]
+    assert int(producers[1]["block_end"]) >= int(producers[0]["block_end"])
+    assert before.pop("/migration/kafka07/legacy")
+    assert {path: _value(data) for path, data in after.items()} == {path: _value(data) for path, data in before.items()}
+    broker.start()
+    assert len(read(broker, TOPIC)) == 70
+    assert read(broker, TOPIC, group_id="readers") == []  # it has read all of it
+    assert read(broker, "legacy") == [b"one"]
+    write(broker, TOPIC, 5, transactional_id="x")
+    write(broker, TOPIC, 5, enable_idempotence="true")
+    assert len(read(broker, TOPIC)) == 80
+    assert not [line for line in broker.process.lines if "cut" in line or "left alone" in line or "no log dir" in line]
+
+
+def _value(data: bytes) -> object:
+    return json.loads(data) if data.startswith(b"{") else data
+
+
+def test_what_cannot_be_recovered_is_told(broker: BrokerProcess) -> None:
+    data = broker.data_dir
+    (data / TREE).unlink()
+    shutil.rmtree(data / f"{TOPIC}_1")
+    (data / "backup_2024").mkdir()
+    stray = data / f"{TOPIC}_3"
+    shutil.copytree(data / f"{TOPIC}_2", stray)
+    (stray / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    output = succeed("coordination", "rebuild", "--data-dir", data)
+    assert f"lost {TOPIC}-1: there is no directory of it; the partition will begin empty" in output
+    assert f"left alone {stray}: it is of another topic of that name" in output
+    assert "left alone " + str(data / "backup_2024") in output
+    broker.start()
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    [found] = admin.describe_topics([TOPIC])
+    admin.close()
+    assert len(found["partitions"]) == 3
+    assert len(list((data / "backup_2024").iterdir())) == 0
+
+
+def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
+    with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print):
+        for name in ("states", "events"):
+            topic = broker.catalog.plan_topic(name, 1, 1)
+            finish(broker.catalog.add(topic))
+            broker.make_logs(topic)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nstates 0 100\n")
+    (tmp_path / TREE).unlink()
+    succeed("coordination", "rebuild", "--data-dir", tmp_path)
+    configs = [json.loads(nodes(tmp_path)[f"/config/topics/{name}"])["config"] for name in ("states", "events")]
+    assert [config.get("cleanup.policy") for config in configs] == ["compact", None]
+
+
+class TestRefusals:
+    """Nothing is put in the place of what is there."""
+
+    def test_the_file_is_there(self, broker: BrokerProcess) -> None:
+        before = (broker.data_dir / TREE).read_bytes()
+        line = fail("coordination", "rebuild", "--data-dir", broker.data_dir)
+        assert f"{broker.data_dir}/{TREE} is there: it is only made again where it is missing" in line
+        assert (broker.data_dir / TREE).read_bytes() == before
+
+    def test_the_broker_runs(self, broker: BrokerProcess, tmp_path: Path) -> None:
+        broker.start()
+        (broker.data_dir / TREE).rename(tmp_path / "lost")
+        assert "is in use by another broker" in fail("coordination", "rebuild", "--data-dir", broker.data_dir)
+        assert not (broker.data_dir / TREE).exists()
+
+    def test_there_is_nothing(self, tmp_path: Path) -> None:
+        assert "there is no partition of this broker's to be found" in fail(
+            "coordination", "rebuild", "--data-dir", tmp_path
+        )
+        assert not list(tmp_path.iterdir())
