@@ -1,6 +1,7 @@
 """The `pylogbroker` command.
 
-    pylogbroker coordination ... a lost coordination.sqlite, made again
+    pylogbroker backup ...     a copy of a broker's files, also of one that runs
+    pylogbroker coordination ...    a lost coordination.sqlite, made again
     pylogbroker load ...       topics into Parquet files, by Spark
     pylogbroker loaded ...     what has been loaded into a directory
     pylogbroker migrate ...    data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
@@ -22,6 +23,7 @@ from pylogbroker import __version__
 from pylogbroker.errors import PylogbrokerError
 
 _COMMANDS: Final = {
+    "backup": "Copy a broker's files, also while it runs.",
     "coordination": "Make a lost coordination.sqlite again.",
     "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
     "loaded": "Show what has been loaded into a directory.",

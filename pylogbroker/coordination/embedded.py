@@ -21,7 +21,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import attrs
@@ -186,6 +186,19 @@ class EmbeddedTree:
     async def _require(self, path: str, children: Collection[str]) -> None:
         if not children and await self.exists(path) is None:
             raise NoNode(path)
+
+
+def copy_tree(directory: str, target: str) -> None:
+    """Copy a directory's tree, also one that is open, to another directory; StartupError if that cannot be.  Blocks."""
+    path = os.path.join(directory, FILE_NAME)
+    try:
+        with (
+            closing(sqlite3.connect(path)) as source,
+            closing(sqlite3.connect(os.path.join(target, FILE_NAME))) as copy,
+        ):
+            source.backup(copy)
+    except sqlite3.Error as error:
+        raise StartupError(f"{path}: {error}") from error
 
 
 def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int) -> Node:

@@ -1,0 +1,30 @@
+"""`pylogbroker backup`: copies of a broker's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pylogbroker.cli.brokers import broker_options
+
+if TYPE_CHECKING:
+    from pylogbroker.config import BrokerConfig
+
+
+@click.group("backup", short_help="Copy a broker's files, also while it runs.")
+def command() -> None:
+    """Copy a broker's files, also while it runs."""
+
+
+@command.command("create", short_help="Make a copy.")
+@click.argument("target", metavar="DIRECTORY")
+@broker_options
+def create(target: str, config: BrokerConfig) -> None:
+    """Copy all of a broker's data to a DIRECTORY that does not exist yet.
+
+    The broker may run.  The copy of one log directory can take its place; of several, each is a directory in the copy.
+    """
+    from pylogbroker.offline.backup import back_up
+
+    back_up(config, target, click.echo)

@@ -1,0 +1,179 @@
+"""A copy of a broker's files, also of one that runs.
+
+A copy of files that change is not of one moment.  The order keeps what matters: everything in it is as new as what was
+copied before.
+
+    checkpoints             a recovery point that is too old costs time; one that is too new would hide damage
+    __transaction_state     a transaction that is decided here is carried out after a restore
+    __consumer_offsets      no group has read more than there is: it gets some records again, and misses none
+    all other logs
+    the coordination tree   no producer id is given out twice
+
+A partition is copied up to the segment that is its last one now.  Segments that are exchanged or deleted meanwhile are
+copied again or dropped: a compacted segment is never mixed with those that it replaces.  A copy has no mark of a clean
+stop, so its first start checks what lies behind the recovery points.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import attrs
+
+from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination import embedded
+from pylogbroker.offline.stopped import OfflineError
+from pylogbroker.storage import names
+from pylogbroker.storage.files import sync_file
+
+_CHECKPOINTS = (
+    names.META,
+    names.RECOVERY_POINTS,
+    names.LOG_STARTS,
+    names.HIGH_WATERMARKS,
+    names.CLEANED_UPTO,
+)
+_PASSING = (names.CLEANED, names.DELETED, names.TEMPORARY, names.EXCHANGE)
+_FIRST = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
+_ATTEMPTS = 100
+_PAUSE_SECONDS = 0.05
+_UNFINISHED = ".unfinished"
+_METADATA = "metadata"
+_BLOCK_BYTES = 1 << 20
+Tell = Callable[[str], object]
+
+
+@attrs.frozen
+class _Partition:
+    """A partition's directory, and where its copy goes."""
+
+    path: str
+    target: str
+    topic: str
+
+
+def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
+    """Copy all of a broker's data to a directory that does not exist yet; it appears when it is whole.
+
+    With one log directory the copy can take its place.  With several, each is a directory in the copy.
+    """
+    if os.path.lexists(target):
+        raise OfflineError(f"{target} exists: name a directory that is to be made")
+    homes = _homes(config, f"{target}{_UNFINISHED}")
+    metadata = os.path.abspath(config.metadata_dir)
+    if not os.path.exists(f"{metadata}/{embedded.FILE_NAME}"):
+        raise OfflineError(f"there is no {metadata}/{embedded.FILE_NAME}: is this a broker's directory?")
+    shutil.rmtree(f"{target}{_UNFINISHED}", ignore_errors=True)
+    for home, copy in homes.items():
+        os.makedirs(copy)
+        for name in _CHECKPOINTS:
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{home}/{name}", f"{copy}/{name}")
+    copied = sum(_copy_partition(partition) for partition in _partitions(homes))
+    place = homes.get(metadata, f"{target}{_UNFINISHED}/{_METADATA}")
+    os.makedirs(place, exist_ok=True)
+    embedded.copy_tree(metadata, place)
+    for directory, _, files in os.walk(f"{target}{_UNFINISHED}"):
+        for name in (*files, ""):
+            sync_file(f"{directory}/{name}")
+    os.rename(f"{target}{_UNFINISHED}", target)
+    sync_file(os.path.dirname(os.path.abspath(target)))
+    for home, copy in homes.items():
+        tell(f"copied {home} to {copy.replace(_UNFINISHED, '', 1)}")
+    tell(f"{copied} partition(s), and the coordination tree")
+
+
+def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
+    """Where the copy of each log directory goes."""
+    homes = [os.path.abspath(path) for path in config.log_dirs]
+    if len(homes) == 1:
+        return {homes[0]: target}
+    return {home: f"{target}/{number}-{os.path.basename(home)}" for number, home in enumerate(homes)}
+
+
+def _partitions(homes: dict[str, str]) -> list[_Partition]:
+    """All partitions that the broker marked as its own, in the order in which they are copied."""
+    found = []
+    for home, copy in homes.items():
+        for name in os.listdir(home):
+            key = names.parse_partition_directory(name)
+            if key is not None and os.path.exists(f"{home}/{name}/{names.PARTITION_METADATA}"):
+                found.append(_Partition(f"{home}/{name}", f"{copy}/{name}", key[0]))
+    return sorted(found, key=lambda each: _FIRST.index(each.topic) if each.topic in _FIRST else len(_FIRST))
+
+
+def _copy_partition(partition: _Partition) -> bool:
+    """Copy a partition as it is now; False if it was deleted meanwhile."""
+    os.mkdir(partition.target)
+    copied: dict[int, int] = {}  # the inode of each segment that is copied, by base offset
+    newest = -1
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            present = _segments(partition.path)
+            if newest not in present:
+                newest = max(present, default=-1)
+            wanted = {base: inode for base, inode in present.items() if base <= newest}
+            if wanted == copied and not os.path.exists(f"{partition.path}/{names.EXCHANGE}"):
+                _copy_others(partition)
+                return True
+            for base in [base for base in copied if wanted.get(base) != copied[base]]:
+                _drop_segment(partition, base)
+                del copied[base]
+            for base in wanted.keys() - copied.keys():
+                copied[base] = _copy_segment(partition, base)
+            continue
+        if not os.path.exists(partition.path):
+            shutil.rmtree(partition.target)
+            return False
+        time.sleep(_PAUSE_SECONDS)
+    raise OfflineError(f"{partition.path} changes too fast to be copied: stop the broker")
+
+
+def _segments(path: str) -> dict[int, int]:
+    """The inode of each segment's file, by base offset."""
+    found = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
+    return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.ENTRIES}
+
+
+def _copy_segment(partition: _Partition, base: int) -> int:
+    """Copy a segment's files and return the inode of the one with the records.  Indexes may be gone: they are hints."""
+    for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
+        with suppress(FileNotFoundError):
+            _copy(names.file_of(partition.path, base, suffix), names.file_of(partition.target, base, suffix))
+    return _copy(
+        names.file_of(partition.path, base, names.ENTRIES), names.file_of(partition.target, base, names.ENTRIES)
+    )
+
+
+def _drop_segment(partition: _Partition, base: int) -> None:
+    for suffix in names.SEGMENT_FILES:
+        with suppress(FileNotFoundError):
+            os.unlink(names.file_of(partition.target, base, suffix))
+
+
+def _copy_others(partition: _Partition) -> None:
+    """Copy what lies beside the segments: marks, checkpoints, producers' states."""
+    for name in os.listdir(partition.path):
+        parsed = names.parse_file(name)
+        if not name.endswith(_PASSING) and (parsed is None or parsed[1] == names.SNAPSHOT):
+            with suppress(FileNotFoundError):
+                _copy(f"{partition.path}/{name}", f"{partition.target}/{name}")
+
+
+def _copy(source: str, target: str) -> int:
+    """Copy what a file has now; return its inode."""
+    with open(source, "rb") as file, open(target, "wb") as copy:
+        status = os.fstat(file.fileno())
+        left = status.st_size
+        while left and (block := file.read(min(left, _BLOCK_BYTES))):
+            copy.write(block)
+            left -= len(block)
+        copy.flush()
+        os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    return status.st_ino
