@@ -22,6 +22,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
@@ -69,6 +70,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
         finally:
             finish(tree.close())
         sync_file(f"{workplace}/{FILE_NAME}")
+        _set_journal_aside(metadata)
         os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never in place of another
         sync_file(metadata)
     finally:
@@ -83,6 +85,13 @@ def _check_missing(config: BrokerConfig, metadata: str) -> None:
             raise OfflineError(
                 f"{path} is there: it is only made again where it is missing; move it away if it cannot be used"
             )
+
+
+def _set_journal_aside(metadata: str) -> None:
+    """Rename what is left of the lost file's journal: SQLite would take it for the new file's."""
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.rename(f"{metadata}/{FILE_NAME}{suffix}", f"{metadata}/{FILE_NAME}{suffix}.lost")
 
 
 def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell) -> None:

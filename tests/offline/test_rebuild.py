@@ -135,6 +135,19 @@ def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
     assert [config.get("cleanup.policy") for config in configs] == ["compact", None]
 
 
+def test_the_journal_of_the_lost_file_is_not_taken_for_the_new_ones(broker: BrokerProcess) -> None:
+    broker.start()
+    create_topic(broker.bootstrap, "another")
+    broker.kill()
+    assert (broker.data_dir / f"{TREE}-wal").exists()
+    (broker.data_dir / TREE).unlink()
+    succeed("coordination", "rebuild", "--data-dir", broker.data_dir)
+    assert (broker.data_dir / f"{TREE}-wal.lost").exists()
+    assert {"/brokers/topics/another", f"/brokers/topics/{TOPIC}"} <= nodes(broker.data_dir).keys()
+    broker.start()
+    assert len(read(broker, TOPIC)) == 70
+
+
 class TestRefusals:
     """Nothing is put in the place of what is there."""
 
