@@ -1,10 +1,10 @@
 """The `pylogbroker` command.
 
-    pylogbroker backup ...     a copy of a broker's files, also of one that runs
-    pylogbroker coordination ...    a lost coordination.sqlite, made again
-    pylogbroker load ...       topics into Parquet files, by Spark
-    pylogbroker loaded ...     what has been loaded into a directory
-    pylogbroker migrate ...    data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
+    pylogbroker backup ...         a copy of a broker's files, also of one that runs
+    pylogbroker coordination ...   a lost coordination.sqlite, made again
+    pylogbroker load ...           topics into Parquet files, by Spark
+    pylogbroker loaded ...         what has been loaded into a directory
+    pylogbroker migrate ...        data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
 
 Each of them is a module of its name, imported when it is called, or asked for its help; what it needs beyond click it
 imports when it runs.

@@ -25,6 +25,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from uuid import UUID
 
+from twisted.internet.defer import maybeDeferred
+
 from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.broker.topic_store import TopicStore
@@ -74,7 +76,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
         os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never in place of another
         sync_file(metadata)
     finally:
-        logs.unlock()
+        logs.let_go()
         shutil.rmtree(workplace, ignore_errors=True)
 
 
@@ -95,7 +97,7 @@ def _set_journal_aside(metadata: str) -> None:
 
 
 def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell) -> None:
-    broker_id, cluster_id = finish(identify(config, tree, logs))
+    broker_id, cluster_id = finish(identify(config, tree, logs, maybeDeferred))
     failed = [directory.failure for directory in logs.directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used, and topics in it would be lost: {'; '.join(failed)}")
