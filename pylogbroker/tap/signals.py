@@ -31,27 +31,28 @@ class Signals:
     _reopen: Callable[[], object]
     _ends_with_terminal: bool = attrs.field(init=False, default=True)
     _has_terminal: bool = attrs.field(init=False, default=False)
+    _process: int = attrs.field(init=False, default=0)
     _is_ending: bool = attrs.field(init=False, default=False)
     _ends: dict[int, Any] = attrs.field(init=False, factory=dict)
 
     def handle(self) -> None:
         """Begin to handle the signals."""
         self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup does
+        self._has_terminal = os.isatty(_STDOUT)
+        self._process = os.getpid()
         signal.signal(signal.SIGHUP, self._hang_up)
         signal.signal(signal.SIGUSR1, lambda number, frame: self._reactor.callFromThread(self._reopen))
         self._reactor.callWhenRunning(self._running)
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
-        if (
-            self._ends_with_terminal and self._has_terminal and not os.isatty(_STDOUT)
-        ):  # nobody could read its log or end it by Ctrl-C
-            self._end(number, frame)
+        is_daemon = os.getpid() != self._process  # twistd has forked since
+        if self._ends_with_terminal and self._has_terminal and not is_daemon and not os.isatty(_STDOUT):
+            self._end(number, frame)  # nobody could read its log or end it by Ctrl-C
         else:
             self._reactor.callFromThread(self._reload)
 
     def _running(self) -> None:
         """Put `_end` in front of the reactor's handlers, which are there now."""
-        self._has_terminal = os.isatty(_STDOUT)  # in the background there is none any more
         handlers = {number: signal.getsignal(number) for number in _ENDING}
         self._ends = {number: handler for number, handler in handlers.items() if callable(handler)}
         for number in self._ends:
