@@ -20,6 +20,7 @@ from pylogbroker.records import Codec, Record, TimestampType, build, end_marker,
 from tests.records.peers import FORMATS
 from tests.records.strategies import alike, records_for
 from tests.records.test_damage import reseal
+from tests.support.examples import examples
 
 PLAIN = {str, int, TimestampType, bytes, type(None), tuple}  # and nothing of numpy's
 
@@ -47,7 +48,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @given(
     st.lists(st.sampled_from(FORMATS).flatmap(lambda each: st.tuples(st.just(each), records_for(each[0])))), st.data()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_format(parts: list[Any], draw: st.DataObject) -> None:
     data, offset = b"", 0
     for (magic, codec), records in parts:
@@ -65,7 +66,7 @@ def test_every_format(parts: list[Any], draw: st.DataObject) -> None:
 
 
 @given(alike(), st.integers(0, 200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_messages_that_are_alike(records: list[Record], first: int) -> None:
     expected = [as_message(each) for each in records if each.offset >= first]
     for stride in (1, 64, 1024):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Check, CoordinationError, Create, Delete, Operation, SetData
 from tests.coordination.conftest import now
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
@@ -68,7 +69,7 @@ def _create(nodes: dict[str, ModelNode], create: Create) -> str:
     return path
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), max_size=25), st.booleans())
 def test_the_tree_does_what_the_model_does(transactions: list[list[Operation]], reopen: bool) -> None:
     model = {"/": ModelNode()}

@@ -16,6 +16,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings
 from tests.groups.consumers import Consumer, Phase
 from tests.groups.rooms import Table
+from tests.support.examples import examples
 
 SECOND = 1_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=3_000, max_size=6)
@@ -159,5 +160,5 @@ class Interleavings(RuleBasedStateMachine):
         return living[pick % len(living)]
 
 
-Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Interleavings.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestInterleavings = Interleavings.TestCase

@@ -14,6 +14,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings, JoinResult
 from pylogbroker.records import entries
 from tests.groups.rooms import PRODUCER, SETTINGS, Answer, Table
+from tests.support.examples import examples
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 OTHER = PRODUCER + 1
@@ -442,5 +443,5 @@ class Interleavings(RuleBasedStateMachine):
         return offsets
 
 
-Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Interleavings.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestInterleavings = Interleavings.TestCase

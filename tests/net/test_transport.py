@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.net.polling import EagerPoller
 from pylogbroker.net.transport import ChunkServer
+from tests.support.examples import examples
 
 CONTENT = os.urandom(400_000)
 
@@ -134,7 +135,7 @@ class TransportTests(SynchronousTestCase):
     def region(self, position: int, length: int) -> FileRegion:
         return FileRegion(OpenFile(self.file.fileno()), position, length)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(st.lists(BYTES | REGIONS, max_size=5), max_size=5))
     def test_bytes_and_regions_arrive_in_order(self, calls: list[list[bytes | tuple[int, int]]]) -> None:
         pair = Pair()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pylogbroker.records import Codec, Record, TimestampType, build, entries
 from tests.records.peers import PEER_FORMATS, PEERS, Peer
 from tests.records.strategies import records_for
+from tests.support.examples import examples
 
 parametrized = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 in_formats = pytest.mark.parametrize(("magic", "codec"), PEER_FORMATS, ids=lambda value: str(value))
@@ -26,7 +27,7 @@ def read(data: bytes) -> list[Record]:
 @parametrized
 @in_formats
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_peers_records_are_read(peer: Peer, magic: int, codec: Codec, data: st.DataObject) -> None:
     records = data.draw(records_for(magic))
     assert read(peer.write(records, magic, codec)) == records
@@ -35,7 +36,7 @@ def test_peers_records_are_read(peer: Peer, magic: int, codec: Codec, data: st.D
 @parametrized
 @in_formats
 @given(data=st.data(), base=st.integers(0, 1 << 40))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_peers_read_our_records(peer: Peer, magic: int, codec: Codec, data: st.DataObject, base: int) -> None:
     records = data.draw(records_for(magic))
     numbered = [attrs.evolve(each, offset=base + each.offset) for each in records]

@@ -21,6 +21,7 @@ from tests.records.peers import FORMATS, PEERS, Peer
 from tests.records.strategies import alike, records_for
 from tests.records.test_damage import reseal
 from tests.records.test_entries import BAD_RECORDS, sealed
+from tests.support.examples import examples
 
 starts_module = importlib.import_module("pylogbroker.records.columns.starts")
 decode_module = importlib.import_module("pylogbroker.records.columns.decode")  # the package's name is a function's
@@ -75,7 +76,7 @@ def fields(record: Record) -> tuple[Any, ...]:
 
 
 @given(logs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_format(data: bytes) -> None:
     expected = one_by_one(data)
     assert expected[1] is None
@@ -83,7 +84,7 @@ def test_every_format(data: bytes) -> None:
 
 
 @given(st.lists(st.tuples(alike(), st.sampled_from(Codec)), min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_records_that_are_alike(batches: list[tuple[list[Record], Codec]]) -> None:
     data = b"".join(build(records, codec=codec) for records, codec in batches)
     found, error = by_columns(data)
@@ -101,7 +102,7 @@ def test_many_values_of_one_length(length: int) -> None:
 
 
 @given(logs(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_logs(data: bytes, draw: st.DataObject) -> None:
     damaged = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -111,7 +112,7 @@ def test_damaged_logs(data: bytes, draw: st.DataObject) -> None:
 
 
 @given(records_for(2), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_damage_behind_a_right_crc(records: list[Record], draw: st.DataObject) -> None:
     damaged = bytearray(build(records))
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -161,7 +162,7 @@ def test_messages_before_one_that_contradicts_itself(magic: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_damage_inside_of_compressed_records(draw: st.DataObject) -> None:
     plain = bytearray(build([Record(0, each, b"k", b"v" * each) for each in range(70)])[61:])
     for _ in range(draw.draw(st.integers(1, 3))):

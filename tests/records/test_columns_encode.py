@@ -14,6 +14,7 @@ from pylogbroker.records import Codec, Record, build, columns
 from pylogbroker.records.columns import encode
 from tests.records.peers import PEERS, Peer
 from tests.records.strategies import BYTES, HEADERS
+from tests.support.examples import examples
 
 TIMES = st.one_of(st.integers(1000, 1080), st.integers(-1, 1 << 48))
 
@@ -39,7 +40,7 @@ def bare(count: int, size: int, step: int = 0) -> list[Record]:
     st.booleans(),
     st.sampled_from(Codec),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_same_bytes(rows: list[tuple], keyed: bool, headed: bool, codec: Codec) -> None:
     keys, values, times, headers = (list(column) for column in zip(*rows, strict=True))
     records = [

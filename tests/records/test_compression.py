@@ -17,6 +17,7 @@ from pylogbroker.records import Codec
 from pylogbroker.records.compression import codec_of, compress, decompress
 from pylogbroker.records.damage import as_corrupt
 from tests.records.memory import peak_growth
+from tests.support.examples import examples
 
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 DATA = st.one_of(st.binary(max_size=200), st.binary(min_size=1, max_size=20).map(lambda piece: piece * 9000))
@@ -44,7 +45,7 @@ def oracle_decompress(codec: Codec, data: bytes) -> bytes:
 
 @by_codec
 @given(data=DATA, level=st.none() | st.integers(1, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_others_read_what_is_written(codec: Codec, data: bytes, level: int | None) -> None:
     packed = compress(codec, data, level)
     assert oracle_decompress(codec, packed) == data
@@ -52,7 +53,7 @@ def test_others_read_what_is_written(codec: Codec, data: bytes, level: int | Non
 
 
 @given(data=DATA, linked=st.booleans(), size=st.booleans(), content=st.booleans(), block=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_lz4_frames_of_others(data: bytes, linked: bool, size: bool, content: bool, block: bool) -> None:
     frame = lz4.frame.compress(
         data, block_linked=linked, store_size=size, content_checksum=content, block_checksum=block
@@ -75,7 +76,7 @@ def test_gzip_of_several_members() -> None:
 
 
 @given(data=DATA)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_raw_snappy_blocks(data: bytes) -> None:
     assert decompress(Codec.SNAPPY, snappy.compress(data)) == data
 
@@ -111,7 +112,7 @@ def test_no_corruption_raises_anything_else(codec: Codec) -> None:
 
 @by_codec
 @given(data=st.binary(max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_nonsense_raises_nothing_else(codec: Codec, data: bytes) -> None:
     start = {
         Codec.GZIP: b"\x1f\x8b\x08\0",

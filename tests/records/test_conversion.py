@@ -10,6 +10,7 @@ from pylogbroker.records import Codec, Record, TimestampType, build, down_conver
 from tests.records.memory import peak_growth
 from tests.records.peers import FORMATS, PEER_FORMATS, PEERS
 from tests.records.strategies import records, records_for
+from tests.support.examples import examples
 
 OLD_FORMATS = [each for each in PEER_FORMATS if each[0] < 2]
 OLD_CODECS = [codec for codec in Codec if codec is not Codec.ZSTD]
@@ -31,7 +32,7 @@ def plain(record: Record, magic: int) -> Record:
 
 @pytest.mark.parametrize(("magic", "codec"), OLD_FORMATS, ids=str)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_up_conversion_keeps_what_old_producers_wrote(magic: int, codec: Codec, data: st.DataObject) -> None:
     written = data.draw(records_for(magic))
     converted = up_convert(KAFKA_PYTHON.write(written, magic, codec), leader_epoch=4)
@@ -42,7 +43,7 @@ def test_up_conversion_keeps_what_old_producers_wrote(magic: int, codec: Codec, 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
 @given(written=records(), base=st.integers(0, 1 << 40))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_down_conversion_drops_headers_only(magic: int, codec: Codec, written: list[Record], base: int) -> None:
     converted = down(build(written, codec=codec, base_offset=base), magic)
     assert {(entry.magic, entry.codec) for entry in entries(converted)} == {(magic, codec)}
@@ -87,7 +88,7 @@ def test_readers_begin_at_their_offset(codec: Codec) -> None:
 @pytest.mark.parametrize(("magic", "overhead"), [(0, 26), (1, 34)])
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
 @given(written=st.lists(st.lists(st.binary(max_size=90), min_size=1), min_size=1), limit=st.integers(0, 500))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_who_reads_on_where_the_room_ended_gets_all(
     magic: int, overhead: int, codec: Codec, written: list[list[bytes]], limit: int
 ) -> None:

@@ -14,6 +14,7 @@ from pylogbroker.errors import CorruptRecords, InvalidRecords, PylogbrokerError
 from pylogbroker.records import AppendRules, Codec, Record, build, crc32c, down_convert, entries, prepare, up_convert
 from pylogbroker.records.compression import compress
 from tests.records.peers import FORMATS
+from tests.support.examples import examples
 
 RECORDS = [
     Record(0, 1500, b"key", b"value, value, value"),
@@ -104,7 +105,7 @@ def test_every_changed_byte_behind_a_right_crc(magic: int, codec: Codec) -> None
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_damage_inside_of_compressed_records(magic: int, data: st.DataObject) -> None:
     plain = bytearray(sample(magic, Codec.NONE)[61 if magic == 2 else 0 :])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -120,7 +121,7 @@ def test_damage_inside_of_compressed_records(magic: int, data: st.DataObject) ->
 
 
 @given(st.binary(max_size=200), st.sampled_from([0, 1, 2]), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_nonsense(noise: bytes, magic: int, framed: bool) -> None:
     if framed:
         noise = struct.pack(">qi4xb", 0, len(noise) + 5, magic) + noise

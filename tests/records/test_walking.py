@@ -18,6 +18,7 @@ from pylogbroker.records.runs import measure_run
 from pylogbroker.records.walking import check_records
 from tests.records.peers import PEERS
 from tests.support.bad_batches import NONE, batch, field, record, varint
+from tests.support.examples import examples
 
 NOW = 1_700_000_000_000
 HEADER = 61
@@ -190,7 +191,7 @@ def batches_with_a_fault(draw: st.DrawFn) -> tuple[bytes, int]:
     return batch(bytes(data), count, codec=codec), count
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(batches_with_a_fault())
 def test_whatever_is_accepted_can_be_read(made: tuple[bytes, int]) -> None:
     whole, count = made
@@ -201,7 +202,7 @@ def test_whatever_is_accepted_can_be_read(made: tuple[bytes, int]) -> None:
     read_whole(b"".join(prepared.chunks), count)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.sampled_from([codec for codec in Codec if codec]), st.data())
 def test_changed_compressed_bytes(codec: Codec, data: st.DataObject) -> None:
     whole = bytearray(batch(records(20, lambda n: n % 5 * 7), 20, codec=codec))

@@ -14,6 +14,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageF
 from pylogbroker.storage import Log, LogConfig, Origin, Recovered
 from tests.simple.sets import GZIP, ONE, SNAPPY, ZIPPED, message, read_set, wrapped
 from tests.storage.support import NOW, batch, bytes_on_disk, open_log, reopen
+from tests.support.examples import examples
 
 CONFIG = LogConfig(magic=0, by_position=True, segment_bytes=1000, index_interval_bytes=100)
 
@@ -64,7 +65,7 @@ def test_bytes_from_anywhere(tmp_path: Path) -> None:
             log.read_bytes(offset, 77, upto=len(data))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 600))
 def test_whole_messages_from_the_one_that_holds_an_offset(
     tmp_path_factory: pytest.TempPathFactory, seed: int, most: int

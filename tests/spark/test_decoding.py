@@ -19,6 +19,7 @@ from pylogbroker.spark.reading import spans
 from pylogbroker.spark.reading.decoding import TYPES, Decoded, Decoder, columns_with
 from tests.records.peers import FORMATS, PEERS, Peer
 from tests.records.strategies import records_for
+from tests.support.examples import examples
 
 ALL = tuple(TYPES)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,13 +76,13 @@ def shifted(record: Record, offset: int) -> Record:
 
 
 @given(logs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_format(data: bytes) -> None:
     assert rows(data) == one_by_one(data)
 
 
 @given(logs(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_from_an_offset_to_another_and_cut_off(data: bytes, draw: st.DataObject) -> None:
     offsets = [each[4] for each in one_by_one(data)]
     start, end = sorted(draw.draw(st.sampled_from(offsets)) + draw.draw(st.integers(-1, 1)) for _ in range(2))
@@ -90,7 +91,7 @@ def test_from_an_offset_to_another_and_cut_off(data: bytes, draw: st.DataObject)
 
 
 @given(logs(), st.lists(st.sampled_from(ALL), min_size=1, unique=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_columns_in_any_order(data: bytes, names: list[str]) -> None:
     places = [ALL.index(name) for name in names]
     expected = [tuple(each[place] for place in places) for each in one_by_one(data)]
@@ -259,7 +260,7 @@ def test_checksums_may_be_left_alone() -> None:
 
 
 @given(logs(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_changed_bit(data: bytes, draw: st.DataObject) -> None:
     sizes = [entry.size for entry in entries(data)]
     which = draw.draw(st.integers(0, len(sizes) - 1))

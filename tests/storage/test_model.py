@@ -18,6 +18,7 @@ from pylogbroker.errors import OffsetOutOfRange
 from pylogbroker.plugins.delete_policies import RecordTimePolicy
 from pylogbroker.storage import GuardedPolicy, LogConfig, Origin
 from tests.storage.support import NOW, batch, bytes_on_disk, open_log, records_in
+from tests.support.examples import examples
 
 
 @attrs.frozen
@@ -200,4 +201,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLog.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

@@ -32,6 +32,7 @@ from tests.storage.support import (
     records_in,
     stored,
 )
+from tests.support.examples import examples
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=300)
 
@@ -108,7 +109,7 @@ def test_every_cut_of_the_last_entries(tmp_path: Path) -> None:
             assert cut is None
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data())
 def test_flipped_bytes_in_the_last_segment(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     tmp_path = tmp_path_factory.mktemp("flip")

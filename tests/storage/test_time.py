@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.storage import Log, LogConfig
 from tests.storage.support import NOW, batch, max_timestamp_offset, messages, offset_for_timestamp, open_log, reopen
+from tests.support.examples import examples
 
 times = st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), min_size=1, max_size=25)
 
@@ -24,7 +25,7 @@ def found(log: Log, timestamp: int) -> tuple[int, int] | None:
     return None if result is None else (result.offset, result.timestamp)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(times, st.sampled_from([0, 150, 100_000]), st.booleans(), st.integers(0, 3), st.data())
 def test_the_first_record_that_is_young_enough(
     tmp_path_factory: pytest.TempPathFactory,
@@ -49,7 +50,7 @@ def test_the_first_record_that_is_young_enough(
 
 
 @given(times)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_largest_timestamp(tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]) -> None:
     log = open_log(tmp_path_factory.mktemp("log") / "events_0", LogConfig(segment_bytes=400))
     for part in batches:

@@ -22,6 +22,7 @@ from kafka.record import MemoryRecords
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import LogConfig, Origin
 from tests.storage.support import NOW, batch, marker, open_log
+from tests.support.examples import examples
 
 PRODUCERS = st.integers(1, 4)
 STEPS = st.lists(
@@ -283,4 +284,4 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 TestTransactions = TransactionMachine.TestCase
-TestTransactions.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestTransactions.settings = settings(max_examples=examples(150), stateful_step_count=30, deadline=None)

@@ -19,6 +19,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.transactions import InitResult, Marker, TransactionSettings, TransactionState, layout
 from pylogbroker.transactions.metadata import Metadata
+from tests.support.examples import examples
 from tests.transactions.rooms import Answer, Table
 
 NAMES = ("x", "y")
@@ -282,7 +283,7 @@ class InterleavingsWithLies(Interleavings):
     lies = True
 
 
-Interleavings.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
-InterleavingsWithLies.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Interleavings.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+InterleavingsWithLies.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestInterleavings = Interleavings.TestCase
 TestInterleavingsWithLies = InterleavingsWithLies.TestCase

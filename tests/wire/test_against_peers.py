@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from pylogbroker.wire import SUPPORTED, Message, codec
+from tests.support.examples import examples
 from tests.wire.peers import PEERS
 from tests.wire.strategies import messages
 from tests.wire.table import LATEST, cases, declared
@@ -37,7 +38,7 @@ def test_both_ways(name: str, version: int) -> None:
     peers = [peer for peer in PEERS.values() if peer.knows(cls, version)]
     assert peers
 
-    @settings(max_examples=10, database=None, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=examples(10), database=None, deadline=None, phases=[Phase.generate])
     @given(messages(cls, version))
     def agree(message: Any) -> None:
         encoded = ours.encode(message)

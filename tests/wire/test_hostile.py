@@ -10,10 +10,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.wire import Codec, WireError, codec, request_codec
+from tests.support.examples import examples
 from tests.wire.strategies import messages
 from tests.wire.table import cases, declared
 
-EXAMPLES = settings(max_examples=4, database=None, deadline=None, phases=[Phase.generate])
+EXAMPLES = settings(max_examples=examples(4), database=None, deadline=None, phases=[Phase.generate])
 
 
 @pytest.mark.parametrize(("name", "version"), list(cases()), ids=str)

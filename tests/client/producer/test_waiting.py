@@ -24,6 +24,7 @@ from pylogbroker.client.producer import (
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, IPartitioner, IStickyPartitioner
 from tests.client.producer.offline import FakeCluster, Make, failure, result_of, sent_values, turn
+from tests.support.examples import examples
 
 
 def calls(clock: Clock, seconds: float) -> int:
@@ -265,7 +266,7 @@ def test_whatever_a_leader_answers_the_record_is_told_and_its_room_given_back(
 ACTIONS = ("send", "send", "many", "cancel", "acknowledge", "lose", "refuse", "large", "wait", "flush")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     story=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 7)), max_size=40),
     acks=st.sampled_from(["all", "1", "0"]),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.records import Codec, Record, TimestampType
 from tests.storage.compaction.log_files import NOW, Batch, Files, Read
+from tests.support.examples import examples
 
 RETENTION = 1000
 OLD_CODECS = {Codec.ZSTD: Codec.SNAPPY, Codec.LZ4: Codec.GZIP}  # kafka-python reads the odd LZ4 of v0 only with xxhash
@@ -260,7 +261,7 @@ class Model:
         assert largest < 0 or times[-1][0] == largest
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
 def test_readers_are_told_the_last_value(steps: list[Data | End | Roll | Clean]) -> None:
     with tempfile.TemporaryDirectory() as directory:

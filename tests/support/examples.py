@@ -1,0 +1,16 @@
+"""How many examples Hypothesis tries, by the profile of the run.
+
+@settings(max_examples=examples(300))     # 300 in `make test`, fewer in `make quick`, more in `make oracle`
+"""
+
+from __future__ import annotations
+
+import hypothesis
+
+#: What the profile `test` tries where a test says nothing.
+USUAL = 100
+
+
+def examples(usual: int) -> int:
+    """Scale the number of examples of a test as the profile scales the usual number."""
+    return max(1, usual * hypothesis.settings().max_examples // USUAL)
