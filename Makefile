@@ -1,8 +1,14 @@
 # make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data; more options in ARGS:
 #              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
-# make test    lint, types, import contracts and every test
+# make quick   lint, types, import contracts and the tests that start no process: after each change
+# make test    the same and every test of this project: before each commit
+# make oracle  the tests that need Apache Kafka, with long kills and many examples: before an issue is closed
 #
-# Both set up what they need, once: a virtual environment in .venv, and for the tests kcat, a JDK, Maven, Node and npm.
+# make quick PACKAGE=groups        only tests/groups; also `make test` and `make oracle`
+# make test ARGS='-k commit -x'    more options for pytest
+# make oracle ARGS=--record        writes Kafka's answers to tests/oracle_answers
+#
+# All set up what they need, once: a virtual environment in .venv, and for test and oracle kcat, a JDK, Maven, Node, npm.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -13,12 +19,27 @@ PROJECT := setup.cfg pyproject.toml
 # The checkout itself is put on the environment's path, the plugins of twistd too.
 EDITABLE := --config-settings editable_mode=compat --editable
 
-.PHONY: run test lint types contracts pytest system clean
+# Each broker is a process of its own: without these files, every start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
+TESTS := tests$(addprefix /,$(PACKAGE))
+PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
+
+.PHONY: run quick test oracle checks lint types contracts peers system clean
 
 run: $(VENV)/installed
 	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(ARGS)
 
-test: lint types contracts pytest
+quick: checks
+	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not process" $(ARGS)
+
+test: checks peers
+	$(PYTEST) --dist loadfile -m "not kafka" $(ARGS)
+
+oracle: $(VENV)/installed-for-tests peers
+	$(PYTEST) --dist loadfile --hypothesis-profile oracle -m "kafka or oracle or hypothesis" --ask $(ARGS)
+
+checks: lint types contracts
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -30,9 +51,8 @@ types: $(VENV)/installed-for-tests
 contracts: $(VENV)/installed-for-tests
 	$(BIN)/lint-imports
 
-pytest: $(VENV)/installed-for-tests system
+peers: $(VENV)/installed-for-tests system
 	$(BIN)/python -m tests.peers
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -1,7 +1,16 @@
-"""Options and fixtures that several test packages share.
+"""Options, markers and fixtures that several test packages share.
 
 `--against kafka` starts Apache Kafka (tests/peers) in the broker's place, `--against HOST:PORT` uses a broker that
-runs already: both tell whether a test asks for what Kafka does. By default the broker is this project's, in a process.
+runs already: both show whether a test asks for what Kafka does. By default the broker is this project's, in a process.
+
+Each test gets the markers that `tests.support.needs` finds from its code:
+
+- `process`: it starts a process. `make quick` leaves these out.
+- `kafka`: it starts Apache Kafka. `make test` leaves these out; `make oracle` runs them.
+- `oracle`: it compares with recorded answers of Kafka's programs, as `tests.support.oracle_answers` says. With `--ask`
+  or `--record` these programs are started.
+
+Hypothesis takes the number of examples from a profile, `--hypothesis-profile quick`, `test` (the default) or `oracle`.
 """
 
 from __future__ import annotations
@@ -11,22 +20,35 @@ import re
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.peers import available as java_available
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
+from tests.support.guard import Guard
+from tests.support.needs import PROCESS, needs
+from tests.support.oracle_answers import OracleAnswers
 
-hypothesis.settings.register_profile("untimed", deadline=None)  # machines are noisy: no test is timed
-hypothesis.settings.load_profile("untimed")
+# Machines are noisy: no example has a time limit.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
+hypothesis.settings.register_profile("test", deadline=None, max_examples=100)
+hypothesis.settings.register_profile("oracle", deadline=None, max_examples=500)
+hypothesis.settings.load_profile("test")
+
+# A shell ignores SIGINT in a background job, and nohup ignores SIGHUP. Processes inherit that a signal is ignored, but
+# no handlers: so brokers obey these signals, and nohup still keeps the tests alive.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
-    if signal.getsignal(_number) is signal.SIG_IGN:  # by nohup or a shell's background job; children would inherit that
-        signal.signal(_number, lambda *_: None)  # a handler is reset to the default when a child executes a program
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
+
 _counter = itertools.count()
+_guard = Guard()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,15 +58,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="run the tests of clients against Apache Kafka, or a broker at this address, and not against ours",
     )
+    parser.addoption("--ask", action="store_true", help="ask Kafka's programs, and compare with the recorded answers")
+    parser.addoption("--record", action="store_true", help="ask Kafka's programs, and record their answers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: its file takes a minute or more, and is begun first")
+    config.addinivalue_line("markers", "process: the test starts a process (found from its code)")
+    config.addinivalue_line("markers", "kafka: the test starts Apache Kafka (found from its code)")
+    config.addinivalue_line("markers", "oracle: the test uses recorded answers of Kafka's programs")
+    _guard.install()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Else one process would be left with a long file at the end, and the others idle."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Set the markers before `-m` selects by them."""
+    for need in needs(item, asks=_asks(item.config)):
+        item.add_marker(need)
+
+
+def _asks(config: pytest.Config) -> bool:
+    return bool(config.getoption("--ask") or config.getoption("--record"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _no_process_unless_marked(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _no_process_unless_marked(item):
+        return (yield)
+
+
+def _no_process_unless_marked(item: pytest.Item) -> AbstractContextManager[None]:
+    return nullcontext() if item.get_closest_marker(PROCESS) else _guard.forbid(item.nodeid)
+
+
+@pytest.fixture(scope="session")
+def oracle(request: pytest.FixtureRequest) -> OracleAnswers:
+    """The answers of Kafka's programs: recorded ones, unless `--ask` or `--record` is given."""
+    config = request.config
+    if _asks(config) and not java_available():
+        pytest.skip("Java and Maven are not installed")
+    return OracleAnswers(bool(config.getoption("--ask")), bool(config.getoption("--record")))
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,6 @@ from benchmarks.workloads import WORKLOADS
 from tests.peers import available
 from tests.peers.java import QUICK
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(autouse=True)
 def leave_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.crash.__main__ import copiers_run
 from tests.crash.moments import any_time
 from tests.crash.run import Run
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.crews import Crew, java_4, librdkafka
 from tests.peers import available
-
-pytestmark = pytest.mark.long
 
 RECORDS = 8_000
 KILLS = 12

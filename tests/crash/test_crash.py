@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.crash.__main__ import all_workloads
 from tests.crash.run import Run
-
-pytestmark = pytest.mark.long
 
 KILLS = 30
 SECONDS = 30.0

@@ -33,8 +33,6 @@ from examples.activity_stream.lines import read
 from examples.activity_stream.producing import produce
 from pylogbroker.client.sync import Producer
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "activity_stream" / "sample.log"
 REAL = ROOT.parent / "shared" / "data" / "apache_access.log"

@@ -30,8 +30,6 @@ from tests.support.both_kinds import KINDS
 from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess, ProcessFailed
 
-pytestmark = pytest.mark.long
-
 T = TypeVar("T")
 LIMIT = 120.0  # seconds
 PARTITIONS = range(2)

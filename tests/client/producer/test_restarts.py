@@ -16,8 +16,6 @@ from tests.client.producer.readers import create, values
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep, wait_for
 
-pytestmark = pytest.mark.long
-
 NewBroker = Callable[..., Broker]
 QUICK: dict[str, Any] = {
     "retry.backoff.ms": 20,

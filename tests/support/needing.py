@@ -1,0 +1,71 @@
+"""Tests that `test_needs.py` collects, and nobody runs: each needs what its name says."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.peers.kafka import KafkaBroker
+from tests.peers.processes import free_ports
+from tests.support.line_process import LineProcess
+from tests.support.oracle_answers import OracleAnswers
+
+
+def start(program: str) -> int:
+    return subprocess.run([program]).returncode
+
+
+@pytest.fixture
+def started() -> Iterator[LineProcess]:
+    with LineProcess(["true"]) as process:
+        yield process
+
+
+@pytest.fixture
+def indirect(started: LineProcess) -> LineProcess:
+    return started
+
+
+def test_nothing() -> None:
+    assert free_ports(1)
+
+
+def test_process_of_a_helper() -> None:
+    start("true")
+
+
+def test_process_in_a_lambda() -> None:
+    (lambda: partial(start, "true"))()()
+
+
+def test_process_by_a_local_import(tmp_path: Path) -> None:
+    from tests.support.broker_process import BrokerProcess
+
+    BrokerProcess(tmp_path).start()
+
+
+def test_process_of_a_fixture(indirect: LineProcess) -> None:
+    assert indirect.running
+
+
+def test_kafka(tmp_path: Path) -> None:
+    KafkaBroker(tmp_path).start()
+
+
+def test_oracle(oracle: OracleAnswers) -> None:
+    assert oracle.answer("name", "question", lambda: start("java"))
+
+
+class TestMethods:
+    def of_self(self) -> int:
+        return start("true")
+
+    def test_process_of_a_method(self) -> None:
+        self.of_self()
+
+    def test_nothing(self) -> None:
+        assert self

@@ -1,0 +1,181 @@
+"""Finds out what a test needs: other processes, Apache Kafka, or nothing but the interpreter.
+
+A test needs what its code refers to, and what the code of its fixtures and helpers refers to. The search follows names
+from a function to the functions and classes of this project's tests, benchmarks and examples that it mentions, and
+stops at `subprocess` and the like. So nobody marks a test by hand, and nothing has to run to know.
+
+    needs(item)      # {"process"}, {"process", "kafka"}, {"oracle"} or nothing
+
+Names that are computed (`getattr(module, name)`) stay hidden. `tests/support/guard.py` finds these: it fails a test
+that starts a process without being known for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+
+import click
+import pytest
+
+PROCESS = "process"
+KAFKA = "kafka"
+ORACLE = "oracle"
+
+#: Modules by which processes are started; compaction is the only part of the package that does so.
+STARTERS = frozenset(
+    (
+        "subprocess",
+        "multiprocessing",
+        "concurrent.futures.process",
+        "pylogbroker.storage.compaction.process",
+        "tests.support.run_services",  # starts them in another process of the run
+    )
+)
+#: Functions of `os` and of the reactor that start processes.
+STARTING_NAMES = frozenset(("fork", "forkpty", "posix_spawn", "posix_spawnp", "popen", "spawnProcess"))
+#: Packages whose code is searched; others are taken to start nothing.
+SEARCHED = frozenset(("tests", "benchmarks", "examples"))
+#: What the fixtures need that choose their broker when they run.
+FIXTURES: Mapping[str, frozenset[str]] = {
+    "broker": frozenset((PROCESS,)),
+    "new_broker": frozenset((PROCESS,)),
+    "second_broker": frozenset((PROCESS, KAFKA)),
+    "spark": frozenset((PROCESS,)),
+}
+#: Classes that are Apache Kafka.
+KAFKA_CLASSES = frozenset(("tests.peers.kafka.KafkaBroker", "tests.peers.kafka.KafkaCluster"))
+
+_NOTHING: frozenset[str] = frozenset()
+_functions: dict[object, frozenset[str]] = {}
+
+
+def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
+    """Return what the test needs, of PROCESS, KAFKA and ORACLE; `asks` if recorded answers are asked for again."""
+    if not isinstance(item, pytest.Function):
+        return _NOTHING
+    if "oracle" in item.fixturenames:  # it mentions the program that was recorded, and does not start it
+        return frozenset((ORACLE, PROCESS)) if asks else frozenset((ORACLE,))
+    found = set(_of(item.function, item.cls))
+    if item.cls is not None:
+        for name in ("setUp", "setUpClass", "setup_method", "setup_class", "tearDown"):
+            found |= _of(getattr(item.cls, name, None), item.cls)
+    for name in item.fixturenames:
+        found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
+    if hasattr(item, "callspec") and "broker_kind" in item.callspec.params:  # chosen by the parameter, not by the code
+        found.discard(KAFKA)
+        found |= {PROCESS, KAFKA} if item.callspec.params["broker_kind"] == KAFKA else set()
+    return frozenset(found)
+
+
+def _of_fixture(item: pytest.Function, name: str) -> frozenset[str]:
+    definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
+    return _NOTHING.union(*(_of(definition.func, item.cls) for definition in definitions))
+
+
+def _of(thing: object, owner: type | None) -> frozenset[str]:
+    """Return what a function or class needs; the names that it takes from `self` are looked up in `owner`."""
+    key = (thing, owner) if isinstance(thing, FunctionType) else thing
+    try:
+        if key in _functions:
+            return _functions[key]
+    except TypeError:  # not hashable
+        return _NOTHING
+    found: set[str] = set()
+    visited: set[int] = set()
+    pending: list[tuple[object, type | None]] = [(thing, owner)]
+    while pending:
+        each, its_owner = pending.pop()
+        if id(each) in visited:
+            continue
+        visited.add(id(each))
+        found |= _directly(each)
+        pending += _mentioned(each, its_owner)
+    _functions[key] = frozenset(found)
+    return _functions[key]
+
+
+def _directly(thing: object) -> frozenset[str]:
+    """Return what the object itself is, or does, without the objects that it mentions."""
+    if isinstance(thing, ModuleType):
+        return frozenset((PROCESS,)) if thing.__name__ in STARTERS else _NOTHING
+    if isinstance(thing, type) and f"{thing.__module__}.{thing.__qualname__}" in KAFKA_CLASSES:
+        return frozenset((PROCESS, KAFKA))
+    if isinstance(thing, type | FunctionType) and thing.__module__ in STARTERS:
+        return frozenset((PROCESS,))
+    if isinstance(thing, FunctionType) and any(STARTING_NAMES & set(code.co_names) for code in _codes(thing.__code__)):
+        return frozenset((PROCESS,))
+    return _NOTHING
+
+
+def _mentioned(thing: object, owner: type | None) -> Iterator[tuple[object, type | None]]:
+    """Yield the objects that the code of a function or class mentions, each with the class that its `self` is of."""
+    if isinstance(thing, FunctionType):
+        wrapped = inspect.unwrap(thing)
+        if wrapped is not thing:
+            yield wrapped, owner
+        if _is_searched(thing):
+            yield from _mentioned_by_function(thing, owner)
+    elif isinstance(thing, type):
+        if _is_searched(thing):
+            yield from ((each, thing) for base in thing.__mro__ if _is_searched(base) for each in vars(base).values())
+    elif isinstance(thing, dict | list | tuple | set | frozenset):
+        values: Iterable[object] = thing.values() if isinstance(thing, dict) else thing
+        yield from ((each, owner) for each in values if callable(each))
+    else:
+        yield from ((each, owner) for each in _wrapped(thing))
+        if _is_searched(type(thing)):
+            yield type(thing), None
+
+
+def _mentioned_by_function(function: FunctionType, owner: type | None) -> Iterator[tuple[object, type | None]]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents, owner
+        except ValueError:  # not filled yet
+            continue
+    for code in _codes(function.__code__):
+        modules = []
+        for name in code.co_names:
+            if (value := function.__globals__.get(name)) is not None:
+                yield value, None
+                modules += [value] if isinstance(value, ModuleType) else []
+            if name in sys.modules and ("." in name or name in STARTERS):  # imported by the function itself
+                modules.append(sys.modules[name])
+                yield sys.modules[name], None
+            if owner is not None and (method := inspect.getattr_static(owner, name, None)) is not None:
+                yield method, owner
+        for module in modules:
+            if _is_ours(module.__name__):
+                yield from ((getattr(module, name, None), None) for name in code.co_names)
+
+
+def _wrapped(thing: object) -> Iterator[object]:
+    """Yield the function in a method, a partial function, a property or a click command."""
+    if isinstance(thing, MethodType | staticmethod | classmethod):
+        yield thing.__func__
+    elif isinstance(thing, partial):
+        yield thing.func
+    elif isinstance(thing, property):
+        yield thing.fget
+    elif isinstance(thing, click.Command):
+        yield thing.callback
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of the functions, classes and comprehensions within."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _is_searched(thing: type | FunctionType) -> bool:
+    return _is_ours(thing.__module__ or "")
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in SEARCHED

@@ -1,0 +1,64 @@
+"""Answers of Kafka's programs that do not depend on time, recorded in `tests/oracle_answers`.
+
+A test that needs such an answer asks through the fixture `oracle`:
+
+    answer = oracle.answer("partitions", question, lambda: program.run(input=question).stdout)
+
+Without options the answer comes from the file, and neither Java nor Kafka is needed. `--ask` (`make oracle`) asks the
+program as well and fails if the file is out of date; `--record` writes the file. An answer belongs to its question:
+when the question changes, because this project writes other bytes, the answer has to be recorded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+DIRECTORY = Path(__file__).parents[1] / "oracle_answers"
+REMEDY = "run `make oracle ARGS=--record`, look at what has changed, and commit tests/oracle_answers"
+
+
+class OutOfDate(AssertionError):
+    """The recorded answer is not what the oracle says to this question."""
+
+
+@attrs.frozen
+class OracleAnswers:
+    """Gives recorded answers, or asks for them."""
+
+    asks: bool = False
+    records: bool = False
+    directory: Path = DIRECTORY
+
+    def answer(self, name: str, question: str | bytes, ask: Callable[[], Any]) -> Any:
+        """Return the answer to `question`, of values that JSON has; `ask` gets it from the oracle."""
+        path = self.directory / f"{name}.json"
+        digest = hashlib.sha256(question.encode() if isinstance(question, str) else question).hexdigest()
+        if self.records:
+            found = {"question": digest, "answer": ask()}
+            path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        recorded = json.loads(path.read_text()) if path.exists() else {}
+        if recorded.get("question") != digest:
+            raise OutOfDate(f"the oracle has not been asked this: {path} answers another question; {REMEDY}")
+        if self.asks and not self.records and (answer := json.loads(json.dumps(ask()))) != recorded["answer"]:
+            raise OutOfDate(f"the oracle says something else than {path}: {answer!r}; {REMEDY}")
+        return recorded["answer"]
+
+    def dump_of(self, name: str, directory: Path, *options: str) -> str:
+        """Return what `kafka-dump-log` prints about all files of a directory; their contents are the question."""
+        paths = sorted(directory.glob("0*"))
+        contents = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths]
+        said: str = self.answer(name, "\n".join([*options, *contents]), lambda: _dump(directory, paths, options))
+        return said
+
+
+def _dump(directory: Path, paths: list[Path], options: tuple[str, ...]) -> str:
+    from tests.peers.tools import tool
+
+    said = tool("kafka-dump-log", *options, "--files", ",".join(map(str, paths))).stdout
+    return said.replace(f"{directory}/", "")

@@ -1,0 +1,68 @@
+"""What tests need is found from their code, and a process that was not found fails its test."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.guard import Guard, UnexpectedProcess
+from tests.support.needs import needs
+
+NEEDS = {"nothing": set(), "process": {"process"}, "kafka": {"process", "kafka"}, "oracle": {"oracle"}}
+
+
+def collected(node: pytest.Collector) -> Iterator[pytest.Item]:
+    for each in node.collect():
+        if isinstance(each, pytest.Item):
+            yield each
+        else:
+            assert isinstance(each, pytest.Collector)
+            yield from collected(each)
+
+
+def test_each_needs_what_its_name_says(request: pytest.FixtureRequest) -> None:
+    module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needing.py"))
+    found = {item.name: needs(item) for item in collected(module)}
+    assert found == {name: NEEDS[name.split("_")[1]] for name in found}
+    assert len(found) == 8
+    (recorded,) = (item for item in collected(module) if item.name == "test_oracle")
+    assert needs(recorded, asks=True) == {"oracle", "process"}
+
+
+class TestGuard:
+    EVENT = ("subprocess.Popen", ("true", ["true"], None, None))
+
+    def test_a_process_is_an_error(self) -> None:
+        guard = Guard()
+        with pytest.raises(UnexpectedProcess, match=r"test_it starts a process .*make quick"), guard.forbid("test_it"):
+            guard.audit(*self.EVENT)
+
+    def test_that_a_test_cannot_hide(self) -> None:
+        guard = Guard()
+        with pytest.raises(UnexpectedProcess), guard.forbid("test_it"), pytest.raises(UnexpectedProcess):
+            guard.audit(*self.EVENT)
+
+    def test_other_events_and_other_times_are_none(self) -> None:
+        guard = Guard()
+        with guard.forbid("test_it"):
+            guard.audit("open", ("file", "r", 0))
+        guard.audit(*self.EVENT)
+
+    def test_pythons_events_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        arrived = []
+        monkeypatch.setattr(Guard, "audit", lambda _, event, arguments: arrived.append((event, arguments)))
+        Guard().install()
+        sys.audit("pylogbroker.tests", 1)
+        assert ("pylogbroker.tests", (1,)) in arrived
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_processes_of_tests_obey_signals(number: signal.Signals) -> None:
+    """Also under nohup, and in a background job of a shell."""
+    code = f"import signal; print(signal.getsignal({number.value}) is signal.SIG_IGN)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
