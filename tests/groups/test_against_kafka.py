@@ -16,8 +16,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, layout
 from pylogbroker.records import Record, entries
 from tests.groups.rooms import Store, Table, subscription
-from tests.peers import available
-from tests.peers.tools import tool
+from tests.support.oracle_answers import OracleAnswers
 
 SEGMENT = zlib.decompress(
     base64.b64decode(
@@ -122,8 +121,7 @@ def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], sta
     assert [table.stable_offset("t", index, group_id) for index in (0, 1)] == stable
 
 
-@pytest.mark.skipif(not available(), reason="Kafka's own tools need Java and Maven")
-def test_kafka_reads_what_we_write(tmp_path: Path) -> None:
+def test_kafka_reads_what_we_write(tmp_path: Path, oracle: OracleAnswers) -> None:
     """As its log dump tool decodes it."""
     table = Table()
     (member,) = table.stable()
@@ -131,7 +129,7 @@ def test_kafka_reads_what_we_write(tmp_path: Path) -> None:
     table.commit({T0: CommittedOffset(9, committed=1_502, expires=1_503)}, member)
     table.leave(member.member_id)
     assert table.coordinator.delete_group("g", table.now) is ErrorCode.NONE
-    assert dumped(table, tmp_path) == [
+    assert dumped(oracle, table, tmp_path) == [
         ({"group": "g"}, stable_group(table)),
         (offset_key(0), {"offset": 7, "leaderEpoch": 3, "metadata": "méta", "commitTimestamp": 1_500}),
         (offset_key(1), {"offset": 8, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1_501}),
@@ -143,11 +141,11 @@ def test_kafka_reads_what_we_write(tmp_path: Path) -> None:
     ]
 
 
-def dumped(table: Table, directory: Path) -> list[tuple[Any, Any]]:
+def dumped(oracle: OracleAnswers, table: Table, directory: Path) -> list[tuple[Any, Any]]:
     """Each record's key and value as Kafka's tool understands them."""
     segment = directory / "00000000000000000000.log"
     segment.write_bytes(b"".join(table.store.batches[table.coordinator.partition_for("g")]))
-    output = tool("kafka-dump-log", "--offsets-decoder", "--files", str(segment)).stdout
+    output = oracle.dump_of("group-records", directory, "--offsets-decoder")
     return [
         (json.loads(key)["data"], None if value == "<DELETE>" else json.loads(value)["data"])
         for _, key, value in LINE.findall(output)

@@ -15,8 +15,8 @@ import pytest
 
 from pylogbroker.records import end_marker
 from pylogbroker.storage import LogConfig, Origin, ProducerState, producer_snapshots
-from tests.peers.tools import tool
 from tests.storage.support import NOW, batch, messages, open_log, reopen
+from tests.support.oracle_answers import OracleAnswers
 
 LOG_WITH_TRANSACTIONS = zlib.decompress(
     base64.b64decode(
@@ -52,24 +52,23 @@ one is open: the log ends at 72 and is stable up to 69.
 """
 
 
-def dumped(log_path: str, directory: Path, *options: str) -> str:
-    """What the tool says of all files; it looks at their names, so they get Kafka's."""
+def dumped(oracle: OracleAnswers, name: str, log_path: str, directory: Path, *options: str) -> str:
+    """Return what the tool prints about all files; it looks at their names, so they get Kafka's."""
     directory.mkdir()
     for path in sorted(Path(log_path).iterdir()):
         shutil.copy(path, directory / path.name.replace(".kafka", ".log"))
     for path in directory.glob("*.log"):
         path.with_suffix(".index").touch()  # Kafka makes this file before there are entries
-    wanted = [str(path) for path in sorted(directory.glob("0*"))]
-    return tool("kafka-dump-log", *options, "--files", ",".join(wanted)).stdout
+    return oracle.dump_of(name, directory, *options)
 
 
-def test_files_are_kafkas(tmp_path: Path) -> None:
+def test_files_are_kafkas(tmp_path: Path, oracle: OracleAnswers) -> None:
     log = open_log(tmp_path / "events_0", LogConfig(segment_bytes=3000, index_interval_bytes=500))
     for number in range(60):
         sent = batch([b"%d" % number, b"y" * 30], [NOW + number % 40, NOW], producer=(7, 1, 2 * number))
         log.append(sent, NOW, leader_epoch=number // 20)
     log.close()
-    said = dumped(log.path, tmp_path / "events-0")
+    said = dumped(oracle, "log-files", log.path, tmp_path / "events-0")
     assert said.count("isvalid: true") == 60
     assert "isvalid: false" not in said
     assert "mismatch" not in said.lower()
@@ -83,18 +82,18 @@ def test_files_are_kafkas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_older_formats_are_kafkas(tmp_path: Path, magic: int) -> None:
+def test_older_formats_are_kafkas(tmp_path: Path, magic: int, oracle: OracleAnswers) -> None:
     log = open_log(tmp_path / "events_0", LogConfig(magic=magic, index_interval_bytes=100))
     for number in range(12):
         log.append(messages([b"%d" % number], magic, NOW + number), NOW)
     log.close()
-    said = dumped(log.path, tmp_path / "events-0")
+    said = dumped(oracle, f"log-files-magic-{magic}", log.path, tmp_path / "events-0")
     assert len(re.findall(rf"magic: {magic}", said)) == 12
     assert "isvalid: false" not in said
     assert "mismatch" not in said.lower()
 
 
-def test_transactions_are_kafkas(tmp_path: Path) -> None:
+def test_transactions_are_kafkas(tmp_path: Path, oracle: OracleAnswers) -> None:
     log = open_log(tmp_path / "events_0")
     for producer_id in (7, 8, 9):
         log.append(batch(producer=(producer_id, 1, 0), transactional=True), NOW)
@@ -102,7 +101,7 @@ def test_transactions_are_kafkas(tmp_path: Path) -> None:
         log.append(end_marker(committed, 5, producer_id, 1, NOW), NOW, origin=Origin.COORDINATOR)
         log.append(batch(producer=(producer_id, 1, 1), transactional=True), NOW)
     log.close()
-    said = dumped(log.path, tmp_path / "events-0", "--print-data-log")
+    said = dumped(oracle, "log-files-transactions", log.path, tmp_path / "events-0", "--print-data-log")
     assert "isvalid: false" not in said
     assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", said) == [
         ("ABORT", "5"), ("COMMIT", "5"), ("ABORT", "5")

@@ -11,10 +11,9 @@ from pylogbroker.client.consumer.subscription import encode_subscription
 from pylogbroker.interfaces import IAssignor, Subscription
 from pylogbroker.plugins.assignors import cooperative_sticky, range_, round_robin, sticky
 from tests.client.consumer.groups import TOPICS, Assignment, Group, check, counts, unevenness
-from tests.peers import available
 from tests.peers.java import CLIENTS, Program
+from tests.support.oracle_answers import OracleAnswers
 
-pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 SOURCE = Path(__file__).parent / "Assignors.java"
 CASES = 100
 
@@ -44,10 +43,15 @@ def grown(group: Group, assignor: IAssignor) -> Group:
     return Group(group.partitions, {**stayed, "new": Subscription(TOPICS)})
 
 
-def of_java(assignor: IAssignor, groups: list[Group], clients: str) -> tuple[list[Assignment], list[list[str]]]:
-    """Its answers, and each group's subscriptions as it writes them."""
-    done = Program(SOURCE, clients).run(input="".join(_line(assignor.name, group) for group in groups))
-    answers = [line.split("|") for line in done.stdout.splitlines()]
+def of_java(
+    oracle: OracleAnswers, assignor: IAssignor, groups: list[Group], clients: str
+) -> tuple[list[Assignment], list[list[str]]]:
+    """Return the answers of Java's assignor, and each group's subscriptions as it writes them."""
+    question = "".join(_line(assignor.name, group) for group in groups)
+    program = Program(SOURCE, clients)
+    name = f"assignments-{assignor.name}-{clients}"
+    said = oracle.answer(name, question, lambda: program.run(input=question).stdout.splitlines())
+    answers = [line.split("|") for line in said]
     return [_assignment(assigned) for assigned, _ in answers], [written.split(" ") for _, written in answers]
 
 
@@ -69,16 +73,16 @@ def _partition(text: str) -> tuple[str, int]:
 
 @pytest.mark.parametrize("clients", CLIENTS)
 @pytest.mark.parametrize("assignor", [range_, round_robin], ids=lambda each: each.name)
-def test_even_ones_answer_as_javas(assignor: IAssignor, clients: str) -> None:
+def test_even_ones_answer_as_javas(assignor: IAssignor, clients: str, oracle: OracleAnswers) -> None:
     groups = some_groups()
-    answers, written = of_java(assignor, groups, clients)
+    answers, written = of_java(oracle, assignor, groups, clients)
     assert answers == [assignor.assign(group.partitions, group.members) for group in groups]
     assert written == [[encode_subscription(each).hex() for each in group.members.values()] for group in groups]
 
 
-def test_sticky_is_as_even_as_javas_and_moves_no_more_where_all_subscribe_alike() -> None:
+def test_sticky_is_as_even_as_javas_and_moves_no_more_where_all_subscribe_alike(oracle: OracleAnswers) -> None:
     groups = [grown(group, sticky) for group in some_groups()]
-    answers, _ = of_java(sticky, groups, "clients-4")
+    answers, _ = of_java(oracle, sticky, groups, "clients-4")
     for group, theirs in zip(groups, answers, strict=True):
         ours = sticky.assign(group.partitions, group.members)
         check(group, ours)
@@ -88,12 +92,12 @@ def test_sticky_is_as_even_as_javas_and_moves_no_more_where_all_subscribe_alike(
             assert stayed(group, ours) == stayed(group, theirs)
 
 
-def test_java_reads_what_cooperative_members_have() -> None:
+def test_java_reads_what_cooperative_members_have(oracle: OracleAnswers) -> None:
     settled = [cooperative_sticky.assign(group.partitions, group.members) for group in some_groups()[1::2]]
     joined = [
         group.with_last(cooperative_sticky, last) for group, last in zip(some_groups()[1::2], settled, strict=True)
     ]
-    answers, _ = of_java(cooperative_sticky, joined, "clients-4")
+    answers, _ = of_java(oracle, cooperative_sticky, joined, "clients-4")
     assert answers == settled
 
 
