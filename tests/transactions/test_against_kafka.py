@@ -8,9 +8,12 @@ UNKNOWN_SERVER_ERROR; here the producer is fenced, or has its answer again, as w
 
 from __future__ import annotations
 
+import base64
 import random
 import re
 import time
+import zlib
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -22,15 +25,15 @@ from pylogbroker.transactions import TransactionCoordinator, TransactionSettings
 from pylogbroker.transactions.metadata import Metadata
 from tests.peers import available
 from tests.peers.kafka import KafkaBroker
-from tests.peers.tools import tool
+from tests.support.oracle_answers import OracleAnswers
 from tests.transactions.kafka_peer import KafkaCoordinator
+from tests.transactions.recorded import Exchange, Recorded, Recording
 from tests.transactions.rooms import NO_PAIR, TIMEOUT, Store, Table
-
-pytestmark = pytest.mark.skipif(not available(), reason="Apache Kafka needs Java and Maven")
 
 NAMES = [f"name-{number}" for number in range(6)]
 SETTINGS = {"transaction.state.log.num.partitions": "1", "num.partitions": "2"}
 STEPS = 600
+SEED = 20
 UNKNOWN = 999_999  # a producer id that nobody was given
 LINE = re.compile(
     r"transactionalId=(\S+) payload: producerId:(\d+),producerEpoch:(\d+),state=(\w+),partitions=\[(.*)\],"
@@ -44,7 +47,7 @@ Pair = tuple[int, int]
 class Both:
     """Kafka and a table, side by side. What a pair of the table's is in Kafka is learnt from what both give."""
 
-    kafka: KafkaCoordinator
+    kafka: KafkaCoordinator | Recording | Recorded
     table: Table
     ids: dict[int, int] = attrs.field(factory=lambda: {-1: -1, UNKNOWN: UNKNOWN})
     pairs: dict[str, list[Pair]] = attrs.field(factory=lambda: {name: [(UNKNOWN, 0)] for name in NAMES})
@@ -99,23 +102,32 @@ History = tuple[Both, list[tuple[object, object]], bytes]
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> KafkaBroker:
-    """A broker, not yet started."""
-    return KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
+def history(oracle: OracleAnswers, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """What both said to the same questions, and Kafka's log in the end."""
+    live = cache(lambda: history_of_kafka(tmp_path_factory.mktemp("kafka")))
+    question = f"{STEPS} steps of seed {SEED}"
+    exchanges = oracle.answer("transactions", question, lambda: live()[0])
+    log = zlib.decompress(base64.b64decode(oracle.sample("transactions-log", question, lambda: live()[1])))
+    both = Both(Recorded(exchanges), Table(TransactionSettings(partitions=1)))
+    return both, answers_of(both), log
 
 
-@pytest.fixture(scope="module")
-def history(kafka: KafkaBroker) -> History:
-    """What both said to the same questions, and Kafka's log in the end. The broker is stopped then."""
-    chance = random.Random(20)
-    with kafka:
-        both = Both(KafkaCoordinator(kafka.port), Table(TransactionSettings(partitions=1)))
-        both.kafka.create("t")
-        both.kafka.find("x")
-        answers = [both.one_more(chance) for _ in range(STEPS)]
-        both.kafka.close()
+def history_of_kafka(directory: Path) -> tuple[list[Exchange], str]:
+    """Ask Kafka; return the conversation, and its log, compressed."""
+    with KafkaBroker(directory, SETTINGS) as kafka:
+        coordinator = KafkaCoordinator(kafka.port)
+        coordinator.create("t")
+        coordinator.find("x")
+        recording = Recording(coordinator)
+        answers_of(Both(recording, Table(TransactionSettings(partitions=1))))
+        coordinator.close()
     (segment,) = (kafka.data / "__transaction_state-0").glob("*.log")
-    return both, answers, segment.read_bytes()
+    return recording.exchanges, base64.b64encode(zlib.compress(segment.read_bytes())).decode()
+
+
+def answers_of(both: Both) -> list[tuple[object, object]]:
+    chance = random.Random(SEED)
+    return [both.one_more(chance) for _ in range(STEPS)]
 
 
 def test_both_say_the_same(history: History) -> None:
@@ -162,21 +174,23 @@ def _sorted(value: bytes) -> tuple[int, bytes]:
     return len(value), bytes(sorted(value))
 
 
-def test_both_have_written_the_same_records(history: History, tmp_path: Path) -> None:
+def test_both_have_written_the_same_records(history: History, tmp_path: Path, oracle: OracleAnswers) -> None:
     """As Kafka's log dump tool decodes them, the times aside."""
     both, _, log = history
-    theirs = dumped(log, tmp_path)
-    ours = dumped(b"".join(both.table.store.batches[0]), tmp_path)
+    theirs = dumped(oracle, "transactions-log-dump", log, tmp_path, is_sample=True)
+    ours = dumped(oracle, "transactions-log-of-ours-dump", b"".join(both.table.store.batches[0]), tmp_path)
     assert len(theirs) > STEPS / 2
     for name in NAMES:
         expected = [fields for key, *fields in theirs if key == name]
         assert [[str(both.ids[int(number)]), *rest] for key, number, *rest in ours if key == name] == expected
 
 
-def dumped(log: bytes, directory: Path) -> list[tuple[str, ...]]:
+def dumped(
+    oracle: OracleAnswers, name: str, log: bytes, directory: Path, is_sample: bool = False
+) -> list[tuple[str, ...]]:
     segment = directory / "00000000000000000000.log"
     segment.write_bytes(log)
-    output = tool("kafka-dump-log", "--transaction-log-decoder", "--files", str(segment)).stdout
+    output = oracle.dump_of(name, directory, "--transaction-log-decoder", is_sample=is_sample)
     return [(*fields, timeout, *sorted(partitions.split(","))) for *fields, partitions, timeout in LINE.findall(output)]
 
 
@@ -194,7 +208,18 @@ STORED = {
 }
 
 
-def both_on_a_log_of_ours(broker: KafkaBroker) -> Both:
+@pytest.fixture
+def kafka(tmp_path: Path) -> KafkaBroker:
+    """A broker that has its topics, and has been stopped."""
+    with KafkaBroker(tmp_path, SETTINGS) as kafka:
+        coordinator = KafkaCoordinator(kafka.port)
+        coordinator.create("t")
+        coordinator.find("x")
+        coordinator.close()
+    return kafka
+
+
+def both_on_a_log_of_ours(broker: KafkaBroker) -> tuple[Both, KafkaCoordinator]:
     """What is stored above is loaded by both."""
     now_ms = int(time.time() * 1000)
     records = [
@@ -210,11 +235,12 @@ def both_on_a_log_of_ours(broker: KafkaBroker) -> Both:
     table = Table(TransactionSettings(partitions=1), loaded=False)
     table.now = now_ms
     assert table.coordinator.load(0, entries(log), now_ms).problems == []
-    both = Both(KafkaCoordinator(broker.start().port), table)
+    coordinator = KafkaCoordinator(broker.start().port)
+    both = Both(coordinator, table)
     for metadata in STORED.values():
         both.ids[metadata.producer_id] = metadata.producer_id
     both.pairs = {name: [(metadata.producer_id, metadata.producer_epoch)] for name, metadata in STORED.items()}
-    return both
+    return both, coordinator
 
 
 def _at(metadata: Metadata, now_ms: int) -> Metadata:
@@ -222,10 +248,10 @@ def _at(metadata: Metadata, now_ms: int) -> Metadata:
     return attrs.evolve(metadata, start_ms=now_ms if begun else -1, updated_ms=now_ms)
 
 
-@pytest.mark.usefixtures("history")
+@pytest.mark.skipif(not available(), reason="Apache Kafka needs Java and Maven")
 def test_kafka_goes_on_with_a_log_of_ours(kafka: KafkaBroker) -> None:
     """The last epochs, and every state after a restart."""
-    both = both_on_a_log_of_ours(kafka)
+    both, coordinator = both_on_a_log_of_ours(kafka)
     answers = []
     try:
         for name, pairs in both.pairs.items():
@@ -238,7 +264,7 @@ def test_kafka_goes_on_with_a_log_of_ours(kafka: KafkaBroker) -> None:
             answers += [both.add(name, pairs[-1], ("t", 0)), both.init(name, NO_PAIR)]
             answers += [both.add(name, pairs[-1], ("t", 0)), both.end(name, pairs[-1], committed=True)]
     finally:
-        both.kafka.close()
+        coordinator.close()
         kafka.stop()
     assert [theirs for theirs, ours in answers if theirs != ours] == [(ErrorCode.UNKNOWN_SERVER_ERROR, NO_PAIR)] * 4
     assert [ours for theirs, ours in answers if theirs != ours] == [
