@@ -67,6 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka: the test starts Apache Kafka (found from its code)")
     config.addinivalue_line("markers", "oracle: the test uses recorded answers of Kafka's programs")
     _guard.install()
+    if config.pluginmanager.hasplugin("xdist"):
+        from tests.support import scheduling
+
+        config.pluginmanager.register(scheduling)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
