@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from pylogbroker.spark.reading.planning import Slice, divide, limited, slices
+from tests.support.oracle_answers import OracleAnswers
 
 sizes = st.lists(st.integers(0, 10**12) | st.integers(0, 50), max_size=6)
 
@@ -53,18 +54,25 @@ def test_a_long_slice_is_divided_and_a_short_one_is_not() -> None:
     ]
 
 
-def test_divided_as_spark_does_it(spark: SparkSession) -> None:
+def test_divided_as_spark_does_it(request: pytest.FixtureRequest, oracle: OracleAnswers) -> None:
     some = random.Random(5)
     cases = [([], 3, None), ([1], 5, None), ([5, 5], 3, None), ([2, 2, 2, 2, 2], 8, 1)]
     for _ in range(40):
         lengths = [some.choice([some.randint(1, 12), some.randint(1, 10**7)]) for _ in range(some.randint(1, 7))]
         longest = some.choice([None, max(1, sum(lengths) // some.randint(1, 12))])
         cases.append((lengths, some.choice([None, some.randint(1, 30)]), longest))
-    for lengths, least, longest in cases:
-        assert divide(of(lengths), least, longest) == _sparks(spark, lengths, least, longest), (lengths, least, longest)
+
+    def ask() -> list[list[tuple[str, int, int, int]]]:
+        spark = request.getfixturevalue("spark")
+        return [_sparks(spark, *case) for case in cases]
+
+    for (lengths, least, longest), said in zip(cases, oracle.answer("spark-divides", repr(cases), ask), strict=True):
+        assert divide(of(lengths), least, longest) == [Slice(*each) for each in said], (lengths, least, longest)
 
 
-def _sparks(spark: SparkSession, lengths: list[int], least: int | None, longest: int | None) -> list[Slice]:
+def _sparks(
+    spark: SparkSession, lengths: list[int], least: int | None, longest: int | None
+) -> list[tuple[str, int, int, int]]:
     jvm: Any = spark.sparkContext._jvm
     kafka, none = jvm.org.apache.spark.sql.kafka010, jvm.scala.Option.apply(None)
     options = {"minPartitions": least, "maxRecordsPerPartition": longest}
@@ -77,7 +85,7 @@ def _sparks(spark: SparkSession, lengths: list[int], least: int | None, longest:
     to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
     found = calculator.getRanges(to_scala(ranges).toSeq(), to_scala(locations).toSeq())
     parts = jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)
-    return [Slice(each.topic(), each.partition(), each.fromOffset(), each.untilOffset()) for each in parts]
+    return [(each.topic(), each.partition(), each.fromOffset(), each.untilOffset()) for each in parts]
 
 
 @given(sizes, st.integers(1, 10**9))
