@@ -1,14 +1,14 @@
 # make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data; more options in ARGS:
 #              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
 # make quick   lint, types, import contracts and the tests that start no process: after each change
-# make test    the same and every test of this project: before each commit
+# make test    the checks and all tests of this project: before each commit
 # make oracle  the tests that need Apache Kafka, with long kills and many examples: before an issue is closed
 #
-# make quick PACKAGE=groups        only tests/groups; also `make test` and `make oracle`
+# make quick PACKAGE=groups        only tests/groups; also for test and oracle
 # make test ARGS='-k commit -x'    more options for pytest
-# make oracle ARGS=--record        writes Kafka's answers to tests/oracle_answers
+# make oracle ARGS=--record        write the answers of Kafka's programs to tests/oracle_answers
 #
-# All set up what they need, once: a virtual environment in .venv, and for test and oracle kcat, a JDK, Maven, Node, npm.
+# All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node and npm.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -24,6 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TESTS := tests$(addprefix /,$(PACKAGE))
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
+KILL := $(BIN)/python -m tests.crash --seconds 300
 
 .PHONY: run quick test oracle checks lint types contracts peers system clean
 
@@ -36,8 +37,9 @@ quick: checks
 test: checks peers
 	$(PYTEST) --dist loadfile -m "not kafka" $(ARGS)
 
-oracle: $(VENV)/installed-for-tests peers
+oracle: checks peers
 	$(PYTEST) --dist loadfile --hypothesis-profile oracle -m "kafka or oracle or hypothesis" --ask $(ARGS)
+	$(if $(PACKAGE),,set -e; for work in clients copiers compaction; do $(KILL) --workload $$work; done)
 
 checks: lint types contracts
 
