@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import make_broker
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports
 from tests.support.line_process import LineProcess
@@ -54,6 +55,15 @@ def test_process_of_a_fixture(indirect: LineProcess) -> None:
 
 def test_kafka(tmp_path: Path) -> None:
     KafkaBroker(tmp_path).start()
+
+
+def test_process_that_is_chosen_later(tmp_path: Path) -> None:
+    make_broker("", tmp_path, {}).start()
+
+
+@pytest.mark.parametrize("kind", ["kafka"])
+def test_kafka_by_its_parameter(tmp_path: Path, kind: str) -> None:
+    make_broker(kind, tmp_path, {}).start()
 
 
 def test_oracle(oracle: OracleAnswers) -> None:

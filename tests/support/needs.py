@@ -46,6 +46,8 @@ FIXTURES: Mapping[str, frozenset[str]] = {
     "second_broker": frozenset((PROCESS, KAFKA)),
     "spark": frozenset((PROCESS,)),
 }
+#: Functions and modules that choose the broker when they run; they are not searched.
+CHOOSERS = frozenset(("tests.conftest.make_broker", "benchmarks.brokers", "benchmarks.compaction"))
 #: Classes that are Apache Kafka.
 KAFKA_CLASSES = frozenset(("tests.peers.kafka.KafkaBroker", "tests.peers.kafka.KafkaCluster"))
 
@@ -65,9 +67,8 @@ def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
             found |= _of(getattr(item.cls, name, None), item.cls)
     for name in item.fixturenames:
         found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
-    if hasattr(item, "callspec") and "broker_kind" in item.callspec.params:  # chosen by the parameter, not by the code
-        found.discard(KAFKA)
-        found |= {PROCESS, KAFKA} if item.callspec.params["broker_kind"] == KAFKA else set()
+    if hasattr(item, "callspec") and KAFKA in item.callspec.params.values():  # what `broker` is, or another fixture
+        found |= {PROCESS, KAFKA}
     return frozenset(found)
 
 
@@ -92,10 +93,20 @@ def _of(thing: object, owner: type | None) -> frozenset[str]:
         if id(each) in visited:
             continue
         visited.add(id(each))
+        if _chooses(each):
+            found.add(PROCESS)
+            continue
         found |= _directly(each)
         pending += _mentioned(each, its_owner)
     _functions[key] = frozenset(found)
     return _functions[key]
+
+
+def _chooses(thing: object) -> bool:
+    """Whether a function or class starts a broker of either kind."""
+    if not isinstance(thing, type | FunctionType):
+        return False
+    return thing.__module__ in CHOOSERS or f"{thing.__module__}.{thing.__qualname__}" in CHOOSERS
 
 
 def _directly(thing: object) -> frozenset[str]:
