@@ -67,7 +67,8 @@ def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
             found |= _of(getattr(item.cls, name, None), item.cls)
     for name in item.fixturenames:
         found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
-    if hasattr(item, "callspec") and KAFKA in item.callspec.params.values():  # what `broker` is, or another fixture
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if any(isinstance(each, str) and each == KAFKA for each in parameters):  # what `broker` is, or another fixture
         found |= {PROCESS, KAFKA}
     return frozenset(found)
 
