@@ -27,11 +27,13 @@ import hypothesis
 import pytest
 
 from tests.peers import available as java_available
+from tests.support import run_services
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.guard import Guard
 from tests.support.needs import PROCESS, needs
 from tests.support.oracle_answers import OracleAnswers
+from tests.support.shared_brokers import shared_broker, shared_kafka
 
 # Machines are noisy: no example has a time limit.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
@@ -71,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.support import scheduling
 
         config.pluginmanager.register(scheduling)
+    config.pluginmanager.register(run_services)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -114,22 +117,17 @@ def against(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def broker(against: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One running broker for the whole session; tests keep apart by the names of topics and groups."""
-    running = make_broker(against, tmp_path_factory.mktemp("broker"), {})
-    running.start()
-    yield running
-    running.kill()
-    assert running.complaints() == []
+def broker(against: str, pytestconfig: pytest.Config) -> Broker:
+    """One running broker for the whole run; tests keep apart by the names of topics and groups."""
+    if against == "kafka":
+        return shared_kafka(pytestconfig)
+    return ExternalBroker(against) if against else shared_broker(pytestconfig)
 
 
 @pytest.fixture(scope="session")
-def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Apache Kafka, beside the session's own broker."""
-    running = KafkaProcess(tmp_path_factory.mktemp("kafka"), {})
-    running.start()
-    yield running
-    running.kill()
+def second_broker(pytestconfig: pytest.Config) -> Broker:
+    """Apache Kafka, beside the run's own broker."""
+    return shared_kafka(pytestconfig)
 
 
 @pytest.fixture

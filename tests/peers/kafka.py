@@ -27,7 +27,7 @@ one of the others is gone is noticed within 2 seconds. Start-up takes about 6 se
 """
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,7 @@ class KafkaBroker:
     port: int = 0
     start_timeout: float = 60.0
     java_options: tuple[str, ...] = (*HEAP, *COLLECTOR)
+    prefix: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -117,7 +118,8 @@ class KafkaBroker:
         if not (self.data / "meta.properties").exists():
             self._format([*java, *SHORT_LIVED], properties)
         self.log.unlink(missing_ok=True)
-        command = [*java, *self.java_options, "-cp", classpath("kafka-3.9"), "kafka.Kafka", str(properties)]
+        options = [*self.java_options, "-cp", classpath("kafka-3.9")]
+        command = [*self.prefix, *java, *options, "kafka.Kafka", str(properties)]
         with (self.directory / "output.log").open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
         try:

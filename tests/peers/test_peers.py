@@ -1,6 +1,5 @@
 """The peers themselves: they can be fetched, compiled, started and talked to, and they say what is wrong."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,10 @@ from tests.peers.java import CLIENTS, Program
 from tests.peers.kafka import KafkaBroker
 from tests.peers.maven import PeerError, jars
 from tests.peers.tools import tool
+from tests.support.brokers import Broker
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 def test_unknown_peer_is_named() -> None:
@@ -46,11 +40,11 @@ def test_unknown_tool_is_named() -> None:
         tool("kafka-nothing")
 
 
-def test_console_tools_write_and_read(kafka: KafkaBroker) -> None:
-    server = ("--bootstrap-server", kafka.address)
-    tool("kafka-topics", *server, "--create", "--topic", "lines", "--partitions", "1")
-    tool("kafka-console-producer", *server, "--topic", "lines", input="one\ntwo\n")
-    options = ("--topic", "lines", "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
+def test_console_tools_write_and_read(second_broker: Broker, topic: str) -> None:
+    server = ("--bootstrap-server", second_broker.bootstrap)
+    tool("kafka-topics", *server, "--create", "--topic", topic, "--partitions", "1")
+    tool("kafka-console-producer", *server, "--topic", topic, input="one\ntwo\n")
+    options = ("--topic", topic, "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000")
     assert tool("kafka-console-consumer", *server, *options).stdout.splitlines() == ["one", "two"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -42,12 +42,19 @@ class KafkaProcess:
 
     segment_suffix = ".log"
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._kafka = KafkaBroker(directory, {**QUICK_SETTINGS, **(settings or {})}, java_options=(*QUICK, "-Xmx512M"))
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
+        options = (*QUICK, "-Xmx512M")
+        self._kafka = KafkaBroker(
+            directory, {**QUICK_SETTINGS, **(settings or {})}, java_options=options, prefix=prefix
+        )
 
     @property
     def bootstrap(self) -> str:
         return self._kafka.address
+
+    @property
+    def data_dir(self) -> Path:
+        return self._kafka.data
 
     def start(self) -> None:
         self._kafka.start()

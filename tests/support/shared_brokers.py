@@ -1,0 +1,86 @@
+"""One broker of each kind for all tests of a run, on any worker: tests keep apart by the names of topics and groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.support import run_services
+from tests.support.broker_process import BrokerProcess
+from tests.support.brokers import KafkaProcess
+from tests.support.run_services import DIES_WITH_PARENT, Facts
+
+
+@attrs.frozen
+class BrokerService:
+    """A broker that runs for the whole test run."""
+
+    broker: BrokerProcess | KafkaProcess
+
+    @property
+    def facts(self) -> Facts:
+        """Where clients connect, and where its files lie."""
+        return {"address": self.broker.bootstrap, "data": str(self.broker.data_dir)}
+
+    def stop(self) -> list[str]:
+        """Kill the broker; returns the errors that it logged."""
+        self.broker.kill()
+        return self.broker.complaints()
+
+
+@run_services.register("broker")
+def start_broker(directory: Path) -> BrokerService:
+    """Start this project's broker."""
+    return _started(BrokerProcess(directory, prefix=DIES_WITH_PARENT))
+
+
+@run_services.register("kafka")
+def start_kafka(directory: Path) -> BrokerService:
+    """Start Apache Kafka."""
+    return _started(KafkaProcess(directory, prefix=DIES_WITH_PARENT))
+
+
+def _started(broker: BrokerProcess | KafkaProcess) -> BrokerService:
+    broker.start()
+    return BrokerService(broker)
+
+
+@attrs.frozen
+class SharedBroker:
+    """A broker that other tests use too: it is not stopped, and its log is checked at the end of the run."""
+
+    bootstrap: str
+    segment_suffix: str
+    _partition: str  # a path with {topic} and {number}
+
+    def start(self) -> None:
+        """Do nothing: it runs."""
+
+    def stop(self) -> int:
+        """Refuse: a test that stops brokers makes its own with `new_broker`."""
+        raise NotImplementedError("other tests use this broker: make one with new_broker")
+
+    def kill(self) -> None:
+        """Do nothing: it runs until the end of the run."""
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        """Where the files of a partition lie."""
+        return Path(self._partition.format(topic=topic, number=partition))
+
+    def complaints(self) -> list[str]:
+        """Nothing: the run looks at the end."""
+        return []
+
+
+def shared_broker(config: pytest.Config) -> SharedBroker:
+    """Return this project's broker."""
+    facts = run_services.of(config).get("broker")
+    return SharedBroker(facts["address"], BrokerProcess.segment_suffix, facts["data"] + "/{topic}_{number}")
+
+
+def shared_kafka(config: pytest.Config) -> SharedBroker:
+    """Return Apache Kafka."""
+    facts = run_services.of(config).get("kafka")
+    return SharedBroker(facts["address"], KafkaProcess.segment_suffix, facts["data"] + "/{topic}-{number}")
