@@ -15,7 +15,7 @@ from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
-from tests.peers.java import QUICK
+from tests.peers.processes import QUICK
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from pylogbroker.cli import main
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
-from tests.peers.java import QUICK
+from tests.peers.processes import QUICK
 from tests.spark.load_here import load_here, rows, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker

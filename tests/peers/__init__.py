@@ -11,6 +11,7 @@ What to use:
 - `kafka.KafkaBroker`: a real Apache Kafka broker of one node, as a context manager with an `.address`.
 - `java.Program`: a small Java client program, compiled once for each set of clients, to be run or started.
 - `tools.tool(name, *arguments)`: one of Kafka's command line tools, by the name of its shell script.
+- `resident.JavaProgram`: what runs these to their ends, in one JVM for the whole test run.
 
 - `node.run(path, *arguments)`: what a script for Node prints that uses clients of Kafka 0.7, from the npm registry.
 

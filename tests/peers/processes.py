@@ -1,4 +1,4 @@
-"""What every peer's process shares: free ports, a log that is waited on, and a stop that always ends."""
+"""What peers' processes share: options of Java, free ports, a log that is waited on, and a stop that always ends."""
 
 import re
 import socket
@@ -7,6 +7,10 @@ import time
 from pathlib import Path
 
 from tests.peers.maven import PeerError
+
+#: What is over soon is not worth the time of the second compiler, and of a collector with threads of its own.
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SHORT_LIVED = (*QUICK, "-Xshare:auto", "-Xmx256M")
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,5 +1,6 @@
 """The peers themselves: they can be fetched, compiled, started and talked to, and they say what is wrong."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,21 @@ def test_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match=r"num\.network\.threads"):
         broker.start()
     assert broker.process is None
+
+
+def test_runs_of_one_jvm_have_streams_and_statuses_of_their_own() -> None:
+    program = Program(HERE / "Version.java")
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda number: program.run(str(number), input=f"{number}\n" * 5000), range(8)))
+    for number, each in enumerate(done):
+        assert each.stdout.splitlines()[1:] == [str(number)] * 5001
+
+
+def test_a_program_that_fails_says_why_and_the_next_one_runs(tmp_path: Path) -> None:
+    source = tmp_path / "Failing.java"
+    source.write_text('public class Failing { public static void main(String[] a) { throw new Error("no luck"); }}')
+    with pytest.raises(PeerError, match=r'Failing.java ended with 1:\nException in thread "main" .*no luck'):
+        Program(source).run()
+    with pytest.raises(PeerError, match="kafka-topics ended with 1:"):
+        tool("kafka-topics", "--nothing-like-it")
+    assert "3.9" in tool("kafka-topics", "--version").stdout

@@ -4,16 +4,18 @@
     done = tool("kafka-console-producer", "--bootstrap-server", address, "--topic", "t", input="one\\ntwo\\n")
     process = start_tool("kafka-console-consumer", "--bootstrap-server", address, "--topic", "t")
 
-A tool's start takes about a second. Many tools tell of a failure on the standard output and end with 0: look
+Many tools tell of a failure on the standard output and end with 0: look
 at the output. `TOOLS` names them all; a class name with dots in it is run as it is.
 """
 
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
-from tests.peers.java import SHORT_LIVED
-from tests.peers.maven import CACHE, PeerError, classpath
+from tests.peers.java import write_library
+from tests.peers.maven import PeerError, jars
+from tests.peers.resident import JavaProgram
 
 TOOLS: Mapping[str, str] = {
     "kafka-acls": "kafka.admin.AclCommand",
@@ -40,6 +42,8 @@ TOOLS: Mapping[str, str] = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+#: Their last work is done by a shutdown hook of the JVM.
+ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}
 LOGGING = """\
 log4j.rootLogger=WARN, stderr
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
@@ -53,8 +57,7 @@ def tool(
     name: str, *arguments: str, input: str | None = None, timeout: float = 60.0, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end; with `check`, an exit status other than 0 is an error that shows the output."""
-    whole = command(name, *arguments)
-    done = subprocess.run(whole, input=input, capture_output=True, text=True, timeout=timeout)
+    done = _program(name).run(arguments, input, timeout, alone=name in ALONE)
     if check and done.returncode:
         raise PeerError(f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
@@ -67,16 +70,16 @@ def start_tool(name: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def command(name: str, *arguments: str) -> list[str]:
-    """Return the whole command that runs a tool."""
+    """Return the whole command that runs a tool in a JVM of its own."""
+    return _program(name).command(arguments)
+
+
+def _program(name: str) -> JavaProgram:
     if name not in TOOLS and "." not in name:
         raise PeerError(f"no tool {name!r}: one of {', '.join(TOOLS)}")
-    path = classpath("kafka-3.9")
-    logging = f"-Dlog4j.configuration=file:{_logging()}"
-    return ["java", *SHORT_LIVED, logging, "-cp", path, TOOLS.get(name, name), *arguments]
+    return JavaProgram(TOOLS.get(name, name), (_logging(), *jars("kafka-3.9")))
 
 
+@cache
 def _logging() -> Path:
-    path = CACHE / "tools-log4j.properties"
-    if not path.exists() or path.read_text() != LOGGING:
-        path.write_text(LOGGING)
-    return path
+    return write_library("logging-tools", "log4j.properties", LOGGING)

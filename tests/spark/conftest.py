@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.peers import available as java_available
-from tests.peers.java import QUICK
+from tests.peers.processes import QUICK
 from tests.spark.topics import Topics
 from tests.support.both_kinds import broker, broker_kind, kinds
 from tests.support.brokers import Broker

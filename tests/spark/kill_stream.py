@@ -40,7 +40,7 @@ from pylogbroker.spark.reading.streaming import StreamReader
 from pylogbroker.spark.sessions import new_session
 from pylogbroker.spark.source import PylogbrokerSource
 from pylogbroker.spark.writing.sink import StreamWriter, TaskDone
-from tests.peers.java import QUICK
+from tests.peers.processes import QUICK
 
 KEPT_BACK = 4 << 20  # bytes, of one task
 Meet = Callable[[str], None]

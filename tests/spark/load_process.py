@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pylogbroker.spark import load
 from pylogbroker.spark.sessions import new_session
-from tests.peers.java import QUICK
+from tests.peers.processes import QUICK
 
 
 def main(bootstrap: str, topic: str, target: str, master: str) -> None:

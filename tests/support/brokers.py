@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tests.peers.java import QUICK
 from tests.peers.kafka import KafkaBroker
+from tests.peers.processes import QUICK
 from tests.support.broker_process import QUICK_SETTINGS
 
 

@@ -49,6 +49,7 @@ class Service(Protocol):
 
 
 _starters: dict[str, Callable[[Path], Service]] = {}
+_configs: list[pytest.Config] = []
 
 
 def register(name: str) -> Callable[[Callable[[Path], Service]], Callable[[Path], Service]]:
@@ -169,8 +170,15 @@ def of(config: pytest.Config) -> Services:
     return config.stash[_KEY]
 
 
+def current() -> Services | None:
+    """Return the services of the run that this process belongs to, for what no fixture reaches; None outside a run."""
+    return of(_configs[-1]) if _configs else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make them; nothing is started yet."""
+    _configs.append(config)
+    config.add_cleanup(lambda: _configs.remove(config))
     worker_input: Mapping[str, str] | None = getattr(config, "workerinput", None)
     if worker_input is not None:
         config.stash[_KEY] = RemoteServices(worker_input[_INPUT])
