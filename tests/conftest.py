@@ -27,7 +27,7 @@ import hypothesis
 import pytest
 
 from tests.peers import available as java_available
-from tests.support import run_services
+from tests.support import budget, run_services
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.guard import Guard
@@ -53,7 +53,9 @@ _counter = itertools.count()
 _guard = Guard()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(budget)
+    pluginmanager.register(run_services)
     parser.addoption(
         "--against",
         metavar="kafka|HOST:PORT",
@@ -73,7 +75,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.support import scheduling
 
         config.pluginmanager.register(scheduling)
-    config.pluginmanager.register(run_services)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.crash.__main__ import compaction_run
+from tests.support.budget import Budget
 
-KILLS = 10
-SECONDS = 15.0
+USUAL = (6, 8.0)  # kills, seconds
+THOROUGH = (60, 90.0)
 FEWEST = 2  # on a machine that is slow or busy
 
 
-def test_the_last_record_of_each_key_stays(tmp_path: Path) -> None:
-    outcome = compaction_run(tmp_path, seed=5).go(KILLS, SECONDS, FEWEST)
+def test_the_last_record_of_each_key_stays(tmp_path: Path, budget: Budget) -> None:
+    outcome = compaction_run(tmp_path, budget.seed_of("compaction")).go(*budget.of(USUAL, THOROUGH), FEWEST)
     print(outcome)
     assert outcome.violations == []
     assert outcome.number("kills") >= FEWEST

@@ -13,31 +13,36 @@ from tests.crash.run import Run
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.crews import Crew, java_4, librdkafka
 from tests.peers import available
+from tests.support.budget import Budget
 
-RECORDS = 8_000
-KILLS = 12
-SECONDS = 20.0  # until nothing is killed any more
+RECORDS = 3_000  # of each crew
+USUAL = (6, 10.0)  # kills, seconds until nothing is killed any more
+THOROUGH = (40, 60.0)
 FEWEST = 2  # on a machine that is slow or busy
 
 LIBRDKAFKA = Crew("librdkafka", (librdkafka, librdkafka), life_seconds=0.8)
 JAVA = Crew("java", (java_4, java_4), life_seconds=2.0)
 
 
-def test_every_record_is_copied_once(tmp_path: Path) -> None:
+def test_every_record_is_copied_once(tmp_path: Path, budget: Budget) -> None:
+    """One crew is at work, by chance; with `--thorough` all are, and copy more."""
     crews = [LIBRDKAFKA, JAVA] if available() else [LIBRDKAFKA]
-    outcome = copiers_run(tmp_path, Copying(RECORDS, crews, pause_ms=10), seed=3).go(KILLS, SECONDS, FEWEST)
+    crews = budget.of([budget.chance("crew").choice(crews)], crews)
+    records = budget.of(RECORDS, 10 * RECORDS)
+    run = copiers_run(tmp_path, Copying(records, crews, pause_ms=10), budget.seed_of("copiers"))
+    outcome = run.go(*budget.of(USUAL, THOROUGH), FEWEST)
     print(outcome)
     assert outcome.violations == []
     assert outcome.number("kills") >= FEWEST
     assert outcome.number("copiers killed") >= FEWEST
     for crew in crews:
-        assert outcome.number(f"{crew.name}: records copied") == RECORDS
+        assert outcome.number(f"{crew.name}: records copied") == records
     assert sum(outcome.number(f"{crew.name}: records aborted") for crew in crews) > 0
 
 
 def test_copiers_without_transactions_are_found_out(tmp_path: Path) -> None:
     hasty = Crew("hasty", (librdkafka, librdkafka), life_seconds=0.1, ends=("sent",))
-    copying = Copying(RECORDS // 2, [hasty], pause_ms=30, transactions=False)
+    copying = Copying(4_000, [hasty], pause_ms=30, transactions=False)
     outcome = Run(tmp_path, [copying], seed=3, moments={"any time": any_time}).go(kills=100, seconds=30)
     print(*outcome.violations, sep="\n")
     assert "duplicate" in {violation.kind for violation in outcome.violations}

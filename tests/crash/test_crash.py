@@ -1,4 +1,4 @@
-"""Some tens of crashes, with all clients at work: nothing is lost, moved, repeated or made up.
+"""Crashes, with all clients at work: nothing is lost, moved, repeated or made up.
 
 The long run is `python -m tests.crash`; the README tells what it does and what it can show.
 """
@@ -9,14 +9,15 @@ from pathlib import Path
 
 from tests.crash.__main__ import all_workloads
 from tests.crash.run import Run
+from tests.support.budget import Budget
 
-KILLS = 30
-SECONDS = 30.0
+USUAL = (15, 12.0)  # kills, seconds
+THOROUGH = (150, 180.0)
 FEWEST = 10  # however slow the machine is
 
 
-def test_nothing_is_lost_in_some_tens_of_crashes(tmp_path: Path) -> None:
-    outcome = Run(tmp_path, all_workloads(), seed=20).go(KILLS, SECONDS, FEWEST)
+def test_nothing_is_lost_in_some_tens_of_crashes(tmp_path: Path, budget: Budget) -> None:
+    outcome = Run(tmp_path, all_workloads(), budget.seed_of("crashes")).go(*budget.of(USUAL, THOROUGH), FEWEST)
     print(outcome)
     assert outcome.violations == []
     assert outcome.number("kills") >= FEWEST

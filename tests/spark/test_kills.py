@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -28,10 +28,14 @@ from tests.spark.rows import values
 from tests.spark.topics import Rec, Topics
 from tests.support.both_kinds import KINDS
 from tests.support.brokers import Broker
+from tests.support.budget import Budget
 from tests.support.line_process import LineProcess, ProcessFailed
 
 T = TypeVar("T")
 LIMIT = 120.0  # seconds
+USUAL_SECONDS = 30.0  # after which no other scenario is begun
+THOROUGH_SECONDS = 600.0
+ROUNDS = 3  # of all scenarios, at most
 PARTITIONS = range(2)
 LARGE = 600_000  # bytes: the sink sends the first of ten such records before it has got the last
 PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
@@ -189,11 +193,11 @@ class Copying:
 
 
 @pytest.fixture
-def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+def own_broker(broker_kind: str, tmp_path: Path) -> Iterator[Broker]:
     """A broker that may be killed."""
     if not java_available():
         pytest.skip("Java and Maven are not installed")
-    running = make_broker(KINDS[request.param], tmp_path / "broker", {})
+    running = make_broker(KINDS[broker_kind], tmp_path / "broker", {})
     running.start()
     yield running
     running.kill()
@@ -208,24 +212,26 @@ def copying(own_broker: Broker, fresh_name: Callable[[], str], tmp_path: Path) -
         made.close()
 
 
-@pytest.mark.parametrize("own_broker", ["pylogbroker"], indirect=True)
-def test_each_record_comes_once(copying: Copying, own_broker: Broker) -> None:
+@pytest.mark.parametrize("broker_kind", ["pylogbroker"], indirect=True)
+def test_each_record_comes_once(copying: Copying, own_broker: Broker, budget: Budget) -> None:
+    """All scenarios in an order of chance, as many as there is time for; a later run has others."""
+    chance = budget.chance("kills of a stream")
+    end = time.monotonic() + budget.of(USUAL_SECONDS, THOROUGH_SECONDS)
     copying.launch()
     the_first_batch_fails(copying)
-    a_batch_fails(copying)
-    workers_are_killed(copying)
-    the_broker_is_killed(copying, own_broker, ["half", "all-written"])
-    in_the_middle_of_a_batch(copying)
-    between_the_tasks_and_the_commit(copying)
-    at_random(copying, own_broker)
+    for number, scenario in enumerate(shuffled(chance, budget.of(1, ROUNDS))):
+        if number and time.monotonic() > end:
+            break
+        print(scenario.__name__)
+        scenario(copying, own_broker, chance)
     copying.check_afresh()
 
 
-@pytest.mark.parametrize("own_broker", ["kafka"], indirect=True)
+@pytest.mark.parametrize("broker_kind", ["kafka"], indirect=True)
 def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> None:
     copying.launch()
     the_first_batch_fails(copying)
-    the_broker_is_killed(copying, own_broker, ["all-written"])
+    the_broker_is_killed_at(copying, own_broker, "all-written")
     copying.check_afresh()
 
 
@@ -241,7 +247,7 @@ def the_first_batch_fails(copying: Copying) -> None:
     copying.check()
 
 
-def a_batch_fails(copying: Copying) -> None:
+def a_batch_fails(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """In the middle of its rows; and when it has been committed, and Spark does not know it yet."""
     for point in ("half", "committed"):
         copying.ask(point, "fail")
@@ -253,7 +259,7 @@ def a_batch_fails(copying: Copying) -> None:
         copying.check()
 
 
-def workers_are_killed(copying: Copying) -> None:
+def workers_are_killed(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """That is for Spark to deal with: the query goes on."""
     for point in ("read", "half", "written"):
         copying.ask(point, "wait")
@@ -266,20 +272,25 @@ def workers_are_killed(copying: Copying) -> None:
         copying.let_go(point)
 
 
-def the_broker_is_killed(copying: Copying, broker: Broker, points: Iterable[str]) -> None:
-    """While a task writes, or when the driver is about to commit."""
-    for point in points:
-        copying.ask(point, "wait")
-        copying.fill(20, LARGE)
-        copying.who(point)
-        copying.wait(copying.is_something_open)
-        broker.kill()
-        copying.let_go(point)
-        broker.start()
-        copying.check(again=True)
+def the_broker_is_killed(copying: Copying, broker: Broker, chance: random.Random) -> None:
+    """While a task writes, and when the driver is about to commit."""
+    for point in ("half", "all-written"):
+        the_broker_is_killed_at(copying, broker, point)
 
 
-def in_the_middle_of_a_batch(copying: Copying) -> None:
+def the_broker_is_killed_at(copying: Copying, broker: Broker, point: str) -> None:
+    """The query may fail, and is started again."""
+    copying.ask(point, "wait")
+    copying.fill(20, LARGE)
+    copying.who(point)
+    copying.wait(copying.is_something_open)
+    broker.kill()
+    copying.let_go(point)
+    broker.start()
+    copying.check(again=True)
+
+
+def in_the_middle_of_a_batch(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """The task outlives its driver, and goes on when its batch has been written by another one."""
     copying.ask("half", "wait")
     copying.fill(20, LARGE)
@@ -290,7 +301,7 @@ def in_the_middle_of_a_batch(copying: Copying) -> None:
     goes_on(copying, "half", task)
 
 
-def between_the_tasks_and_the_commit(copying: Copying) -> None:
+def between_the_tasks_and_the_commit(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """So does the process that commits."""
     copying.ask("all-written", "wait")
     copying.fill(20, LARGE)
@@ -301,11 +312,8 @@ def between_the_tasks_and_the_commit(copying: Copying) -> None:
     goes_on(copying, "all-written", committing)
 
 
-def at_random(copying: Copying, broker: Broker) -> None:
+def at_random(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """Whoever it is, and whatever they do."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
     victims = ["python"] * 2 + ["broker"]
     chance.shuffle(victims)
     begun = copying.look()
@@ -319,6 +327,22 @@ def at_random(copying: Copying, broker: Broker) -> None:
         else:
             kill(chance.choice(copying.pythons()))
     copying.check(again=True)
+
+
+Scenario = Callable[[Copying, Broker, random.Random], None]
+SCENARIOS: tuple[Scenario, ...] = (
+    a_batch_fails,
+    workers_are_killed,
+    the_broker_is_killed,
+    in_the_middle_of_a_batch,
+    between_the_tasks_and_the_commit,
+    at_random,
+)
+
+
+def shuffled(chance: random.Random, rounds: int) -> list[Scenario]:
+    """All scenarios, so many times, each time in another order."""
+    return [scenario for _ in range(rounds) for scenario in chance.sample(SCENARIOS, len(SCENARIOS))]
 
 
 def replace_driver(copying: Copying) -> None:

@@ -1,0 +1,72 @@
+"""How much the tests that choose at random do: as much as `make test` has time for, or all of it with `--thorough`.
+
+    def test_kills(budget: Budget) -> None:
+        kills, seconds = budget.of((10, 12.0), (100, 120.0))
+        chance = budget.chance("kills")
+
+All choices follow from one number, the run's seed, which is another one in each run.  The end of the run's output shows
+it, and `--seed` takes it: the same is tried again.  A test that asks for `budget` has the marker `thorough`, by which
+`make oracle` selects it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TypeVar
+
+import attrs
+import pytest
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Budget:
+    """What this run may spend, and its seed."""
+
+    thorough: bool
+    seed: int
+
+    def of(self, usual: T, thorough: T) -> T:
+        """Return one of two sizes."""
+        return thorough if self.thorough else usual
+
+    def chance(self, name: str) -> random.Random:
+        """Return a source of choices that depends on the run's seed and this name only."""
+        print(f"--seed {self.seed}")  # is in the report of a test that fails
+        return random.Random(f"{self.seed} {name}")
+
+    def seed_of(self, name: str) -> int:
+        """Return a seed that depends on the run's and this name only."""
+        return self.chance(name).randrange(1 << 30)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    parser.addoption("--thorough", action="store_true", help="kill and try at random for long")
+    parser.addoption("--seed", type=int, help="choose at random as the run did that showed this number")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose a seed unless one is given; xdist's workers are given that of the run."""
+    config.addinivalue_line("markers", "thorough: the test does more with --thorough (set by its fixture `budget`)")
+    if config.option.seed is None:
+        config.option.seed = int(time.time())
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test that has a budget."""
+    if isinstance(item, pytest.Function) and "budget" in item.fixturenames:
+        item.add_marker("thorough")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show the seed."""
+    terminalreporter.write_line(f"random choices of this run: --seed {config.option.seed}")
+
+
+@pytest.fixture(scope="session")
+def budget(pytestconfig: pytest.Config) -> Budget:
+    """What this run may spend."""
+    return Budget(pytestconfig.option.thorough, pytestconfig.option.seed)
