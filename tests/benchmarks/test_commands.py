@@ -15,7 +15,7 @@ from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
-from tests.peers.processes import QUICK
+from tests.peers.spark import java_options
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
     works = [work for work in spark.WORK if "files" in work.title or "one task" in work.title]
     command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--markdown", "--directory", str(tmp_path)]
     command += ["--only", "files", "--only", "one task"]
-    quickly = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(QUICK)}
+    quickly = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(java_options())}
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, env=quickly)  # one session, one process
     assert done.returncode == 0, done.stderr
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]

@@ -20,16 +20,18 @@ from pylogbroker.cli import main
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
-from tests.peers.processes import QUICK
+from tests.peers.spark import java_options
 from tests.spark.load_here import load_here, rows, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARK = (
-    *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m"),
-    *("--conf", f"spark.driver.extraJavaOptions={' '.join(QUICK)}"),
-)
+
+
+def spark_options() -> list[str]:
+    options = ("spark.ui.enabled=false", "spark.driver.memory=512m")
+    java = f"spark.driver.extraJavaOptions={' '.join(java_options())}"
+    return [text for option in (*options, java) for text in ("--conf", option)]
 
 
 def run(*arguments: str) -> Result:
@@ -110,7 +112,7 @@ def test_a_load(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make(2, retention_ms="-1")
         topics.fill(topic, [Rec(b'{"n": %d}' % n, partition=n % 2, timestamp=1_000 + n) for n in range(20)])
-        spark = ("--master", "local[1]", *SPARK)
+        spark = ("--master", "local[1]", *spark_options())
         common = ("load", topic, "-b", broker.bootstrap, "-t", target, "--json", "n:long", *spark)
         found = in_a_process(*common, "--until", "1010")
         assert found.returncode == 0, found.stderr
@@ -132,7 +134,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
     (tmp_path / "slow.py").write_text(
         "import time\n\ndef mapping(rows):\n    time.sleep(0.1 if rows.num_rows else 0)\n    return rows\n"
     )
-    spark = ("--master", "local[2]", *SPARK)
+    spark = ("--master", "local[2]", *spark_options())
     small = ("--option", "kafka.max.partition.fetch.bytes=200", "--file-size", "1", "--mapping", "slow:mapping")
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make(2, retention_ms="-1")

@@ -1,9 +1,10 @@
-"""`python -m tests.peers [PEER ...]`: fetch what is not there yet of the named peers or, jars and Node's, of all."""
+"""`python -m tests.peers [PEER ...]`: fetch and make what is not there yet of the named peers or of all."""
 
 import sys
 
 from tests.peers import node, node_available
 from tests.peers.maven import PEERS, jars
+from tests.peers.spark import make_archive
 
 
 def main(names: list[str]) -> None:
@@ -12,6 +13,8 @@ def main(names: list[str]) -> None:
         print(f"{peer}: {len(jars(peer))} jars")
     if not names and node_available():
         print(f"node: {len(list(node.modules().iterdir()))} packages")
+    if not names:
+        print(f"spark: {make_archive().stat().st_size >> 20} MB of classes")
 
 
 if __name__ == "__main__":

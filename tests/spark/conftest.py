@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.peers import available as java_available
-from tests.peers.processes import QUICK
+from tests.peers.spark import java_options
 from tests.spark.topics import Topics
 from tests.support.both_kinds import broker, broker_kind, kinds
 from tests.support.brokers import Broker
@@ -62,7 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.jars": ",".join(map(str, jars("spark-kafka"))),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join(QUICK),
+        "spark.driver.extraJavaOptions": " ".join(java_options()),
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(directory / "local"),

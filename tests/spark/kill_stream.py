@@ -40,7 +40,7 @@ from pylogbroker.spark.reading.streaming import StreamReader
 from pylogbroker.spark.sessions import new_session
 from pylogbroker.spark.source import PylogbrokerSource
 from pylogbroker.spark.writing.sink import StreamWriter, TaskDone
-from tests.peers.processes import QUICK
+from tests.peers.spark import java_options
 
 KEPT_BACK = 4 << 20  # bytes, of one task
 Meet = Callable[[str], None]
@@ -121,7 +121,7 @@ def main(bootstrap: str, source: str, sink: str, place: str) -> None:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": " ".join(QUICK),
+        "spark.driver.extraJavaOptions": " ".join(java_options()),
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": f"{place}/local",
         "spark.sql.warehouse.dir": f"{place}/warehouse",

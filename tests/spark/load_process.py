@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pylogbroker.spark import load
 from pylogbroker.spark.sessions import new_session
-from tests.peers.processes import QUICK
+from tests.peers.spark import java_options
 
 
 def main(bootstrap: str, topic: str, target: str, master: str) -> None:
@@ -40,7 +40,7 @@ def started(master: str) -> SparkSession:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": " ".join(QUICK),
+        "spark.driver.extraJavaOptions": " ".join(java_options()),
         "spark.driver.host": "127.0.0.1",
     }
     spark = new_session("load", master, settings)
