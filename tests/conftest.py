@@ -27,7 +27,7 @@ import hypothesis
 import pytest
 
 from tests.peers import available as java_available
-from tests.support import budget, run_services
+from tests.support import budget, run_services, spark_session
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.guard import Guard
@@ -56,6 +56,7 @@ _guard = Guard()
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(budget)
     pluginmanager.register(run_services)
+    pluginmanager.register(spark_session)
     parser.addoption(
         "--against",
         metavar="kafka|HOST:PORT",

@@ -1,8 +1,8 @@
 """The commands, at a tiny size, on this project's broker: every workload does what it says, and is in the table."""
 
-import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
-from tests.peers.spark import java_options
+from tests.support.budget import Budget
 
 
 @pytest.fixture(autouse=True)
@@ -88,14 +88,24 @@ def test_decoders_that_find_other_records_are_not_measured(monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
-def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
-    works = [work for work in spark.WORK if "files" in work.title or "one task" in work.title]
-    command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--markdown", "--directory", str(tmp_path)]
-    command += ["--only", "files", "--only", "one task"]
-    quickly = {**os.environ, "JDK_JAVA_OPTIONS": " ".join(java_options())}
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, env=quickly)  # one session, one process
-    assert done.returncode == 0, done.stderr
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]
+def test_sources_of_spark_are_measured_side_by_side(
+    request: pytest.FixtureRequest, tmp_path: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two works in the tests' session; with `--thorough` all of them, in a process of their own."""
+    options = ["--quick", "--markdown", "--directory", str(tmp_path)]
+    if budget.thorough:
+        works = list(spark.WORK)
+        command = [sys.executable, "-m", "benchmarks.spark", *options]
+        whole = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+        assert whole.returncode == 0, whole.stderr
+        printed = whole.stdout
+    else:
+        works = [work for work in spark.WORK if "files" in work.title or "one task" in work.title]
+        session = request.getfixturevalue("spark")
+        monkeypatch.setattr(spark, "started", lambda directory: nullcontext(session))
+        options += ["--only", "files", "--only", "one task"]
+        printed = CliRunner().invoke(spark.main, options, catch_exceptions=False).output
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith("|")]
     assert rows[0] == ["work", "unit", "pylogbroker", "Spark's connector", "ratio", "wanted"]
     assert [row[:2] for row in rows[2:]] == [[work.title, work.unit] for work in works]
     for work, row in zip(works, rows[2:], strict=True):
