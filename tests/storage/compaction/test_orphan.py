@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -43,15 +44,27 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_it_ends_when_the_broker_is_killed(endless: Job) -> None:
+def reads(pid: int, directory: Path) -> bool:
+    """Whether the process has opened a file there."""
+    opened = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            opened.append(link.readlink())
+    return any(path.is_relative_to(directory) for path in opened)
+
+
+def test_it_ends_when_the_broker_is_killed(endless: Job, tmp_path: Path) -> None:
     broker = subprocess.Popen([sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert broker.stdin is not None
     assert broker.stdout is not None
     broker.stdin.write(endless.to_json() + "\n")
     broker.stdin.flush()
     pid = int(broker.stdout.readline())
-    time.sleep(0.5)  # it is at work by now, or about to begin; it must end either way
-    assert is_alive(pid)
+    deadline = time.monotonic() + 20
+    while not reads(pid, tmp_path):
+        assert is_alive(pid)
+        assert time.monotonic() < deadline, "it has not begun"
+        time.sleep(0.01)
     broker.send_signal(signal.SIGKILL)
     broker.wait()
     deadline = time.monotonic() + 20
