@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from typing import TypeVar
 
 import attrs
@@ -36,6 +37,13 @@ class Budget:
         """Return a source of choices that depends on the run's seed and this name only."""
         print(f"--seed {self.seed}")  # is in the report of a test that fails
         return random.Random(f"{self.seed} {name}")
+
+    def some(self, places: Sequence[int], name: str) -> list[int]:
+        """Return all places if thorough, else the first, the last, and a quarter of the others."""
+        if self.thorough or len(places) < 3:
+            return list(places)
+        chosen = self.chance(name).sample(range(1, len(places) - 1), (len(places) - 2) // 4)
+        return [places[index] for index in (0, *sorted(chosen), len(places) - 1)]
 
     def seed_of(self, name: str) -> int:
         """Return a seed that depends on the run's and this name only."""

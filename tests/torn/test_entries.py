@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.budget import Budget
 from tests.torn.originals import Entry, Original, check, in_last_file, log_directory, make, start
 
 MAGICS = (0, 1, 2)
@@ -29,13 +30,13 @@ def last_file(home: Path, original: Original) -> Path:
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("magic", MAGICS)
 def test_cut_at_every_byte_of_the_last_entries(
-    originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int, clean: bool
+    originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int, clean: bool, budget: Budget
 ) -> None:
     """A clean stop's marker makes no difference: the log is seen not to end where it says."""
     original = originals[magic, clean]
     entries = in_last_file(original, 3)
     data = (original.path / "events_0" / original.last_file).read_bytes()
-    for length in range(entries[0].position, len(data)):
+    for length in budget.some(range(entries[0].position, len(data)), "cuts"):
         home = original.copy(tmp_path / "home")
         last_file(home, original).write_bytes(data[:length])
         [torn] = [each for each in entries if each.position <= length < each.position + each.size]
@@ -51,11 +52,11 @@ def unprotected(magic: int, place: int) -> bool:
 
 @pytest.mark.parametrize("magic", MAGICS)
 def test_every_byte_of_the_last_entries_flipped(
-    originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int
+    originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int, budget: Budget
 ) -> None:
     original, chance = originals[magic, False], random.Random(magic)
     for entry in in_last_file(original, 3):
-        for place in range(entry.size):
+        for place in budget.some(range(entry.size), f"flips in {entry.position}"):
             if unprotected(magic, place):
                 continue
             home = original.copy(tmp_path / "home")

@@ -15,6 +15,7 @@ import pytest
 
 from pylogbroker.storage import Log
 from tests.storage.support import NOW, batch, offset_for_timestamp, read_all
+from tests.support.budget import Budget
 from tests.torn.originals import TOPIC_ID, Original, log_directory, make, start
 
 SMALL = [
@@ -127,19 +128,23 @@ def test_nothing_is_lost(
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_small_files_cut_at_every_byte(originals: dict[bool, Original], tmp_path: Path, name: str, clean: bool) -> None:
+def test_small_files_cut_at_every_byte(
+    originals: dict[bool, Original], tmp_path: Path, name: str, clean: bool, budget: Budget
+) -> None:
     path = originals[clean].path / name
-    for length in range(path.stat().st_size if path.exists() else 0):
+    for length in budget.some(range(path.stat().st_size if path.exists() else 0), name):
         with damaged(originals[clean], tmp_path, name, lambda data, to=length: data[:to]) as home:
             check_whole(home, originals[clean], starts=1)
 
 
 @pytest.mark.parametrize("pattern", MANY)
-def test_every_byte_of_a_derived_file_flipped(originals: dict[bool, Original], tmp_path: Path, pattern: str) -> None:
+def test_every_byte_of_a_derived_file_flipped(
+    originals: dict[bool, Original], tmp_path: Path, pattern: str, budget: Budget
+) -> None:
     original = originals[True]
     for path in sorted(original.path.glob(pattern))[-2:]:
         data = path.read_bytes()
-        for place in range(0, len(data), 1 if len(data) < 100 else 3):
+        for place in budget.some(range(0, len(data), 1 if len(data) < 100 else 3), path.name):
             with damaged(original, tmp_path, f"events_0/{path.name}", lambda raw, at=place: flipped(raw, at)) as home:
                 check_whole(home, original, starts=1)
 
