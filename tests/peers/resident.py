@@ -25,7 +25,7 @@ from tests.support.line_process import LineProcess
 from tests.support.run_services import DIES_WITH_PARENT, Facts
 
 _SOURCE = Path(__file__).parent / "Resident.java"
-_SERVICE = "JVM"
+_SERVICE = f"{__name__}:start"
 
 
 @attrs.frozen
@@ -88,7 +88,6 @@ class ResidentJvm:
         return self.process.lines[1:]
 
 
-@run_services.register(_SERVICE)
 def start(directory: Path) -> ResidentJvm:
     """Start the JVM, in the new directory."""
     directory.mkdir()

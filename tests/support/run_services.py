@@ -1,14 +1,15 @@
 """Processes that a whole test run shares, however many workers of pytest-xdist it has.
 
-    facts = run_services.of(request.config).get("broker")     # {"address": "127.0.0.1:45123", ...}
+    facts = run_services.of(config).get("tests.support.shared_brokers:start_broker")    # {"address": ..., "data": ...}
 
-The run's first process, xdist's controller, starts each service when somebody first asks for it, and stops all of them
-when the run ends.  Workers ask over a socket in the run's temporary directory.  Without xdist there is one process,
-which asks itself.  A service dies with the run's first process, even if that is killed.
+A service is named by the function that starts it, whose argument is a directory that is not there yet.  The run's first
+process, xdist's controller, calls it when somebody first asks, and stops all services when the run ends.  Workers ask
+over a socket in the run's temporary directory.  Without xdist there is one process, which asks itself.  A service dies
+with the run's first process, even if that is killed.
 
 What a service has logged of errors is looked at once, in the end: such a run has failed, and its summary has the lines.
 
-This module is a plugin of pytest; `register` says how a service is started.
+This module is a plugin of pytest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Protocol
 
 import attrs
@@ -48,18 +50,7 @@ class Service(Protocol):
         """End the process; returns the lines that must not be in its log."""
 
 
-_starters: dict[str, Callable[[Path], Service]] = {}
 _configs: list[pytest.Config] = []
-
-
-def register(name: str) -> Callable[[Callable[[Path], Service]], Callable[[Path], Service]]:
-    """Decorate the function that starts a service; its argument is a directory that is not there yet."""
-
-    def add(starter: Callable[[Path], Service]) -> Callable[[Path], Service]:
-        _starters[name] = starter
-        return starter
-
-    return add
 
 
 class Services(Protocol):
@@ -88,7 +79,7 @@ class OwnServices:
         """Start the service, or wait until it is."""
         with self._lock:
             if name not in self._started:
-                self._started[name] = self._threads.submit(_starters[name], self.directory / name)
+                self._started[name] = self._threads.submit(self._start, name)
         return self._started[name].result().facts
 
     def close(self) -> Mapping[str, Sequence[str]]:
@@ -99,6 +90,10 @@ class OwnServices:
                 lines[name] = started.result().stop()
         self._threads.shutdown()
         return {name: found for name, found in lines.items() if found}
+
+    def _start(self, name: str) -> Service:
+        starter: Callable[[Path], Service] = resolve_name(name)
+        return starter(self.directory / name.replace(":", "."))
 
 
 @attrs.define
@@ -211,6 +206,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show what the services complain of."""
     for name, lines in config.stash.get(_COMPLAINTS, {}).items():
-        terminalreporter.section(f"errors logged by the shared {name}", red=True)
+        terminalreporter.section(f"errors logged by what {name} has started", red=True)
         for line in lines:
             terminalreporter.write_line(line)

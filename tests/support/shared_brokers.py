@@ -30,13 +30,11 @@ class BrokerService:
         return self.broker.complaints()
 
 
-@run_services.register("broker")
 def start_broker(directory: Path) -> BrokerService:
     """Start this project's broker."""
     return _started(BrokerProcess(directory, prefix=DIES_WITH_PARENT))
 
 
-@run_services.register("kafka")
 def start_kafka(directory: Path) -> BrokerService:
     """Start Apache Kafka."""
     return _started(KafkaProcess(directory, prefix=DIES_WITH_PARENT))
@@ -76,11 +74,11 @@ class SharedBroker:
 
 def shared_broker(config: pytest.Config) -> SharedBroker:
     """Return this project's broker."""
-    facts = run_services.of(config).get("broker")
+    facts = run_services.of(config).get(f"{__name__}:start_broker")
     return SharedBroker(facts["address"], BrokerProcess.segment_suffix, facts["data"] + "/{topic}_{number}")
 
 
 def shared_kafka(config: pytest.Config) -> SharedBroker:
     """Return Apache Kafka."""
-    facts = run_services.of(config).get("kafka")
+    facts = run_services.of(config).get(f"{__name__}:start_kafka")
     return SharedBroker(facts["address"], KafkaProcess.segment_suffix, facts["data"] + "/{topic}-{number}")

@@ -15,10 +15,10 @@ from tests.support.line_process import LineProcess
 from tests.support.run_services import DIES_WITH_PARENT
 
 ROOT = Path(__file__).parents[2]
-CONFTEST = """
+CATS = """
 import os, subprocess
 from pathlib import Path
-import attrs, pytest
+import attrs
 from tests.support import run_services
 
 @attrs.frozen
@@ -32,14 +32,16 @@ class Cat:
         print(f"\\nstopped {self.process.pid}", flush=True)
         return os.environ["COMPLAINT"].splitlines()
 
-@run_services.register("cat")
 def start(directory):
     process = subprocess.Popen([*run_services.DIES_WITH_PARENT, "cat"], stdin=subprocess.PIPE)
     return Cat(process, {"pid": str(process.pid)})
 
-@run_services.register("broken")
 def fail(directory):
     raise RuntimeError("it is not installed")
+"""
+CONFTEST = """
+import pytest
+from tests.support import run_services
 
 def pytest_configure(config):
     config.pluginmanager.register(run_services)
@@ -54,27 +56,27 @@ import pytest
 @pytest.mark.parametrize("number", range(6))
 def test_used(services, number):
     with open("pids", "a") as file:
-        print(services.get("cat")["pid"], file=file)
+        print(services.get("cats:start")["pid"], file=file)
 """
 BROKEN = """
 import pytest
 
 def test_broken(services):
     with pytest.raises(RuntimeError, match="it is not installed"):
-        services.get("broken")
+        services.get("cats:fail")
 """
 WAITING = """
 import sys, time
 
 def test_waiting(services):
-    print("pid", services.get("cat")["pid"], file=sys.__stdout__, flush=True)
+    print("pid", services.get("cats:start")["pid"], file=sys.__stdout__, flush=True)
     sys.__stdin__.read()
 """
 
 
 def run(directory: Path, tests: str, *options: str, complaint: str = "") -> subprocess.CompletedProcess[str]:
     """Run these tests in a pytest of their own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COMPLAINT": complaint}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}", "COMPLAINT": complaint}
     return subprocess.run(
         _command(directory, tests, *options), cwd=directory, env=environment, capture_output=True, text=True
     )
@@ -82,6 +84,7 @@ def run(directory: Path, tests: str, *options: str, complaint: str = "") -> subp
 
 def _command(directory: Path, tests: str, *options: str) -> list[str]:
     (directory / "conftest.py").write_text(CONFTEST)
+    (directory / "cats.py").write_text(CATS)
     (directory / "test_it.py").write_text(tests)
     (directory / "pytest.ini").write_text("[pytest]\n")
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *options]
@@ -92,7 +95,7 @@ def test_all_workers_get_one_process_and_its_complaints_fail_the_run(tmp_path: P
     assert "6 passed" in done.stdout
     [pid] = set((tmp_path / "pids").read_text().split())
     assert done.stdout.count(f"stopped {pid}") == 1
-    assert "errors logged by the shared cat" in done.stdout
+    assert "errors logged by what cats:start has started" in done.stdout
     assert "an unforeseen error" in done.stdout
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
 
@@ -111,7 +114,9 @@ def test_one_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 @pytest.mark.skipif(not DIES_WITH_PARENT, reason="needs setpriv of util-linux")
 def test_a_service_dies_with_the_run(tmp_path: Path) -> None:
     command = _command(tmp_path, WAITING, "-n", "0", "-s")
-    with LineProcess(command, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT), "COMPLAINT": ""}) as process:
+    with LineProcess(
+        command, cwd=tmp_path, environment={"PYTHONPATH": f"{ROOT}:{tmp_path}", "COMPLAINT": ""}
+    ) as process:
         service = os.pidfd_open(int(process.expect(r"pid (\d+)")[1]))
         process.signal(signal.SIGKILL)
         ended, _, _ = select.select([service], [], [], 10)
