@@ -115,7 +115,9 @@ def test_one_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 def test_a_service_dies_with_the_run(tmp_path: Path) -> None:
     command = _command(tmp_path, WAITING, "-n", "0", "-s")
     with LineProcess(
-        command, cwd=tmp_path, environment={"PYTHONPATH": f"{ROOT}:{tmp_path}", "COMPLAINT": ""}
+        command,
+        cwd=tmp_path,
+        environment={"PYTHONPATH": f"{ROOT}:{tmp_path}", "COMPLAINT": "", "TMPDIR": str(tmp_path)},
     ) as process:
         service = os.pidfd_open(int(process.expect(r"pid (\d+)")[1]))
         process.signal(signal.SIGKILL)
