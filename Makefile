@@ -24,7 +24,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TESTS := tests$(addprefix /,$(PACKAGE))
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
-KILL := $(BIN)/python -m tests.crash --seconds 300
 
 .PHONY: run quick test oracle checks lint types contracts peers system clean
 
@@ -38,8 +37,8 @@ test: checks peers
 	$(PYTEST) --dist loadfile -m "not kafka" $(ARGS)
 
 oracle: checks peers
-	$(PYTEST) --dist loadfile --hypothesis-profile oracle -m "kafka or oracle or hypothesis" --ask $(ARGS)
-	$(if $(PACKAGE),,set -e; for work in clients copiers compaction; do $(KILL) --workload $$work; done)
+	$(PYTEST) --dist loadfile --hypothesis-profile oracle --ask --thorough \
+		-m "kafka or oracle or hypothesis or thorough" $(ARGS)
 
 checks: lint types contracts
 
