@@ -13,6 +13,7 @@ from pylogbroker.offline.stopped import OfflineError
 from pylogbroker.offline.zookeeper import read_nodes
 from tests.offline.registries import BEFORE, CHROOT, FILES, after
 from tests.peers import available
+from tests.peers.zookeeper import ZooKeeper
 
 WANTED = after(BEFORE)
 VERSION_2 = FILES / "version-2"
@@ -94,9 +95,6 @@ def test_captured_listings() -> None:
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 def test_a_server_that_runs(tmp_path: Path) -> None:
-    pytest.importorskip("kazoo")
-    from tests.peers.zookeeper import ZooKeeper
-
     shutil.copytree(VERSION_2, tmp_path / "version-2")
     with ZooKeeper(tmp_path) as server:
         assert read(server.address) == WANTED

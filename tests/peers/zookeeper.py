@@ -16,9 +16,8 @@ from typing import Self
 
 import attrs
 
-from tests.peers.java import SHORT_LIVED
 from tests.peers.maven import PeerError, classpath
-from tests.peers.processes import free_ports, stop, wait_for_line
+from tests.peers.processes import SHORT_LIVED, free_ports, stop, wait_for_line
 
 LOGGING = """\
 log4j.rootLogger=INFO, stdout
