@@ -14,14 +14,18 @@ from typing import Any, TextIO, cast
 
 from twisted.logger import (
     FilteringLogObserver,
+    ILogFilterPredicate,
     ILogObserver,
     LegacyLogObserverWrapper,
+    LogEvent,
     Logger,
     LogLevel,
     LogLevelFilterPredicate,
+    PredicateResult,
     textFileLogObserver,
 )
 from twisted.python.reflect import namedAny
+from zope.interface import provider
 
 from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.errors import ConfigError
@@ -87,7 +91,7 @@ class ProcessLog:
 
     def observer(self) -> ILogObserver:
         """Open the log: what twistd calls for the option --logger."""
-        return FilteringLogObserver(self._sink(), [self._predicate])
+        return FilteringLogObserver(self._sink(), [_without_plugin_cache, self._predicate])
 
     def reopen(self) -> None:
         """Go on in the file that the log's path leads to now."""
@@ -115,6 +119,16 @@ class ProcessLog:
         except OSError as error:
             raise SystemExit(f"pylogbroker: the log {path or _DEFAULT_FILE}: {error.strerror}") from error
         return textFileLogObserver(cast(TextIO, self._file))
+
+
+@provider(ILogFilterPredicate)
+def _without_plugin_cache(event: LogEvent) -> Any:
+    """Leave out that twistd cannot cache which plugins there are.
+
+    Another user installed them then; the next start looks through the directories again, and nobody need do anything.
+    """
+    is_it = str(event.get("format", "")).startswith("Unable to write to plugin cache")
+    return PredicateResult.no if is_it else PredicateResult.maybe
 
 
 PROCESS_LOG = ProcessLog()

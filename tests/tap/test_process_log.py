@@ -290,3 +290,16 @@ def test_the_start_is_summed_up(tmp_path: Path) -> None:
     assert found is not None, line
     in_files = sum(path.stat().st_size for path in (tmp_path / "data").rglob("*.kafka"))
     assert 1000 < int(found[1]) <= in_files
+
+
+def test_a_plugin_cache_that_cannot_be_written_is_not_logged(tmp_path: Path) -> None:
+    """As root installs it and another user runs it: directories stand in for missing permission, which root has."""
+    plugins = tmp_path / "others" / "twisted" / "plugins"
+    (plugins / "dropin.cache" / "in the way").mkdir(parents=True)
+    (plugins / "other_plugin.py").write_text("")
+    environment = ENVIRONMENT | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path / 'others'}"}
+    with LineProcess([*RUN, "-n", "pylogbroker", ANY_PORT], cwd=tmp_path, environment=environment) as process:
+        process.expect(LISTENING)
+        process.terminate()
+    assert (plugins / "dropin.cache").is_dir()
+    assert not [line for line in process.lines if "plugin cache" in line]
