@@ -44,7 +44,7 @@ import attrs
 
 from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.primitives import identifier, read_uvarint, rest_of_uvarint, text
-from pylogbroker.wire.schema import Field, Kind, fields_of, is_frozen
+from pylogbroker.wire.schema import TEXTS, Field, Kind, fields_of, is_frozen
 from pylogbroker.wire.source import Source
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
@@ -152,7 +152,7 @@ class _Compiler:
             self._unpack()
             self._line(f"{target} = identifier(raw)")
         else:
-            with self._sized(field, "h" if field.kind is Kind.STRING else "i", target):
+            with self._sized(field, "h" if field.kind in TEXTS else "i", target):
                 self._line(f"end = position + size{' - 1' if self._flexible else ''}")
                 self._line(f"{target} = {_STRETCHES[field.kind]}")
                 self._line("position = end")
@@ -242,6 +242,7 @@ def _read_numbers(buffer: memoryview, position: int, count: int, code: str) -> t
 
 _STRETCHES: Final = {
     Kind.STRING: "text(buffer[position:end].tobytes())",
+    Kind.ERROR_TEXT: "text(buffer[position:end].tobytes())",
     Kind.BYTES: "buffer[position:end].tobytes()",
     Kind.RECORDS: "buffer[position:end]",
 }

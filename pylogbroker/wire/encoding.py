@@ -36,7 +36,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from pylogbroker.wire.errors import EncodingError
-from pylogbroker.wire.primitives import Memory, compact_size, uvarint
+from pylogbroker.wire.primitives import STRING_BYTES_MAX, Memory, compact_size, uvarint
 from pylogbroker.wire.schema import Chunk, Field, Kind, fields_of
 from pylogbroker.wire.source import Source, is_plain
 
@@ -46,6 +46,12 @@ Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 OWN_CHUNK: Final = 4096
 """Records of at least this size are not copied into the bytes around them."""
 
+ERROR_TEXT_MAX: Final = 1000
+"""Characters of an error's text; what is longer is cut."""
+
+ERROR_TEXTS_MAX: Final = 1 << 20
+"""Characters of all error texts of a message; those behind are left empty: the codes say enough."""
+
 _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
 _PRESENT: Final = b"\1"
@@ -53,13 +59,13 @@ _PRESENT: Final = b"\1"
 
 def encoder(cls: type, version: int, flexible: bool) -> Encode:
     """The encoder of a message."""
-    return _Compiler(version, flexible).message(cls)
+    return _Compiler(cls, version, flexible).message(cls)
 
 
 class _Compiler:
     """Writes the encoder of one message."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, cls: type, version: int, flexible: bool) -> None:
         self._version = version
         self._flexible = flexible
         self._source = Source(_NAMES)
@@ -67,6 +73,7 @@ class _Compiler:
         self._codes = ""
         self._values: list[str] = []
         self._depth = 0
+        self._explains = _explains(cls)
 
     def message(self, cls: type) -> Encode:
         with self._function("encode(message)"):
@@ -79,6 +86,8 @@ class _Compiler:
             self._line("chunks = []")
             self._line("pieces = []")
             self._line("append = pieces.append")
+            if self._explains:
+                self._line(f"texts_left = {ERROR_TEXTS_MAX}")
             yield
             self._pack()
             with self._source.block("if pieces or not chunks"):
@@ -163,6 +172,8 @@ class _Compiler:
             self._fixed("16s", f"{value}.bytes")
         elif field.kind is Kind.STRING:
             self._string(field, value)
+        elif field.kind is Kind.ERROR_TEXT:
+            self._error_text(field, value)
         else:
             with self._given(field, value):
                 self._lead("len(value)")
@@ -185,6 +196,14 @@ class _Compiler:
         strings, null = ("compact_string", b"\0") if self._flexible else ("string", b"\xff\xff")
         nullable = f"{null!r} if {value} is None else " if field.is_nullable(self._version) else ""
         self._append(f"{nullable}{strings}({value})")
+
+    def _error_text(self, field: Field, value: str) -> None:
+        """Write a text that may be cut."""
+        self._line(f"explanation = {value}")
+        with self._source.block("if explanation"):
+            self._line("explanation = shortened(explanation, texts_left)")
+            self._line("texts_left -= len(explanation)")
+        self._string(field, "explanation")
 
     @contextmanager
     def _given(self, field: Field, value: str) -> Iterator[None]:
@@ -233,7 +252,21 @@ def _sameness(default: Any) -> str:
     return "==" if is_plain(default) and default is not None else "is"
 
 
+def _explains(cls: type) -> bool:
+    """Whether a struct has error texts, in itself or in the structs that it holds."""
+    return any(
+        field.kind is Kind.ERROR_TEXT or (isinstance(field.kind, type) and _explains(field.kind))
+        for field in fields_of(cls)
+    )
+
+
 # -- what the functions call -------------------------------------------------------------------------------
+
+
+def _shortened(explanation: str, texts_left: int) -> str:
+    """An error's text, cut if it is too long by itself or with those before it."""
+    most = min(ERROR_TEXT_MAX, texts_left)
+    return explanation if len(explanation) <= most else explanation[: max(most - 3, 0)] + "..." * (most > 3)
 
 
 def _refuse(message: Any, version: int, fields: Iterable[Field]) -> None:
@@ -267,6 +300,8 @@ def _string(value: str) -> bytes:
 
 def _compact_string(value: str) -> bytes:
     raw = _encoded(value)
+    if len(raw) > STRING_BYTES_MAX:
+        raise EncodingError(f"a string of {len(raw)} bytes; at most {STRING_BYTES_MAX} can be carried")
     return compact_size(len(raw)) + raw
 
 
@@ -277,6 +312,7 @@ _NAMES: Final = {
     "OWN_CHUNK": OWN_CHUNK,
     "pack": struct.pack,
     "refuse": _refuse,
+    "shortened": _shortened,
     "tagged_section": _tagged_section,
     "uvarint": uvarint,
     **{name: known.__getitem__ for name, known in _known_strings.items()},

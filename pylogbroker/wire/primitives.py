@@ -16,6 +16,9 @@ from uuid import UUID
 
 from pylogbroker.wire.errors import WireError
 
+STRING_BYTES_MAX: Final = 0x7FFF
+"""The length of a string that every version can carry; like Kafka, flexible versions are held to it, too."""
+
 REMEMBERED: Final = 4096
 REMEMBERED_SIZE: Final = 255
 

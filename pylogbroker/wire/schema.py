@@ -19,6 +19,7 @@ A field's annotation says everything about it:
 
 ==================  ==========================================================================================
 `Int16`, `String`   the type on the wire, and to a type checker the type in Python
+`ErrorText`         a string that explains an error: an encoder shortens it if it is long
 `list[...]`         an array
 `... | None`        may be null, from its first version on or from that of `NullableSince(n)`
 `Since(n)`          not carried below version n; it then has its default
@@ -70,6 +71,7 @@ class Kind(Enum):
     FLOAT64 = "d"
     UUID = "16s"
     STRING = "string"
+    ERROR_TEXT = "error text"
     BYTES = "bytes"
     RECORDS = "records"
 
@@ -77,6 +79,10 @@ class Kind(Enum):
     def code(self) -> str:
         """The code in `struct` of a number, else nothing."""
         return self.value if len(self.value) == 1 else ""
+
+
+TEXTS: Final = frozenset((Kind.STRING, Kind.ERROR_TEXT))
+"""The kinds that are strings on the wire."""
 
 
 @attrs.frozen
@@ -135,6 +141,7 @@ Int64 = Annotated[int, Kind.INT64]
 Float64 = Annotated[float, Kind.FLOAT64]
 Uuid = Annotated[UUID, Kind.UUID]
 String = Annotated[str, Kind.STRING]
+ErrorText = Annotated[str, Kind.ERROR_TEXT]
 Bytes = Annotated[bytes, Kind.BYTES]
 Records = Annotated[Buffer, Kind.RECORDS]
 RecordsChunk = Annotated[Chunk, Kind.RECORDS]

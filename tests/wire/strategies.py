@@ -24,6 +24,7 @@ KINDS: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.INT64: integers(64),
     Kind.UUID: st.integers(0, (1 << 128) - 1).map(lambda number: UUID(int=number)),
     Kind.STRING: st.text(max_size=4) | st.sampled_from(["", "topic", "名前", LONG]),
+    Kind.ERROR_TEXT: st.text(max_size=4) | st.sampled_from(["", "an error", "名前", LONG]),
     Kind.BYTES: st.binary(max_size=4) | st.just(bytes(range(256))),
     Kind.RECORDS: st.binary(max_size=4) | st.just(bytes(range(256)) * 2),
 }

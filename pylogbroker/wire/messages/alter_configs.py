@@ -9,6 +9,7 @@
 
 from pylogbroker.wire.schema import (
     Boolean,
+    ErrorText,
     Int8,
     Int16,
     Int32,
@@ -54,7 +55,7 @@ class AlterConfigsResourceResponse:
     """Whether one resource was changed."""
 
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     resource_type: Int8 = 0
     resource_name: String = ""
 

@@ -10,6 +10,7 @@
 
 from pylogbroker.wire.schema import (
     Boolean,
+    ErrorText,
     Int16,
     Int32,
     Request,
@@ -55,7 +56,7 @@ class CreatePartitionsTopicResult:
 
     name: String = ""
     error_code: Int16 = 0
-    error_message: String | None = None
+    error_message: ErrorText | None = None
 
 
 @struct

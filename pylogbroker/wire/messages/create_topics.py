@@ -18,6 +18,7 @@ from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
     Boolean,
+    ErrorText,
     Int8,
     Int16,
     Int32,
@@ -90,7 +91,7 @@ class CreatableTopicResult:
     name: String = ""
     topic_id: Annotated[Uuid, Since(7), IGNORABLE] = NO_ID
     error_code: Int16 = 0
-    error_message: Annotated[String | None, Since(1), IGNORABLE] = ""
+    error_message: Annotated[ErrorText | None, Since(1), IGNORABLE] = ""
     topic_config_error_code: Annotated[Int16, Since(5), Tag(0), IGNORABLE] = 0
     num_partitions: Annotated[Int32, Since(5), IGNORABLE] = -1
     replication_factor: Annotated[Int16, Since(5), IGNORABLE] = -1

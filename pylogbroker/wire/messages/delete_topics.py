@@ -16,6 +16,7 @@ from typing import Annotated
 from pylogbroker.wire.schema import (
     IGNORABLE,
     NO_ID,
+    ErrorText,
     Int16,
     Int32,
     NullableSince,
@@ -58,7 +59,7 @@ class DeletableTopicResult:
     name: Annotated[String | None, NullableSince(6)] = ""
     topic_id: Annotated[Uuid, Since(6), IGNORABLE] = NO_ID
     error_code: Int16 = 0
-    error_message: Annotated[String | None, Since(5), IGNORABLE] = None
+    error_message: Annotated[ErrorText | None, Since(5), IGNORABLE] = None
 
 
 @struct

@@ -11,6 +11,7 @@ from typing import Annotated
 from pylogbroker.wire.schema import (
     NOT_ASKED,
     Boolean,
+    ErrorText,
     Int8,
     Int16,
     Int32,
@@ -54,7 +55,7 @@ class DescribeClusterResponse(Response):
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = None
+    error_message: ErrorText | None = None
     endpoint_type: Annotated[Int8, Since(1)] = 1
     cluster_id: String = ""
     controller_id: Int32 = -1

@@ -14,6 +14,7 @@ from typing import Annotated
 from pylogbroker.wire.schema import (
     IGNORABLE,
     Boolean,
+    ErrorText,
     Int8,
     Int16,
     Int32,
@@ -78,7 +79,7 @@ class DescribeConfigsResult:
     """The settings of one resource."""
 
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     resource_type: Int8 = 0
     resource_name: String = ""
     configs: list[DescribeConfigsResourceResult] = fresh(list)

@@ -6,6 +6,7 @@
 """
 
 from pylogbroker.wire.schema import (
+    ErrorText,
     Int16,
     Int32,
     Int64,
@@ -54,7 +55,7 @@ class PartitionResponse:
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = None
+    error_message: ErrorText | None = None
     active_producers: list[ProducerState] = fresh(list)
 
 

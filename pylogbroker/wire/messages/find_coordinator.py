@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    ErrorText,
     Int8,
     Int16,
     Int32,
@@ -50,7 +51,7 @@ class Coordinator:
     host: String = ""
     port: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
 
 
 @struct
@@ -62,7 +63,7 @@ class FindCoordinatorResponse(Response):
 
     throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
     error_code: Annotated[Int16, Until(3)] = 0
-    error_message: Annotated[String | None, Since(1), Until(3), IGNORABLE] = ""
+    error_message: Annotated[ErrorText | None, Since(1), Until(3), IGNORABLE] = ""
     node_id: Annotated[Int32, Until(3)] = 0
     host: Annotated[String, Until(3)] = ""
     port: Annotated[Int32, Until(3)] = 0

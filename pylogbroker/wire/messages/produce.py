@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pylogbroker.wire.schema import (
     IGNORABLE,
+    ErrorText,
     Int16,
     Int32,
     Int64,
@@ -70,7 +71,7 @@ class BatchIndexAndErrorMessage:
     """A record at fault: its index in the batch, and why."""
 
     batch_index: Int32 = 0
-    batch_index_error_message: String | None = None
+    batch_index_error_message: ErrorText | None = None
 
 
 @frozen_struct
@@ -91,7 +92,7 @@ class PartitionProduceResponse:
     log_append_time_ms: Annotated[Int64, Since(2), IGNORABLE] = -1
     log_start_offset: Annotated[Int64, Since(5), IGNORABLE] = -1
     record_errors: Annotated[list[BatchIndexAndErrorMessage], Since(8), IGNORABLE] = fresh(list)
-    error_message: Annotated[String | None, Since(8), IGNORABLE] = None
+    error_message: Annotated[ErrorText | None, Since(8), IGNORABLE] = None
     current_leader: Annotated[LeaderIdAndEpoch, Since(10), Tag(0)] = LeaderIdAndEpoch()
 
 
