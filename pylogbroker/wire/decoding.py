@@ -6,6 +6,7 @@ the length of a string, the count of an array, of the compact kinds its first by
 Structs and arrays stand in the text where they stand on the wire.  Of ProduceRequest 9::
 
     def decode(buffer, position):
+        left = 50000
         message = new(ProduceRequest)
         ...
         message.acks, message.timeout_ms, size = unpack_from_hiB(buffer, position)
@@ -14,6 +15,9 @@ Structs and arrays stand in the text where they stand on the wire.  Of ProduceRe
             size, position = rest_of_uvarint(buffer, position, size)
         if size < 1:
             raise WireError("topic_data is null or of an impossible size")
+        left -= size - 1
+        if left < 0:
+            raise WireError("ProduceRequest v9 has more than 50000 elements: send several requests")
         message.topic_data = list_1 = []
         for _ in range(size - 1):
             item_1 = new(TopicProduceData)
@@ -27,12 +31,15 @@ Structs and arrays stand in the text where they stand on the wire.  Of ProduceRe
         tags = buffer[position]
         position += 1
         if tags:
-            position = read_tagged(buffer, position, tags, message, {})
+            position, left = read_tagged(buffer, position, tags, message, {}, left)
         return message, position
 
 Nothing is checked twice.  A slice beyond the end is short, but the position behind it is not: the next field
 fails there, or at last `Codec.decode`, which wants every byte read and none missing.  An array grows by its
 elements as they are read, each of a byte at least, and is never made as long as it claims to be.
+
+`left` counts down how many elements of arrays, and tagged fields, a message may still have: an element takes a hundred
+times its bytes in memory, so a limit on a frame's bytes alone would not bound what its message costs.
 """
 
 import struct
@@ -43,23 +50,26 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from pylogbroker.wire.errors import WireError
-from pylogbroker.wire.primitives import identifier, read_uvarint, rest_of_uvarint, text
-from pylogbroker.wire.schema import TEXTS, Field, Kind, fields_of, is_frozen
+from pylogbroker.wire.primitives import STRING_BYTES_MAX, identifier, read_uvarint, rest_of_uvarint, text
+from pylogbroker.wire.schema import TEXTS, Field, Kind, Message, fields_of, is_frozen
 from pylogbroker.wire.source import Source
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
-Tagged: TypeAlias = dict[int, tuple[str, Decode]]
+DecodeField: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int, int]]
+Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
 
 
-def decoder(cls: type, version: int, flexible: bool) -> Decode:
+def decoder(cls: type[Message], version: int, flexible: bool) -> Decode:
     """The decoder of a message."""
-    return _Compiler(version, flexible).message(cls)
+    return _Compiler(cls, version, flexible).message(cls)
 
 
 class _Compiler:
     """Writes the decoder of one message."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+        self._elements_max = cls.elements_max
+        self._excess = f"{cls.__name__} v{version} has more than {cls.elements_max} elements: send several requests"
         self._version = version
         self._flexible = flexible
         self._source = Source(_NAMES)
@@ -68,8 +78,9 @@ class _Compiler:
         self._targets: list[str] = []
         self._depth = 0
 
-    def message(self, cls: type) -> Decode:
+    def message(self, cls: type[Message]) -> Decode:
         with self._source.function("decode(buffer, position)"):
+            self._line(f"left = {self._elements_max}")
             self._struct(cls, "message")
             self._line("return message, position")
         return self._source.compile("decode", f"decode {cls.__name__} v{self._version}")
@@ -109,15 +120,15 @@ class _Compiler:
         decoders = ", ".join(f"{field.tag}: ({field.name!r}, {self._function(field)})" for field in fields)
         known = self._source.constant(f"{{{decoders}}}") if fields else "{}"
         with self._source.block("if tags"):
-            self._line(f"position = read_tagged(buffer, position, tags, {target}, {known})")
+            self._line(f"position, left = read_tagged(buffer, position, tags, {target}, {known}, left)")
 
     def _function(self, field: Field) -> str:
         """The name of a function that decodes a field's value."""
         name = f"decode_{field.name}"
-        with self._source.function(f"{name}(buffer, position)"):
+        with self._source.function(f"{name}(buffer, position, left)"):
             self._field(field, "value")
             self._unpack()
-            self._line("return value, position")
+            self._line("return value, position, left")
         return name
 
     # -- fields --------------------------------------------------------------------------------------------
@@ -177,6 +188,9 @@ class _Compiler:
         if self._flexible:
             with self._source.block("if size > 0x7F"):
                 self._line("size, position = rest_of_uvarint(buffer, position, size)")
+                if not field.is_array and field.kind in TEXTS:
+                    with self._source.block(f"if size > {STRING_BYTES_MAX + 1}"):
+                        self._line(f'raise WireError("{field.name} is longer than {STRING_BYTES_MAX} bytes")')
         least = 1 if self._flexible else 0
         if not field.is_nullable(self._version):
             self._refuse_below(least, field)
@@ -195,6 +209,9 @@ class _Compiler:
 
     def _array(self, field: Field, target: str) -> None:
         count = "size - 1" if self._flexible else "size"
+        self._line(f"left -= {count}")
+        with self._source.block("if left < 0"):
+            self._line(f"raise WireError({self._excess!r})")
         if isinstance(field.kind, Kind) and field.kind.code:
             self._line(f'{target}, position = read_numbers(buffer, position, {count}, "{field.kind.code}")')
             return
@@ -211,10 +228,19 @@ class _Compiler:
 # -- what the functions call -------------------------------------------------------------------------------
 
 
-def read_tagged(buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged) -> int:
-    """Set a message's tagged fields, of whose count one byte is read; skip those that are not known."""
+def read_tagged(
+    buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged, left: int
+) -> tuple[int, int]:
+    """Set a message's tagged fields, of whose count one byte is read; skip those that are not known.
+
+    The message may have `left` more elements and tagged fields.  Return the position behind the fields, and how many
+    elements are left then.
+    """
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, count)
+    left -= count
+    if left < 0:
+        raise WireError(f"{count} tagged fields are too many")
     seen: set[int] = set()
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
@@ -225,12 +251,12 @@ def read_tagged(buffer: memoryview, position: int, count: int, message: Any, tag
         seen.add(tag)
         if tag in tagged:
             name, decode = tagged[tag]
-            value, position = decode(buffer, position)
+            value, position, left = decode(buffer, position, left)
             if position != end:
                 raise WireError(f"tagged field {tag} ({name}) is not of the size it claims")
             setattr(message, name, value)
         position = end
-    return position
+    return position, left
 
 
 def _read_numbers(buffer: memoryview, position: int, count: int, code: str) -> tuple[list[Any], int]:

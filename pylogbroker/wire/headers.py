@@ -23,6 +23,7 @@ from pylogbroker.wire.primitives import text
 
 _API_VERSIONS: Final = 18
 _CONTROLLED_SHUTDOWN: Final = 7
+_TAGGED_MAX: Final = 1000
 
 _request = struct.Struct(">hhih")
 _unpack_request = _request.unpack_from
@@ -95,7 +96,7 @@ def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tu
 def skip_tagged(buffer: memoryview, position: int) -> int:
     """Where a header ends whose tagged fields begin at `position`; none of them is known."""
     count = buffer[position]
-    return read_tagged(buffer, position + 1, count, None, {}) if count else position + 1
+    return read_tagged(buffer, position + 1, count, None, {}, _TAGGED_MAX)[0] if count else position + 1
 
 
 def _nullable_string(value: str | None) -> bytes:

@@ -169,18 +169,24 @@ class Versions:
 
 
 class Message:
-    """What all messages have in common."""
+    """What all messages have in common.
+
+    A decoder refuses a message with more than `elements_max` elements in all of its arrays together.
+    """
 
     __slots__ = ()
 
     api_key: ClassVar[int]
     versions: ClassVar[Versions]
+    elements_max: ClassVar[int] = 1 << 62
 
 
 class Request(Message):
-    """The base of every request."""
+    """The base of every request.  Its elements are limited, because whoever sends it need not be trusted."""
 
     __slots__ = ()
+
+    elements_max: ClassVar[int] = 50_000
 
 
 class Response(Message):

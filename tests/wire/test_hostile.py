@@ -9,7 +9,18 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.wire import Codec, WireError, codec, request_codec
+from pylogbroker.wire import Codec, EncodingError, WireError, codec, request_codec
+from pylogbroker.wire.headers import skip_tagged
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support.examples import examples
 from tests.wire.strategies import messages
 from tests.wire.table import cases, declared
@@ -92,6 +103,73 @@ def test_a_claimed_size_costs_nothing(claim: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+ELEMENTS_MAX = 50_000
+
+
+def metadata_of(count: int) -> bytes:
+    """A request for the metadata of topics without a name."""
+    return request_codec(3, 1).encode(MetadataRequest([MetadataRequestTopic(name="")] * count))
+
+
+def test_the_elements_of_a_request_are_limited() -> None:
+    assert len(request_codec(3, 1).decode(metadata_of(ELEMENTS_MAX)).topics) == ELEMENTS_MAX
+    with pytest.raises(WireError, match="50000 elements"):
+        request_codec(3, 1).decode(metadata_of(ELEMENTS_MAX + 1))
+
+
+@pytest.mark.parametrize("version", [0, 6])
+def test_the_elements_of_all_arrays_count_together(version: int) -> None:
+    half = OffsetFetchRequestTopic("t", list(range(ELEMENTS_MAX // 2 - 1)))
+    allowed = OffsetFetchRequest("g", [half, half])
+    assert request_codec(9, version).decode(request_codec(9, version).encode(allowed)) == allowed
+    with pytest.raises(WireError, match="elements"):
+        request_codec(9, version).decode(
+            request_codec(9, version).encode(OffsetFetchRequest("g", [half, half, OffsetFetchRequestTopic("t", [0])]))
+        )
+
+
+def test_ten_thousand_topics_in_one_request_are_no_excess() -> None:
+    names = [f"topic-{number}" for number in range(10_000)]
+    lookup = ListOffsetsRequest(topics=[ListOffsetsTopic(name, [ListOffsetsPartition()]) for name in names])
+    fetch = FetchRequest(
+        topics=[FetchTopic(topic=name, partitions=[FetchPartition()]) for name in names],
+        forgotten_topics_data=[ForgottenTopic(topic=name, partitions=[0]) for name in names],
+    )
+    for request, key, version in ((lookup, 2, 9), (fetch, 1, 12)):
+        assert request_codec(key, version).decode(request_codec(key, version).encode(request)) == request
+
+
+def test_responses_have_no_such_limit() -> None:
+    answer = MetadataResponse(topics=[MetadataResponseTopic(name="t")] * (ELEMENTS_MAX + 1))
+    assert len(codec(MetadataResponse, 1).decode(codec(MetadataResponse, 1).encode(answer)).topics) == ELEMENTS_MAX + 1
+
+
+def test_the_tagged_fields_of_all_structs_count_together() -> None:
+    tags = bytes([120]) + b"".join(bytes([tag, 0]) for tag in range(120))
+    topic = bytes([2]) + b"t" + tags  # of a request for metadata: a name and the tagged fields
+    start, end = bytes([0xF5, 0x03]), bytes([0, 0, 0, 0])  # 500 topics
+    with pytest.raises(WireError, match="tagged"):
+        request_codec(3, 9).decode(start + topic * 500 + end)
+
+
+def test_the_tagged_fields_of_a_header_are_limited() -> None:
+    fields = b"".join(bytes([tag & 0x7F | 0x80, tag >> 7, 0]) for tag in range(1001))
+    with pytest.raises(WireError, match="tagged"):
+        skip_tagged(memoryview(bytes([0xE9, 0x07]) + fields), 0)
+
+
+def test_strings_that_not_every_version_could_carry() -> None:
+    """Kafka refuses them in flexible versions too, where their length would fit."""
+    longest = HeartbeatRequest("g" * 32_767)
+    ours = request_codec(12, 4)
+    assert ours.decode(ours.encode(longest)) == longest
+    size = bytes([0x81, 0x80, 0x02])  # 32,769, which stands for 32,768 bytes
+    with pytest.raises(WireError, match="longer than 32767"):
+        ours.decode(size + b"g" * 32_768 + bytes([0, 0, 0, 0, 1, 0, 0]))
+    with pytest.raises(EncodingError):
+        ours.encode(HeartbeatRequest("g" * 32_768))
 
 
 FETCH_12 = "ffffffff 00000000 00000000 7fffffff 00 00000000 ffffffff 01 01 01"
