@@ -6,10 +6,29 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
+import attrs
+
+from pylogbroker.config import NEW_PARTITIONS_MAX
 from pylogbroker.errors import ErrorCode, KafkaError
 
 _T = TypeVar("_T")
-MAX_NEW_PARTITIONS = 10_000
+
+
+@attrs.define
+class PartitionAllowance:
+    """How many partitions one request may still create.
+
+    A request is checked on arrival, so that one that asks for too much does nothing at all, and again by each of its
+    changes when that runs: a topic may have appeared, gone or grown while the change waited for those before it.
+    """
+
+    left: int = NEW_PARTITIONS_MAX
+
+    def take(self, count: int) -> None:
+        """Note that `count` partitions are created; POLICY_VIOLATION if these are too many."""
+        if count > self.left:
+            raise too_many_partitions()
+        self.left -= max(count, 0)
 
 
 def named_twice() -> KafkaError:
@@ -18,9 +37,9 @@ def named_twice() -> KafkaError:
 
 
 def too_many_partitions() -> KafkaError:
-    """What is answered for every item of a request that asks for more than `MAX_NEW_PARTITIONS`."""
+    """What is answered for every item of a request that asks for more than `NEW_PARTITIONS_MAX`."""
     return KafkaError(
-        f"One request cannot create more than {MAX_NEW_PARTITIONS} partitions; send several", ErrorCode.POLICY_VIOLATION
+        f"One request cannot create more than {NEW_PARTITIONS_MAX} partitions; send several", ErrorCode.POLICY_VIOLATION
     )
 
 

@@ -26,6 +26,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker import placement
 from pylogbroker.broker import topics as rules
+from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
@@ -65,6 +66,7 @@ class Catalog:
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     _by_id: dict[uuid.UUID, Topic] = attrs.field(factory=dict, init=False)
     _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
+    _partition_count: int = attrs.field(default=0, init=False)
     _listeners: list[CatalogListener] = attrs.field(factory=list, init=False)
     _interrupted: list[Topic] = attrs.field(factory=list, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -99,6 +101,13 @@ class Catalog:
             raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
+    def require_id(self, topic_id: uuid.UUID) -> Topic:
+        """The topic of that id, or UNKNOWN_TOPIC_ID."""
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise KafkaError(f"There is no topic of the id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic
+
     # -- what a change would make: checks alone --------------------------------------------------------------------
 
     def plan_topic(
@@ -108,19 +117,39 @@ class Catalog:
         replication_factor: int = -1,
         assignment: Assignment | None = None,
         overrides: Mapping[str, str] | None = None,
+        allowance: PartitionAllowance | None = None,
     ) -> Topic:
-        """The topic that `create` would make; -1 stands for num.partitions and default.replication.factor."""
+        """The topic that `create` would make; -1 stands for num.partitions and default.replication.factor.
+
+        Its partitions are taken from `allowance`, by default from that of a whole request.
+        """
         rules.check_name(name)
         self._check_is_new(name)
         checked = dict(overrides or {})
         self._check_overrides(checked)
-        placed = self._place(partitions, replication_factor, assignment)
+        if assignment:
+            self._allow(name, len(assignment), allowance)
+            placed = placement.by_hand(partitions, replication_factor, self._brokers(), assignment)
+        else:
+            count = self._config.integer("num.partitions") if partitions == -1 else partitions
+            self._allow(name, count, allowance)
+            placed = self._spread(count, replication_factor)
         states = {number: rules.new_partition(replicas) for number, replicas in sorted(placed.items())}
         return Topic(name, rules.new_topic_id(), states, checked)
 
-    def plan_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Topic:
-        """The topic as it would be with `count` partitions in all, the new ones assigned as given or round robin."""
+    def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> Topic:
+        """The topic as it would be with `count` partitions in all, the new ones assigned as given or round robin.
+
+        The new ones are taken from `allowance`, by default from that of a whole request.
+        """
         topic = self.require(name)
+        self._allow(name, count - len(topic.partitions), allowance)
         added = placement.of_more_partitions(topic, count, self._brokers(), assignments)
         states = {number: rules.new_partition(replicas) for number, replicas in added.items()}
         return attrs.evolve(topic, partitions={**topic.partitions, **states})
@@ -141,11 +170,12 @@ class Catalog:
         replication_factor: int = -1,
         assignment: Assignment | None = None,
         overrides: Mapping[str, str] | None = None,
+        allowance: PartitionAllowance | None = None,
     ) -> Topic:
         """Make a topic; the arguments are those of `plan_topic`."""
 
         async def change() -> Topic:
-            topic = self.plan_topic(name, partitions, replication_factor, assignment, overrides)
+            topic = self.plan_topic(name, partitions, replication_factor, assignment, overrides, allowance)
             await self._store.add(topic)
             self._show(topic)
             self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
@@ -164,11 +194,17 @@ class Catalog:
 
         await self._one_at_a_time(change)
 
-    async def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Topic:
+    async def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> Topic:
         """Enlarge a topic to `count` partitions; the arguments are those of `plan_partitions`."""
 
         async def change() -> Topic:
-            topic = self.plan_partitions(name, count, assignments)
+            topic = self.plan_partitions(name, count, assignments, allowance)
             added = range(len(self.topics[name].partitions), count)
             await self._store.add_partitions(topic, added)
             self._show(topic)
@@ -189,11 +225,11 @@ class Catalog:
 
         return await self._one_at_a_time(change)
 
-    async def delete(self, name: str) -> Topic:
-        """Delete a topic and all that belongs to it."""
+    async def delete(self, wanted: str | uuid.UUID) -> Topic:
+        """Delete the topic that has this name or id, and all that belongs to it."""
 
         async def change() -> Topic:
-            topic = self.require(name)
+            topic = self.require(wanted) if isinstance(wanted, str) else self.require_id(wanted)
             await self._store.mark_deleted(topic)
             self._hide(topic)
             self._interrupted.append(topic)
@@ -250,22 +286,33 @@ class Catalog:
                 good[name] = text
         return attrs.evolve(topic, overrides=good)
 
-    def _place(self, partitions: int, replication_factor: int, assignment: Assignment | None) -> Assignment:
-        if assignment:
-            return placement.by_hand(partitions, replication_factor, self._brokers(), assignment)
-        count = self._config.integer("num.partitions") if partitions == -1 else partitions
+    def _allow(self, name: str, count: int, allowance: PartitionAllowance | None) -> None:
+        """Refuse to create more partitions than a request may, or than this broker is to hold."""
+        (allowance or PartitionAllowance()).take(count)
+        most = self._config.integer("max.partitions")
+        if self._partition_count + count > most and name not in rules.INTERNAL_TOPICS:
+            raise KafkaError(
+                f"{count} more partitions would exceed max.partitions={most}: there are {self._partition_count}; "
+                "delete topics, or raise the setting",
+                ErrorCode.POLICY_VIOLATION,
+            )
+
+    def _spread(self, count: int, replication_factor: int) -> Assignment:
         width = self._config.integer("default.replication.factor") if replication_factor == -1 else replication_factor
         return placement.of_new_topic(count, width, self._brokers())
 
     def _show(self, topic: Topic) -> None:
-        if topic.name not in self.topics:
+        before = self.topics.get(topic.name)
+        if before is None:
             self._collisions[rules.collision_key(topic.name)] += 1
+        self._partition_count += len(topic.partitions) - (len(before.partitions) if before else 0)
         self.topics[topic.name] = topic
         self._by_id[topic.id] = topic
 
     def _hide(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self._by_id[topic.id]
+        self._partition_count -= len(topic.partitions)
         key = rules.collision_key(topic.name)
         self._collisions[key] -= 1
         if not self._collisions[key]:

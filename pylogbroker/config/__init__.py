@@ -12,7 +12,7 @@ validate, describe and give the defaults, so that they cannot disagree.
 from pylogbroker.config.alter import Change, Operation, apply
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded
 from pylogbroker.config.describe import Description, SynonymValue, describe_broker, describe_topic
-from pylogbroker.config.kinds import ConfigType, Kind, Value
+from pylogbroker.config.kinds import NEW_PARTITIONS_MAX, ConfigType, Kind, Value
 from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting, Source, Synonym
 from pylogbroker.config.table import BROKER, SETTINGS, TOPIC, broker_setting, notes_without_effect
@@ -21,6 +21,7 @@ from pylogbroker.config.values import Values
 
 __all__ = [
     "BROKER",
+    "NEW_PARTITIONS_MAX",
     "SETTINGS",
     "SIMPLE",
     "TOPIC",

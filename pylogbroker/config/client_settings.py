@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.kinds import INT, INT_MAX, LONG, SHORT, at_least, between
+from pylogbroker.config.kinds import INT, INT_MAX, LONG, NEW_PARTITIONS, SHORT, at_least, between
 from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting
 
@@ -28,7 +28,7 @@ CLIENT_SETTINGS: tuple[Setting, ...] = (
     fixed("offset.metadata.max.bytes", INT, 4096, "high", "The most metadata that may come with a committed offset."),
     fixed(
         "offsets.topic.num.partitions",
-        at_least(1),
+        NEW_PARTITIONS,
         50,
         "high",
         "How many partitions __consumer_offsets gets. Never change it once groups have committed.",

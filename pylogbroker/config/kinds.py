@@ -53,6 +53,9 @@ _ARTICLES = {
     ConfigType.PASSWORD: "a password",
 }
 
+NEW_PARTITIONS_MAX = 10_000
+"""How many partitions one request may create, as in Kafka; a topic cannot begin with more."""
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -191,6 +194,9 @@ def at_least(low: int, kind: Kind = INT) -> Kind:
 def between(low: float, high: float, kind: Kind = INT, also: int | None = None) -> Kind:
     """Numbers from `low` to `high`, both included, and perhaps one more."""
     return attrs.evolve(kind, low=low, high=high, also=also)
+
+
+NEW_PARTITIONS = between(1, NEW_PARTITIONS_MAX)
 
 
 def one_of(*choices: str) -> Kind:

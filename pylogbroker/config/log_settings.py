@@ -10,6 +10,7 @@ from pylogbroker.config.kinds import (
     LIST,
     LONG,
     LONG_MAX,
+    NEW_PARTITIONS,
     TEXT,
     ConfigType,
     Kind,
@@ -43,7 +44,21 @@ def _retention(type_: ConfigType) -> Kind:
 
 LOG_SETTINGS: tuple[Setting, ...] = (
     # topics
-    fixed("num.partitions", at_least(1), 1, "medium", "How many partitions a topic gets when nobody says a number."),
+    fixed(
+        "num.partitions",
+        NEW_PARTITIONS,
+        1,
+        "medium",
+        "How many partitions a topic gets when nobody says a number.",
+    ),
+    cluster_wide(
+        "max.partitions",
+        at_least(1),
+        100_000,
+        "low",
+        "The most partitions of topics that the broker holds, each of which takes it some kilobytes of memory. A "
+        "request that would exceed it is refused; the broker's own topics are not. Not a setting of Kafka.",
+    ),
     fixed(
         "default.replication.factor",
         INT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.kinds import BOOLEAN, SHORT, at_least
+from pylogbroker.config.kinds import BOOLEAN, NEW_PARTITIONS, SHORT, at_least
 from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting
 
@@ -10,7 +10,7 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
     # __transaction_state
     fixed(
         "transaction.state.log.num.partitions",
-        at_least(1),
+        NEW_PARTITIONS,
         50,
         "high",
         "How many partitions __transaction_state gets. Never change it once there were transactions.",

@@ -46,7 +46,7 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("num.partitions", "0", "a whole number from 1 to 2147483647"),
+        ("num.partitions", "0", "a whole number from 1 to 10000"),
         ("log.retention.ms", "0", "a whole number from 1 to 9223372036854775807, or -1 for ever"),
         ("log.retention.hours", "0", "a whole number from 1 to 2147483647, or -1 for ever"),
         ("log.message.timestamp.type", "Created", "one of CreateTime, LogAppendTime"),

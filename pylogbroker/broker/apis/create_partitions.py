@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, named_twice, repeated, too_many_partitions
+from pylogbroker.broker.admin import PartitionAllowance, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import KafkaError
@@ -26,12 +26,13 @@ async def handle(broker: Broker, context: RequestContext, request: CreatePartiti
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
     catalog = broker.catalog
     twice = repeated(topic.name for topic in request.topics)
-    excess = too_many_partitions() if _count_new(catalog, request) > MAX_NEW_PARTITIONS else None
+    allowance = PartitionAllowance()
+    excess = too_many_partitions() if _count_new(catalog, request) > allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
             refusal = named_twice() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(catalog, wanted, refusal, request.validate_only)
+            results[wanted.name] = await _attempt(catalog, wanted, allowance, refusal, request.validate_only)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
@@ -41,20 +42,26 @@ def _count_new(catalog: Catalog, request: CreatePartitionsRequest) -> int:
 
 
 async def _attempt(
-    catalog: Catalog, wanted: CreatePartitionsTopic, refusal: KafkaError | None, validate_only: bool
+    catalog: Catalog,
+    wanted: CreatePartitionsTopic,
+    allowance: PartitionAllowance,
+    refusal: KafkaError | None,
+    validate_only: bool,
 ) -> CreatePartitionsTopicResult:
     try:
         if refusal:
             raise refusal
-        await _enlarge(catalog, wanted, validate_only)
+        await _enlarge(catalog, wanted, allowance, validate_only)
     except KafkaError as error:
         return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)
     return CreatePartitionsTopicResult(wanted.name)
 
 
-async def _enlarge(catalog: Catalog, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
+async def _enlarge(
+    catalog: Catalog, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
+) -> None:
     given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     if validate_only:
-        catalog.plan_partitions(wanted.name, wanted.count, given)
+        catalog.plan_partitions(wanted.name, wanted.count, given, allowance)
     else:
-        await catalog.add_partitions(wanted.name, wanted.count, given)
+        await catalog.add_partitions(wanted.name, wanted.count, given, allowance)

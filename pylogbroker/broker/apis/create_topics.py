@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import MAX_NEW_PARTITIONS, named_twice, repeated, too_many_partitions
+from pylogbroker.broker.admin import PartitionAllowance, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import describe_topic
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
     twice = repeated(topic.name for topic in request.topics)
-    excess = too_many_partitions() if _count_partitions(broker, request) > MAX_NEW_PARTITIONS else None
+    allowance = PartitionAllowance()
+    excess = too_many_partitions() if _count_partitions(broker, request) > allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
             refusal = named_twice() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(broker, wanted, refusal, request.validate_only)
+            results[wanted.name] = await _attempt(broker, wanted, allowance, refusal, request.validate_only)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -51,24 +52,29 @@ def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
 
 
 async def _attempt(
-    broker: Broker, wanted: CreatableTopic, refusal: KafkaError | None, validate_only: bool
+    broker: Broker,
+    wanted: CreatableTopic,
+    allowance: PartitionAllowance,
+    refusal: KafkaError | None,
+    validate_only: bool,
 ) -> CreatableTopicResult:
     try:
         if refusal:
             raise refusal
-        topic = await _create(broker, wanted, validate_only)
+        topic = await _create(broker, wanted, allowance, validate_only)
     except KafkaError as error:
         return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
     return _created(broker, topic, NO_ID if validate_only else topic.id)
 
 
-async def _create(broker: Broker, wanted: CreatableTopic, validate_only: bool) -> Topic:
+async def _create(broker: Broker, wanted: CreatableTopic, allowance: PartitionAllowance, validate_only: bool) -> Topic:
     arguments = (
         wanted.name,
         wanted.num_partitions,
         wanted.replication_factor,
         _assignment(wanted),
         _overrides(wanted),
+        allowance,
     )
     if validate_only:
         return broker.catalog.plan_topic(*arguments)

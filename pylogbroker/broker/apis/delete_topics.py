@@ -60,20 +60,16 @@ async def _attempt(catalog: Catalog, wanted: DeleteTopicState, refusal: KafkaErr
     try:
         if refusal:
             raise refusal
-        topic = await catalog.delete(_resolve(catalog, wanted))
+        topic = await catalog.delete(_wanted(wanted))
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)
     return DeletableTopicResult(topic.name, topic.id)
 
 
-def _resolve(catalog: Catalog, wanted: DeleteTopicState) -> str:
+def _wanted(wanted: DeleteTopicState) -> str | uuid.UUID:
+    """The name or the id, whichever is given: which topic has it is found out when the deletion runs."""
     by_id = wanted.topic_id != NO_ID
     if by_id == (wanted.name is not None):
         problem = "both a name and an id" if by_id else "neither a name nor an id"
         raise KafkaError(f"A topic is given by {problem}; give one of them", ErrorCode.INVALID_REQUEST)
-    if wanted.name is not None:
-        return catalog.require(wanted.name).name
-    topic = catalog.by_id(wanted.topic_id)
-    if topic is None:
-        raise KafkaError(f"There is no topic of the id {wanted.topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
-    return topic.name
+    return wanted.topic_id if wanted.name is None else wanted.name
