@@ -19,6 +19,10 @@ from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
 from pylogbroker.config.unused_settings import UNUSED_SETTINGS
 from pylogbroker.errors import ConfigError
 
+VALUE_BYTES_MAX = 0x7FFF
+"""The length that Kafka allows a value; a longer one could not be described to clients."""
+
+_NAME_MAX = 100
 _OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class)")
 
 
@@ -57,6 +61,11 @@ def broker_setting(name: str) -> Setting | None:
 
 def parse(setting: Setting, text: str) -> Value:
     """The value of a setting's text; ConfigError names the setting, the text and what is expected."""
+    size = len(text.encode(errors="replace"))
+    if size > VALUE_BYTES_MAX:
+        raise ConfigError(
+            f"{setting.name}: a value of {size} bytes is not accepted; expected at most {VALUE_BYTES_MAX}"
+        )
     try:
         return setting.kind.parse(text)
     except NotAccepted as error:
@@ -80,4 +89,6 @@ def notes_without_effect(
 
 def closest(name: str, settings: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that `name` may have been meant for; 1 is the likeness of equal names."""
+    if len(name) > _NAME_MAX:  # to compare it with all others would take long, and none is like it
+        return None
     return next(iter(get_close_matches(name, list(settings), n=1, cutoff=likeness)), None)

@@ -16,6 +16,7 @@ from pylogbroker.errors import ConfigError
 _LEAST_LAG: Final = "min.compaction.lag.ms"
 _MOST_LAG: Final = "max.compaction.lag.ms"
 _FORMAT: Final = "message.format.version"
+_KEPT_MAX: Final = 4096
 _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
@@ -115,7 +116,8 @@ def _written(name: str, config: TopicConfig) -> str:
 class TopicDefaults:
     """The values that the broker gives to every topic, and topics' settings made of them.
 
-    Topics with the same overrides share one TopicConfig, so that ten thousand plain topics cost one.
+    Topics with the same overrides share one TopicConfig, so that ten thousand plain topics cost one.  They are kept
+    only up to a number, since a request that is refused or only checked leaves some, too.
     """
 
     _values: dict[str, Value]
@@ -128,5 +130,7 @@ class TopicDefaults:
         if made is None:
             made = TopicConfig(self._values | parse_overrides(overrides), dict(overrides))
             check_together(made)
+            if len(self._made) >= _KEPT_MAX:
+                self._made.clear()
             self._made[key] = made
         return made

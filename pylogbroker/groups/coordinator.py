@@ -51,9 +51,9 @@ from pylogbroker.groups.store import GroupStore
 from pylogbroker.partitioning import partition_for
 from pylogbroker.records import Entry
 from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
+from pylogbroker.wire import STRING_BYTES_MAX
 
 GROUP_TYPE = "classic"
-_MAX_GROUP_ID_BYTES = 32_767
 
 
 def _random_id() -> str:
@@ -351,7 +351,7 @@ class GroupCoordinator:
                 self._bury_if_dead(group)
 
     def _check(self, group_id: str, may_be_empty: bool = False) -> ErrorCode:
-        if not (group_id or may_be_empty) or len(group_id.encode()) > _MAX_GROUP_ID_BYTES:
+        if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID
         partition = self.partition_for(group_id)
         if partition in self._owned:

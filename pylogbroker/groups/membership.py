@@ -32,6 +32,7 @@ from pylogbroker.groups.requests import (
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
 from pylogbroker.timing import Turns
+from pylogbroker.wire import STRING_BYTES_MAX
 
 
 @attrs.define(eq=False)
@@ -68,7 +69,7 @@ class Membership:
         return member is not None or len(group.members) < self._settings.max_size
 
     def _join_unknown(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
-        new_id = f"{join.client_id if join.instance_id is None else join.instance_id}-{self._new_id()}"
+        new_id = _member_id(join.client_id if join.instance_id is None else join.instance_id, self._new_id())
         if join.instance_id is not None and join.instance_id in group.static:
             self._replace(group, join, new_id, reply, now_ms)
         elif join.instance_id is None and join.needs_known_id:
@@ -247,6 +248,12 @@ class _Replacement:
             return attrs.evolve(group.join_result(self.member, members=False), leader=self.old_leader or "")
         leads = group.leader == self.new_id
         return attrs.evolve(group.join_result(self.member, members=leads), skip_assignment=leads)
+
+
+def _member_id(name: str, unique: str) -> str:
+    """An id that begins with the member's own name, or with as much of it as a string of the protocol can carry."""
+    suffix = f"-{unique}"
+    return name.encode()[: STRING_BYTES_MAX - len(suffix)].decode(errors="ignore") + suffix
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:

@@ -44,9 +44,9 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import PREPARED, TransactionState
 from pylogbroker.transactions.store import TimedOut, TransactionStore, nobody_to_tell
 from pylogbroker.transactions.transaction import Shard, Transaction
+from pylogbroker.wire import STRING_BYTES_MAX
 
 _T = TypeVar("_T")
-_MAX_ID_BYTES = 32_767  # what the records' keys can say
 
 
 @attrs.define(eq=False)
@@ -262,7 +262,7 @@ class TransactionCoordinator:
         return ErrorCode.NONE
 
     def _check(self, transactional_id: str) -> ErrorCode:
-        if not transactional_id or len(transactional_id.encode()) > _MAX_ID_BYTES:
+        if not transactional_id or len(transactional_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_REQUEST
         partition = self.partition_for(transactional_id)
         if partition in self._loading:

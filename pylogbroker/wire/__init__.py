@@ -50,10 +50,12 @@ from pylogbroker.wire.headers import (
     encode_request_header,
 )
 from pylogbroker.wire.messages import SUPPORTED
+from pylogbroker.wire.primitives import STRING_BYTES_MAX
 from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Message, Region, Request, Response, Versions
 
 __all__ = [
     "NO_ID",
+    "STRING_BYTES_MAX",
     "SUPPORTED",
     "Buffer",
     "Chunk",

@@ -269,6 +269,16 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("99", OWN)})
 
+    def test_a_list_that_grows_too_long_to_be_described(self) -> None:
+        """Kafka has the same limit."""
+        name = "leader.replication.throttled.replicas"
+        half = [",".join(f"{partition}:{start}" for partition in range(2500)) for start in (100, 200)]
+        self.assertEqual(self.change(TOPIC, "t", (name, SET, half[0])), ErrorCode.NONE)
+        self.assertEqual(self.change(TOPIC, "t", (name, APPEND, half[1])), ErrorCode.INVALID_CONFIG)
+        for version in range(5):
+            [config] = self.describe(TOPIC, "t", name, version=version).configs
+            self.assertEqual(config.value, half[0])
+
     def test_checking_alone(self) -> None:
         self.assertEqual(self.change(TOPIC, "t", ("flush.ms", SET, "1"), check=True), ErrorCode.NONE)
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 
 from pylogbroker.config import BrokerConfig, ConfigType, Source, table
@@ -86,6 +89,21 @@ def test_a_port_out_of_range_is_named() -> None:
     assert str(refused.value) == (
         "listeners: 'PLAINTEXT://localhost:99999' is not accepted; port 99999 is out of range, expected 0 to 65535"
     )
+
+
+def test_a_value_that_could_not_be_described_to_clients_is_refused() -> None:
+    assert BrokerConfig({"broker.rack": "r" * 32_767}).text("broker.rack") == "r" * 32_767
+    with pytest.raises(ConfigError, match="32768 bytes is not accepted; expected at most 32767"):
+        BrokerConfig({"broker.rack": "r" * 32_768})
+
+
+def test_settings_that_topics_are_only_tried_with_are_not_kept_for_ever() -> None:
+    config = BrokerConfig({})
+    tried = ref(config.topic({"retention.ms": "1"}))
+    for number in range(2, 5000):
+        config.topic({"retention.ms": str(number)})
+    gc.collect()
+    assert tried() is None
 
 
 def test_settings_of_topics_that_contradict_each_other_are_refused() -> None:

@@ -60,6 +60,15 @@ def test_from_version_4_on_a_member_must_come_again_with_the_id_it_was_given() -
     assert accepted.value.member_id == "client-id1"
 
 
+def test_a_member_id_is_no_longer_than_a_string_may_be() -> None:
+    """It begins with the member's own name, or with as many whole characters of it as it can."""
+    table = Table()
+    given = table.join(instance_id="名" * 10_922, version=5)
+    table.advance(0)
+    assert given.value.error is ErrorCode.NONE
+    assert given.value.member_id == "名" * 10_921 + "-id1"
+
+
 def test_a_static_member_need_not_come_twice() -> None:
     table = Table()
     answer = table.join(instance_id="one", version=5)
