@@ -6,7 +6,8 @@
     n           -1      end session n                             all partitions, session 0
     n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
 
-A session that has not been used for `MIN_IDLE_MS` makes room for a new one when all slots are taken.
+A session that has not been used for `MIN_IDLE_MS` makes room for a new one when all slots are taken.  When all sessions
+together have `PARTITIONS_MAX` partitions, no new one begins, and one that grows ends: its fetcher goes on without.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ MIN_IDLE_MS = 120_000
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
 
+PARTITIONS_MAX = 500_000
+"""Partitions in all sessions together; each takes about half a kilobyte."""
+
 TopicKey = str | UUID
+PartitionKey = tuple[TopicKey, int]
 
 
 @attrs.define(eq=False)
@@ -46,13 +51,14 @@ class Asked:
         return bool(moved or answer.error_code or answer.records)
 
 
-def asked_in(request: FetchRequest, by_id: bool) -> list[Asked]:
-    """The partitions that a request names, in its order."""
-    return [
-        Asked(topic.topic_id if by_id else topic.topic, partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+def asked_in(request: FetchRequest, by_id: bool) -> dict[PartitionKey, Asked]:
+    """The partitions that a request names, in its order; of one named twice the last mention counts, as for Kafka."""
+    found = {}
+    for topic in request.topics:
+        key = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            found[key, partition.partition] = Asked(key, partition)
+    return found
 
 
 @attrs.define(eq=False)
@@ -63,22 +69,22 @@ class FetchSession:
     by_id: bool
     epoch: int = 1
     last_used_ms: int = 0
-    partitions: dict[tuple[TopicKey, int], Asked] = attrs.field(factory=dict)
+    partitions: dict[PartitionKey, Asked] = attrs.field(factory=dict)
 
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and forgets."""
-        for asked in asked_in(request, self.by_id):
-            known = self.partitions.get((asked.topic, asked.partition.partition))
+        for key, asked in asked_in(request, self.by_id).items():
+            known = self.partitions.get(key)
             if known is None:
-                self.partitions[asked.topic, asked.partition.partition] = asked
+                self.partitions[key] = asked
             else:
                 known.partition = asked.partition
         for topic in request.forgotten_topics_data:
-            key = topic.topic_id if self.by_id else topic.topic
+            topic_key = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
-                self.partitions.pop((key, index), None)
+                self.partitions.pop((topic_key, index), None)
 
-    def sent_last(self, keys: Iterable[tuple[TopicKey, int]]) -> None:
+    def sent_last(self, keys: Iterable[PartitionKey]) -> None:
         """Partitions that were sent data go to the end, so that each gets its turn under the request's byte limit."""
         for key in keys:
             if (asked := self.partitions.pop(key, None)) is not None:
@@ -87,9 +93,11 @@ class FetchSession:
 
 @attrs.define
 class FetchSessions:
-    """All sessions of this broker; `slots` bounds their number."""
+    """All sessions of this broker; `slots` bounds their number, `partitions_max` that of their partitions."""
 
     slots: int
+    partitions_max: int = PARTITIONS_MAX
+    _partitions: int = attrs.field(default=0, init=False)
     _sessions: dict[int, FetchSession] = attrs.field(factory=dict, init=False)  # least recently used first
 
     def __len__(self) -> int:
@@ -105,7 +113,7 @@ class FetchSessions:
         if request.session_epoch not in (FIRST_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms, by_id)
         if request.session_id:
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
         return self._begin(request, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
 
     def _resume(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession:
@@ -122,7 +130,15 @@ class FetchSessions:
                 f"Fetch session {session.id} began {'with' if session.by_id else 'without'} topic ids",
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
             )
+        before = len(session.partitions)
         session.update(request)
+        self._partitions += len(session.partitions) - before
+        if self._partitions > self.partitions_max and len(session.partitions) > before:
+            self._drop(session.id)
+            raise KafkaError(
+                f"All fetch sessions together have more than {self.partitions_max} partitions",
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            )
         session.epoch = session.epoch % 0x7FFFFFFF + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
@@ -133,8 +149,16 @@ class FetchSessions:
             return None
         session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
         session.update(request)
+        if self._partitions + len(session.partitions) > self.partitions_max:
+            return None
+        self._partitions += len(session.partitions)
         self._sessions[session.id] = session
         return session
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
 
     def _make_room(self, now_ms: int) -> bool:
         if len(self._sessions) < self.slots:
@@ -142,7 +166,7 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms < MIN_IDLE_MS:
             return False
-        del self._sessions[oldest.id]
+        self._drop(oldest.id)
         return True
 
     def _new_id(self) -> int:

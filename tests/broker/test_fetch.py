@@ -601,8 +601,9 @@ class LongPollTests(FetchTests):
             self.assert_nobody_waits()
 
     def test_errors_do_not_wait(self) -> None:
+        self.node.create("calm")
         for wrong in (at(5), at(0, topic="nope"), at(0, current_leader_epoch=3)):
-            answers = self.answers(self.wait(at(0), wrong))
+            answers = self.answers(self.wait(at(0, topic="calm"), wrong))
             self.assertNotEqual(answers[1].error_code, 0)
         self.assert_nobody_waits()
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.fetch_sessions import MIN_IDLE_MS, FetchSession, FetchSessions
+from pylogbroker.broker.fetch_sessions import MIN_IDLE_MS, FetchSession, FetchSessions, asked_in
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
@@ -93,6 +93,33 @@ def test_a_full_cache_gives_no_session_until_one_is_idle() -> None:
     with pytest.raises(KafkaError):
         sessions.enter(request(second.id, 1), MIN_IDLE_MS + 10)
     assert sessions.enter(request(first.id, 2), MIN_IDLE_MS + 10) is first
+
+
+def test_no_session_begins_when_all_together_have_too_many_partitions() -> None:
+    sessions = FetchSessions(10, partitions_max=5)
+    first = begin(sessions)
+    begin(sessions)
+    assert sessions.enter(request(t=[0, 1]), 0) is None
+    assert sessions.enter(request(first.id, -1), 0) is None  # the first one ends
+    begin(sessions)
+
+
+def test_a_session_that_grows_too_large_ends() -> None:
+    sessions = FetchSessions(10, partitions_max=5)
+    growing, other = begin(sessions), begin(sessions)
+    assert sessions.enter(request(growing.id, 1, t=[2]), 0) is growing
+    assert sessions.enter(request(growing.id, 2, t=[0, 1, 2]), 0) is growing
+    with pytest.raises(KafkaError) as caught:
+        sessions.enter(request(growing.id, 3, u=[0]), 0)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.enter(request(other.id, 1, u=[0, 1, 2]), 0) is other
+
+
+def test_a_partition_named_twice_is_read_once_as_it_was_named_last() -> None:
+    twice = request(epoch=-1, t=[0, 1, 0])
+    twice.topics[0].partitions[2].fetch_offset = 9
+    found = asked_in(twice, by_id=False)
+    assert [(key, asked.partition.fetch_offset) for key, asked in found.items()] == [(("t", 0), 9), (("t", 1), 0)]
 
 
 def test_partitions_that_were_sent_data_go_to_the_end() -> None:

@@ -33,5 +33,5 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Fe
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
-    asked = list(session.partitions.values()) if session is not None else asked_in(request, by_id)
+    asked = list(session.partitions.values()) if session is not None else list(asked_in(request, by_id).values())
     return Fetch(broker, context, request, session, asked, incremental).run()
