@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 from pylogbroker.broker.apis import create_topics
 from pylogbroker.errors import ErrorCode
@@ -60,6 +61,13 @@ class CreateTopicsTests(NodeTests):
         own, other = configs["retention.ms"], configs["segment.bytes"]
         self.assertEqual((own.value, own.config_source, own.read_only, own.is_sensitive), ("77", 1, False, False))
         self.assertEqual((other.value, other.config_source), ("1073741824", 5))
+
+    def test_settings_that_topics_have_in_common_are_described_once(self) -> None:
+        with patch.object(create_topics, "describe_topic", wraps=create_topics.describe_topic) as described:
+            topics = self.ask(wanted("a"), wanted("b"), wanted("c", retention_ms="5"), wanted("d", retention_ms="5"))
+        self.assertEqual(described.call_count, 2)
+        retention = [next(each.value for each in topic.configs if each.name == "retention.ms") for topic in topics]
+        self.assertEqual(retention, ["604800000", "604800000", "5", "5"])
 
     def test_validate_only(self) -> None:
         [result] = self.ask(wanted("t", 3, retention_ms="5"), validate_only=True)

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
+
+import attrs
 
 from pylogbroker.broker.admin import PartitionAllowance, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.topics import Topic
-from pylogbroker.config import describe_topic
+from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.create_topics import (
     CreatableTopic,
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
+    creation = _Creation(broker, request.validate_only)
     twice = repeated(topic.name for topic in request.topics)
-    allowance = PartitionAllowance()
-    excess = too_many_partitions() if _count_partitions(broker, request) > allowance.left else None
+    excess = too_many_partitions() if _count_partitions(broker, request) > creation.allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
             refusal = named_twice() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(broker, wanted, allowance, refusal, request.validate_only)
+            results[wanted.name] = await creation.attempt(wanted, refusal)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -51,34 +52,54 @@ def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
     )
 
 
-async def _attempt(
-    broker: Broker,
-    wanted: CreatableTopic,
-    allowance: PartitionAllowance,
-    refusal: KafkaError | None,
-    validate_only: bool,
-) -> CreatableTopicResult:
-    try:
-        if refusal:
-            raise refusal
-        topic = await _create(broker, wanted, allowance, validate_only)
-    except KafkaError as error:
-        return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
-    return _created(broker, topic, NO_ID if validate_only else topic.id)
+@attrs.define
+class _Creation:
+    """One request.  Topics whose settings are the same share the rows that describe them."""
 
+    _broker: Broker
+    _validate_only: bool
+    allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
+    _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
-async def _create(broker: Broker, wanted: CreatableTopic, allowance: PartitionAllowance, validate_only: bool) -> Topic:
-    arguments = (
-        wanted.name,
-        wanted.num_partitions,
-        wanted.replication_factor,
-        _assignment(wanted),
-        _overrides(wanted),
-        allowance,
-    )
-    if validate_only:
-        return broker.catalog.plan_topic(*arguments)
-    return await broker.catalog.create(*arguments)
+    async def attempt(self, wanted: CreatableTopic, refusal: KafkaError | None) -> CreatableTopicResult:
+        """What became of one topic; `refusal` is the error known before."""
+        try:
+            if refusal:
+                raise refusal
+            topic = await self._create(wanted)
+        except KafkaError as error:
+            return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=NO_ID if self._validate_only else topic.id,
+            error_message=None,
+            num_partitions=len(topic.partitions),
+            replication_factor=topic.replication_factor,
+            configs=self._configs(topic),
+        )
+
+    async def _create(self, wanted: CreatableTopic) -> Topic:
+        catalog = self._broker.catalog
+        arguments = (
+            wanted.name,
+            wanted.num_partitions,
+            wanted.replication_factor,
+            _assignment(wanted),
+            _overrides(wanted),
+            self.allowance,
+        )
+        return catalog.plan_topic(*arguments) if self._validate_only else await catalog.create(*arguments)
+
+    def _configs(self, topic: Topic) -> list[CreatableTopicConfigs]:
+        config = self._broker.config
+        settings = config.topic(topic.overrides)
+        known = self._described.get(settings)
+        if known is None:
+            known = self._described[settings] = [
+                CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
+                for entry in describe_topic(config, settings)
+            ]
+        return known
 
 
 def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
@@ -98,17 +119,3 @@ def _overrides(wanted: CreatableTopic) -> dict[str, str]:
             f"Settings {valueless} have no value; leave them out for their defaults", ErrorCode.INVALID_CONFIG
         )
     return {config.name: config.value for config in wanted.configs if config.value is not None}
-
-
-def _created(broker: Broker, topic: Topic, topic_id: uuid.UUID) -> CreatableTopicResult:
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic_id,
-        error_message=None,
-        num_partitions=len(topic.partitions),
-        replication_factor=topic.replication_factor,
-        configs=[
-            CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
-            for entry in describe_topic(broker.config, broker.config.topic(topic.overrides))
-        ],
-    )
