@@ -25,6 +25,7 @@ from pylogbroker.config import (
     Description,
     Setting,
     Source,
+    TopicConfig,
     Value,
     describe_broker,
     describe_topic,
@@ -77,9 +78,13 @@ class TopicResource:
         defaults = self._config.topic({})
         return {name: defaults[name] for name in TOPIC}
 
+    def in_force(self) -> TopicConfig:
+        """The topic's settings."""
+        return self._config.topic(self._catalog.require(self._name).overrides)
+
     def describe(self) -> list[Description]:
         """All settings of topics."""
-        return describe_topic(self._config, self._config.topic(self._catalog.require(self._name).overrides))
+        return describe_topic(self._config, self.in_force())
 
     def check(self, change: ConfigChange) -> None:
         """The topic must exist, and take the settings."""

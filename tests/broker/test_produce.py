@@ -302,6 +302,14 @@ class TopicSettingTests(ProduceTests):
             self.produce(keyed(None), "compact")
         self.assertEqual([each for each in lines if each.startswith("refused")], [line, line])
 
+    def test_the_records_at_fault_of_one_request_are_named_up_to_a_number(self) -> None:
+        self.node.create("compact", 3, cleanup_policy="compact")
+        data = [PartitionProduceData(index, keyed(*[None] * 600)) for index in range(3)]
+        request = ProduceRequest(acks=1, topic_data=[TopicProduceData("compact", data)])
+        [topic] = self.node.ask(produce.handle, request).responses
+        self.assertEqual([answer.error_code for answer in topic.partition_responses], [ErrorCode.INVALID_RECORD] * 3)
+        self.assertEqual([len(answer.record_errors) for answer in topic.partition_responses], [600, 400, 0])
+
     def test_records_at_fault_are_named_from_version_8_on(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         for version in range(LAST + 1):

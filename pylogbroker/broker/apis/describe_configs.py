@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.broker.config_resources import find_resource
+from pylogbroker.broker.answers import AnswerSpace
+from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.config import Description, Source
+from pylogbroker.config import Description, Source, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
@@ -33,9 +33,24 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe each resource on its own."""
-    shape = _Shape(context.api_version, request.include_synonyms, request.include_documentation)
-    return DescribeConfigsResponse(results=[_attempt(broker, wanted, shape) for wanted in request.resources])
+    """Describe each resource on its own, once."""
+    query = _Query(broker, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
+    return DescribeConfigsResponse(
+        results=[query.attempt(kind, name, keys) for (kind, name), keys in _asked(request).items()]
+    )
+
+
+def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
+    """The settings wanted of each resource, an empty set for all; what is named twice has those of both."""
+    asked: dict[tuple[int, str], set[str]] = {}
+    for wanted in request.resources:
+        keys = set(wanted.configuration_keys or ())
+        before = asked.setdefault((wanted.resource_type, wanted.resource_name), keys)
+        if keys and before:
+            before |= keys
+        else:
+            before.clear()
+    return asked
 
 
 @attrs.frozen
@@ -64,15 +79,53 @@ class _Shape:
         return [DescribeConfigsSynonym(s.name, s.value, s.source) for s in entry.synonyms] if self.synonyms else []
 
 
-def _attempt(broker: Broker, wanted: DescribeConfigsResource, shape: _Shape) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
-    )
-    try:
-        entries = find_resource(broker, wanted.resource_type, wanted.resource_name).describe()
-    except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.detail
-    else:
-        keys = wanted.configuration_keys
-        result.configs = [shape.row(entry) for entry in entries if not keys or entry.name in keys]
-    return result
+@attrs.frozen
+class _Rows:
+    """The settings of a resource, and about how many bytes they take in an answer."""
+
+    rows: list[DescribeConfigsResourceResult]
+    size: int = attrs.field(init=False)
+
+    @size.default
+    def _sum(self) -> int:
+        return sum(map(_size, self.rows))
+
+
+@attrs.define
+class _Query:
+    """One request.  Topics whose settings are the same share their rows."""
+
+    _broker: Broker
+    _shape: _Shape
+    _space: AnswerSpace = attrs.field(factory=AnswerSpace, init=False)
+    _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)
+
+    def attempt(self, kind: int, name: str, keys: set[str]) -> DescribeConfigsResult:
+        """The settings of one resource, or its error."""
+        result = DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name)
+        try:
+            found = self._describe(find_resource(self._broker, kind, name))
+            if keys:
+                found = _Rows([row for row in found.rows if row.name in keys])
+            self._space.take(found.size)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.detail
+        else:
+            result.configs = found.rows
+        return result
+
+    def _describe(self, resource: Resource) -> _Rows:
+        if not isinstance(resource, TopicResource):
+            return _Rows(list(map(self._shape.row, resource.describe())))
+        settings = resource.in_force()
+        known = self._of_topics.get(settings)
+        if known is None:
+            entries = describe_topic(self._broker.config, settings)
+            known = self._of_topics[settings] = _Rows(list(map(self._shape.row, entries)))
+        return known
+
+
+def _size(row: DescribeConfigsResourceResult) -> int:
+    """About how many bytes a row takes."""
+    synonyms = sum(8 + len(each.name) + len(each.value or "") for each in row.synonyms)
+    return 16 + len(row.name) + len(row.value or "") + len(row.documentation or "") + synonyms

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.answers import AnswerSpace
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.operations import GROUP_OPERATIONS, NOT_ASKED
+from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,
@@ -25,10 +27,25 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group."""
+    """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described = (broker.groups.describe(group_id) for group_id in request.groups)
-    return DescribeGroupsResponse(groups=[_group(group, operations) for group in described])
+    space = AnswerSpace()
+    described = (broker.groups.describe(group_id) for group_id in dict.fromkeys(request.groups))
+    return DescribeGroupsResponse(groups=[_group(_fitting(group, space), operations) for group in described])
+
+
+def _fitting(group: GroupDescription, space: AnswerSpace) -> GroupDescription:
+    """The group, or an error if the answer has no place for it."""
+    try:
+        space.take(sum(_size(member) for member in group.members))
+    except KafkaError as error:
+        return GroupDescription(error.code, group.group_id)
+    return group
+
+
+def _size(member: MemberDescription) -> int:
+    """About how many bytes a member takes."""
+    return 64 + 2 * len(member.member_id) + len(member.metadata) + len(member.assignment)
 
 
 def _group(group: GroupDescription, operations: int) -> DescribedGroup:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import ProducerState as Known
@@ -21,20 +22,25 @@ from pylogbroker.wire.messages.describe_producers import (
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
+_PRODUCER_BYTES = 40  # in an answer
+
 
 def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the partitions asked for."""
+    """Describe the partitions asked for, each once."""
+    space = AnswerSpace()
+    asked = partitions_once((topic.name, topic.partition_indexes) for topic in request.topics)
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(topic.name, [_partition(broker, topic.name, index) for index in topic.partition_indexes])
-            for topic in request.topics
+            TopicResponse(topic, [_partition(broker, topic, index, space) for index in indexes])
+            for topic, indexes in asked.items()
         ]
     )
 
 
-def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _partition(broker: Broker, topic: str, index: int, space: AnswerSpace) -> PartitionResponse:
     try:
-        producers = broker.find(topic, index).log.producers
+        producers = list(broker.find(topic, index).log.producers)
+        space.take(_PRODUCER_BYTES * len(producers))
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.detail)
     return PartitionResponse(index, active_producers=[_producer(state) for state in producers])

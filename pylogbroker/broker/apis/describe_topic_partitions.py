@@ -44,8 +44,8 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     """A cursor that makes no sense: the answer has no error of its own, so each topic asked for bears it."""
     return DescribeTopicPartitionsResponse(
         topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
-            for topic in request.topics
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+            for name in dict.fromkeys(topic.name for topic in request.topics)
         ]
     )
 

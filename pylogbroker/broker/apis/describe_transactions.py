@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.answers import AnswerSpace
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import KafkaError
 from pylogbroker.transactions import TransactionDescription
 from pylogbroker.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -23,9 +25,19 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Ask the coordinator for each."""
-    found = [broker.transactions.describe(transactional_id) for transactional_id in request.transactional_ids]
-    return DescribeTransactionsResponse(transaction_states=[_state(each) for each in found])
+    """Ask the coordinator for each, once."""
+    space = AnswerSpace()
+    found = (broker.transactions.describe(name) for name in dict.fromkeys(request.transactional_ids))
+    return DescribeTransactionsResponse(transaction_states=[_state(_fitting(each, space)) for each in found])
+
+
+def _fitting(found: TransactionDescription, space: AnswerSpace) -> TransactionDescription:
+    """What was found, or an error if the answer has no place for it."""
+    try:
+        space.take(sum(4 + len(topic) for topic, _ in found.partitions))
+    except KafkaError as error:
+        return TransactionDescription(error.code, found.transactional_id)
+    return found
 
 
 def _state(found: TransactionDescription) -> TransactionState:

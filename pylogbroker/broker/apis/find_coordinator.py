@@ -31,7 +31,9 @@ async def handle(broker: Broker, context: RequestContext, request: FindCoordinat
     except KafkaError as error:
         found = Coordinator("", _NOWHERE, "", _NOWHERE, error.code, error.detail)
     if context.api_version >= _FIRST_WITH_SEVERAL:
-        return FindCoordinatorResponse(coordinators=[_of(found, key) for key in request.coordinator_keys])
+        return FindCoordinatorResponse(
+            coordinators=[_of(found, key) for key in dict.fromkeys(request.coordinator_keys)]
+        )
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,

@@ -45,7 +45,8 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
     if wanted is None:
         topics = [_describe(broker, topic, request) for topic in broker.catalog.topics.values()]
     else:
-        topics = [_find(broker, context, request, topic) for topic in wanted]
+        distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
+        topics = [_find(broker, context, request, topic) for topic in distinct.values()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
         cluster_id=broker.cluster_id,

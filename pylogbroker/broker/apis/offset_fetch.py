@@ -11,11 +11,12 @@ Before version 2 an error of the group is that of each partition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -37,45 +38,71 @@ _FIRST_WITH_OWN_ERROR = 2
 _FIRST_WITH_GROUPS = 8
 _NOTHING = CommittedOffset(-1)
 
-Asked = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
+Asked = Mapping[str, list[int]] | None  # partitions by their topics, or all that there are offsets of
 
 
 def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Look the offsets up."""
-    version = context.api_version
+    """Look the offsets up: of each group once, and of each partition."""
+    version, space = context.api_version, AnswerSpace()
     if version >= _FIRST_WITH_GROUPS:
-        return OffsetFetchResponse(groups=[_group(broker, group, request.require_stable) for group in request.groups])
-    found = _fetch(broker, request.group_id, request.topics, request.require_stable)
+        groups = _groups(request.groups)
+        return OffsetFetchResponse(
+            groups=[_group(broker, group_id, groups[group_id], request.require_stable, space) for group_id in groups]
+        )
+    asked = _once(request.topics)
+    found = _fetch(broker, request.group_id, asked, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
-        found = _each_with_its_error(found, request.topics, version)
+        found = _each_with_its_error(found, asked, version)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
                 name, [OffsetFetchResponsePartition(*_partition(found, name, index)) for index in indexes]
             )
-            for name, indexes in _answered(found, request.topics)
+            for name, indexes in _answered(found, asked)
         ],
         error_code=found.error,
     )
 
 
-def _group(broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-    found = _fetch(broker, group.group_id, group.topics, require_stable)
+def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Asked]:
+    """What is asked of each group; one that is named twice has the partitions of both."""
+    topics: dict[str, list[OffsetFetchRequestTopics]] = {}
+    for group in named:
+        topics.setdefault(group.group_id, []).extend(group.topics or ())
+    wants_all = {group.group_id for group in named if group.topics is None}
+    return {group_id: None if group_id in wants_all else _once(wanted) for group_id, wanted in topics.items()}
+
+
+def _once(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None) -> Asked:
+    if topics is None:
+        return None
+    return partitions_once((topic.name, topic.partition_indexes) for topic in topics)
+
+
+def _group(
+    broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace
+) -> OffsetFetchResponseGroup:
+    found = _fetch(broker, group_id, asked, require_stable, space)
     topics = [
         OffsetFetchResponseTopics(
             name, [OffsetFetchResponsePartitions(*_partition(found, name, index)) for index in indexes]
         )
-        for name, indexes in _answered(found, group.topics)
+        for name, indexes in _answered(found, asked)
     ]
-    return OffsetFetchResponseGroup(group.group_id, topics, found.error)
+    return OffsetFetchResponseGroup(group_id, topics, found.error)
 
 
-def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool) -> FetchResult:
-    return broker.groups.fetch(group_id, None if asked is None else _partitions(asked), require_stable)
+def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace) -> FetchResult:
+    found = broker.groups.fetch(group_id, None if asked is None else _partitions(asked), require_stable)
+    try:
+        space.take(sum(len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)))
+    except KafkaError as error:
+        return FetchResult(error.code)
+    return found
 
 
 def _partitions(asked: Asked) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in asked or () for index in topic.partition_indexes]
+    return [(name, index) for name, indexes in (asked or {}).items() for index in indexes]
 
 
 def _each_with_its_error(found: FetchResult, asked: Asked, version: int) -> FetchResult:
@@ -92,7 +119,7 @@ def _answered(found: FetchResult, asked: Asked) -> list[tuple[str, list[int]]]:
     if found.error:
         return []
     if asked is not None:
-        return [(topic.name, topic.partition_indexes) for topic in asked]
+        return list(asked.items())
     topics: dict[str, list[int]] = {}
     for name, index in found.offsets:
         topics.setdefault(name, []).append(index)

@@ -50,6 +50,7 @@ _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
+_RECORD_ERRORS_MAX = 1000  # of all partitions of a request
 
 
 def handle(
@@ -85,6 +86,7 @@ class _Appends:
     _version: int
     lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
     unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
+    _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int) -> None:
         """Append to one partition, or get in line for it; `answer` is filled in."""
@@ -145,7 +147,9 @@ class _Appends:
         answer.error_code, answer.error_message = error.code, error.detail
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if isinstance(error, InvalidRecords):
-            answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in error.record_errors]
+            named = error.record_errors[: self._record_errors_left]
+            self._record_errors_left -= len(named)
+            answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in named]
             if error.record_errors and partition is not None:
                 self._broker.records_refused(partition, error)
         if isinstance(error, StorageFailure) and partition is not None:
