@@ -25,7 +25,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.routes import NotOffered, Route, read_header
 from pylogbroker.net.transport import ChunkServer
-from pylogbroker.wire import Chunk
+from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.recognition import describe_simple_request
@@ -195,7 +195,7 @@ class KafkaProtocol(Protocol):
         except Exception:
             answer = self._failed(route)
         if type(answer) is route.response_type:
-            chunks = route.encode(correlation_id, answer)
+            chunks = self._encoded(route, correlation_id, answer)
             if self._waiting:
                 self._waiting.append(Slot(0, chunks))
             else:
@@ -245,7 +245,7 @@ class KafkaProtocol(Protocol):
         self._ready(self._failed(route, failure), slot, route, correlation_id)
 
     def _ready(self, answer: Any, slot: Slot, route: Answering, correlation_id: int) -> None:
-        slot.chunks = [] if answer is None else route.encode(correlation_id, answer)
+        slot.chunks = [] if answer is None else self._encoded(route, correlation_id, answer)
         self._waiting_bytes -= slot.held
         slot.held = 0
         waiting = self._waiting
@@ -264,6 +264,14 @@ class KafkaProtocol(Protocol):
             self.close_because(f"{route.name} cannot be answered: {error}")
             return None
         return route.response_type(error_code=code)
+
+    def _encoded(self, route: Answering, correlation_id: int, answer: Any) -> list[Chunk]:
+        """The answer as bytes; nothing, and no connection any more, if its version cannot carry it."""
+        try:
+            return route.encode(correlation_id, answer)
+        except EncodingError as error:
+            self._violated(f"a request was carried out, but its answer cannot be sent: {error}")
+            return []
 
     def _broken(self, failure: Failure) -> None:
         log.failure("an answer could not be sent to {peer}", failure, peer=self.peer)

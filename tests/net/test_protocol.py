@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import Api
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.net.limits import MemoryBound
+from pylogbroker.net.limits import MOST_LINES, MemoryBound
 from pylogbroker.net.protocol import MOST_WAITING
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -75,6 +75,25 @@ class ProtocolTests(SynchronousTestCase):
 
     def settle(self) -> None:
         self.factory.reactor.advance(0)
+
+    def test_an_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
+        """It is an error of the broker; many of them do not fill the log."""
+        at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)
+        self.handlers.heartbeat = lambda *_: at_once  # type: ignore[method-assign]
+        self.factory.apis = self.handlers.table()
+        with said() as lines:
+            for _ in range(20):
+                protocol, transport = connect(self.factory)
+                protocol.dataReceived(heartbeat(1))
+                self.settle()
+                self.assertEqual((transport.closed, transport.sent), ("at once", []))
+            protocol, transport = connect(FakeFactory(self.handlers.table()))
+            protocol.dataReceived(metadata(2))
+            self.handlers.waiting.pop().callback(late)
+            self.assertEqual(transport.sent, [])
+        self.assertEqual(len(lines), MOST_LINES + 1)
+        for line in lines:
+            self.assertIn("carried out, but its answer cannot be sent", line)
 
     def test_pipelined_requests_are_answered_in_order(self) -> None:
         self.protocol.dataReceived(b"".join(map(heartbeat, range(100))))
