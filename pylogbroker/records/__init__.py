@@ -22,8 +22,8 @@ from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker, parse_marker
-from pylogbroker.records.conversion import down_convert, up_convert
-from pylogbroker.records.entry import ENTRY_PREFIX, Entry, entries
+from pylogbroker.records.conversion import down_convert, never, up_convert
+from pylogbroker.records.entry import ENTRY_PREFIX, MAGIC_AT, Entry, entries, entry_size
 from pylogbroker.records.faults import TooCostly
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
 from pylogbroker.records.rules import NO_BOUND, AppendRules
@@ -35,6 +35,7 @@ from pylogbroker.records.varint import decode_varint, encode_varint
 __all__ = [
     "ENTRY_PREFIX",
     "HEADER_V2",
+    "MAGIC_AT",
     "NO_BOUND",
     "NO_TIMESTAMP",
     "AppendRules",
@@ -60,10 +61,12 @@ __all__ = [
     "encode_varint",
     "end_marker",
     "entries",
+    "entry_size",
     "from_simple",
     "is_costly",
     "is_costly_set",
     "messages",
+    "never",
     "parse_marker",
     "prepare",
     "prepare_simple",

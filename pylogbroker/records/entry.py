@@ -31,6 +31,9 @@ from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 ENTRY_PREFIX = 12
 """The bytes of offset and size, which `size` itself does not count."""
 
+MAGIC_AT = 16
+"""Where an entry says its message format."""
+
 _PREFIX = struct.Struct(">qi4xb")
 _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
@@ -125,6 +128,11 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[Entry]:
     """
     whole = view(buffer)
     return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
+
+
+def entry_size(buffer: Buffer) -> int:
+    """Bytes of the entry that `buffer` begins with; the buffer may end within it, but not within its prefix."""
+    return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
 def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:

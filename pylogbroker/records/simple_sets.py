@@ -22,7 +22,7 @@ from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaE
 from pylogbroker.records.batch import stretch
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.building import build
-from pylogbroker.records.conversion import Room
+from pylogbroker.records.conversion import Room, Stopped, never
 from pylogbroker.records.damage import Overflow
 from pylogbroker.records.entry import Entry
 from pylogbroker.records.faults import TooCostly, checked_records
@@ -157,7 +157,9 @@ def _unsupported(what: str) -> InvalidRecords:
 # From the log
 
 
-def from_simple(buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int) -> bytes:
+def from_simple(
+    buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
+) -> bytes:
     """The messages of a log's `buffer`, which begins at `position`, in a format of Kafka's protocol.
 
     Records below `first_offset` are left out.  The result ends before what would make it more than `limit` bytes, but
@@ -165,11 +167,12 @@ def from_simple(buffer: Buffer, position: int, magic: int, *, first_offset: int,
     reader's place is one that the log knows.
 
     It also ends before a message that is damaged: nothing wrong gets a new checksum.  CorruptRecords or InvalidRecords
-    if that one comes first.
+    if that one comes first.  Once `is_stopped` says so, it ends early and is of no use.
     """
     parts: list[bytes] = []
+    room = Room(limit, is_stopped)
     try:
-        parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, Room(limit)))
+        parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, room))
     except (CorruptRecords, InvalidRecords):
         if not parts:
             raise

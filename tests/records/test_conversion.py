@@ -21,6 +21,12 @@ def down(data: bytes, magic: int, first_offset: int = 0, limit: int = 1 << 30) -
     return down_convert(data, magic, first_offset=first_offset, limit=limit)
 
 
+def up(data: bytes) -> bytes:
+    converted, size = up_convert(data)
+    assert size == len(data)
+    return converted
+
+
 def read(data: bytes) -> list[Record]:
     return [record for entry in entries(data) for record in entry.records()]
 
@@ -35,8 +41,8 @@ def plain(record: Record, magic: int) -> Record:
 @settings(max_examples=examples(15), deadline=None)
 def test_up_conversion_keeps_what_old_producers_wrote(magic: int, codec: Codec, data: st.DataObject) -> None:
     written = data.draw(records_for(magic))
-    converted = up_convert(KAFKA_PYTHON.write(written, magic, codec), leader_epoch=4)
-    assert {(entry.magic, entry.codec, entry.leader_epoch) for entry in entries(converted)} == {(2, codec, 4)}
+    converted = up(KAFKA_PYTHON.write(written, magic, codec))
+    assert {(entry.magic, entry.codec, entry.leader_epoch) for entry in entries(converted)} == {(2, codec, -1)}
     assert KAFKA_PYTHON.read(converted) == written
 
 
@@ -64,9 +70,43 @@ def test_v1_goes_down_to_v0_but_not_to_itself() -> None:
 def test_gaps_stay(magic: int, codec: Codec) -> None:
     gappy = [Record(offset, -1 if magic == 0 else offset, None, b"v") for offset in (10, 12, 19)]
     data = build(gappy, magic=magic, codec=codec, base_offset=None)
-    assert read(up_convert(data)) == gappy
+    assert read(up(data)) == gappy
     if codec is not Codec.ZSTD:
         assert [each.offset for each in read(down(data, 0))] == [10, 12, 19]
+
+
+def test_messages_one_after_the_other_become_one_batch() -> None:
+    v2 = build([Record(0, 9, None, b"v2")], base_offset=4)
+    late = {"magic": 1, "timestamp_type": TimestampType.LOG_APPEND_TIME}
+    data = b"".join(
+        [
+            build([Record(0, 5, None, b"a"), Record(1, 6, None, None)], magic=1),
+            build([Record(0, 0, b"k", b"c")], base_offset=2, append_time=70, **late),
+            build([Record(0, 0, b"k", b"d")], base_offset=3, append_time=71, **late),
+            v2,
+            build([Record(0, -1, None, b"e")], magic=0, base_offset=7),
+        ]
+    )
+    converted = list(entries(up(data)))
+    assert [(entry.base_offset, entry.count, entry.max_timestamp) for entry in converted] == [
+        (0, 2, 6), (2, 1, 70), (3, 1, 71), (4, 1, 9), (7, 1, -1)
+    ]  # fmt: skip
+    assert bytes(converted[3].buffer) == v2
+    many = build([Record(n, n, None, b"v") for n in range(1700)], magic=1)
+    assert len(list(entries(up(many)))) == 4
+    assert len(up(many)) < len(many)
+
+
+def test_up_conversion_ends_before_what_is_damaged_or_cut_off() -> None:
+    sound = build([Record(0, 5, None, b"v")], magic=1)
+    whole = build([Record(0, 5, None, b"w")], magic=1, base_offset=1)
+    damaged = whole[:-1] + b"x"
+    for data in (sound + damaged, sound + whole[:-1]):
+        converted, size = up_convert(data)
+        assert (read(converted), size) == (read(sound), len(sound))
+    with pytest.raises(CorruptRecords):
+        up_convert(damaged)
+    assert up_convert(whole[:-1]) == (b"", 0)
 
 
 def test_control_batches_are_left_out() -> None:
@@ -151,7 +191,7 @@ def test_append_times_stay(codec: Codec) -> None:
     late = {"codec": codec, "timestamp_type": TimestampType.LOG_APPEND_TIME, "append_time": 77}
     for converted in (
         down(build([Record(0, 5, None, b"v")], **late), 1),
-        up_convert(build([Record(0, 5, None, b"v")], magic=1, **late)),
+        up(build([Record(0, 5, None, b"v")], magic=1, **late)),
     ):
         [record] = KAFKA_PYTHON.read(converted)
         assert (record.timestamp, record.timestamp_type) == (77, TimestampType.LOG_APPEND_TIME)
