@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.apis.old_offsets import offsets_below
+from pylogbroker.broker.context import Caller
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.topics import INTERNAL_TOPICS, check_name
@@ -66,17 +67,23 @@ class _Found:
     log: Log | None = None
 
 
-def handle(broker: Broker, request: SimpleRequest) -> Answer | Coroutine[Any, Any, Answer]:
-    """The answer as it is sent, or what will be it; ProtocolViolation for a produce that failed."""
+def handle(
+    broker: Broker, request: SimpleRequest, caller: Caller | None = None
+) -> Answer | Coroutine[Any, Any, Answer]:
+    """The answer as it is sent, or a coroutine of it; ProtocolViolation for a produce that failed.
+
+    Workers stop reading for a `caller` that has gone.
+    """
+    caller = caller or Caller()
     match request:
         case Produce(part):
             return _produce(broker, [part])
         case MultiProduce(productions):
             return _produce(broker, productions)
         case Fetch(wanted):
-            return _send(broker, [_read(broker, wanted, MOST_BYTES - HEAD_SIZE)], is_multi=False)
+            return _send(broker, caller, [_read(broker, wanted, MOST_BYTES - HEAD_SIZE)], is_multi=False)
         case MultiFetch(ranges):
-            return _send(broker, _read_all(broker, ranges), is_multi=True)
+            return _send(broker, caller, _read_all(broker, ranges), is_multi=True)
         case Offsets():
             return _offsets(broker, request)
 
@@ -227,13 +234,15 @@ def _find(broker: Broker, topic: str, index: int) -> tuple[SimpleError, Partitio
     return SimpleError.NONE, partition
 
 
-def _send(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer | Coroutine[Any, Any, Answer]:
+def _send(
+    broker: Broker, caller: Caller, found: Sequence[_Found], is_multi: bool
+) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[SimpleError, Chunk]] = []
     room = _MOST_IN_MEMORY
     for each in found:
         chunk = b"" if each.region is None else _at_hand(each.region, room)
         if chunk is None:
-            return _send_cold(broker, found, is_multi)
+            return _send_cold(broker, caller, found, is_multi)
         if not isinstance(chunk, FileRegion):
             room -= len(chunk)
         parts.append((each.error, chunk))
@@ -247,16 +256,16 @@ def _at_hand(region: FileRegion, room: int) -> Chunk | None:
     return region if is_cached(region) else None
 
 
-async def _send_cold(broker: Broker, found: Sequence[_Found], is_multi: bool) -> Answer:
-    parts = [await _brought_in(broker, each) for each in found]
+async def _send_cold(broker: Broker, caller: Caller, found: Sequence[_Found], is_multi: bool) -> Answer:
+    parts = [await _brought_in(broker, caller, each) for each in found]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _brought_in(broker: Broker, found: _Found) -> tuple[SimpleError, Chunk]:
+async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[SimpleError, Chunk]:
     if found.region is None or found.log is None:
         return found.error, b""
     try:
-        await broker.in_reading_thread(read_ahead, found.region)
+        await broker.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
     except OSError as error:
         broker.request_failed(found.log, found.log.failed(error))
         return SimpleError.UNKNOWN, b""

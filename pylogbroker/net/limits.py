@@ -1,8 +1,9 @@
 """What connections may hold, each and together.
 
-A connection holds memory while a frame is on its way in and while answers are on their way out.  Together they may hold
-`queued.max.request.bytes`.  Beyond that, the connection that has made no progress for the longest time is closed: one
-that trickles or never reads goes first, and those that do their work don't notice.
+A connection holds memory while a frame is on its way in, while a request is worked on, and while answers are prepared
+or on their way out.  Together they may hold `queued.max.request.bytes`.  Beyond that, the connection that has made no
+progress for the longest time is closed: one that trickles or never reads goes first, and those that do their work
+don't notice.  Requests whose work goes on after their connection was closed still count, until that work is done.
 
 Nor may they fill the log: of what is wrong with one address's connections some lines are told in a minute.
 """
@@ -39,7 +40,7 @@ class Holder(Protocol):
 
 
 class MemoryBound:
-    """Counts the bytes that connections hold; `limit` is in bytes."""
+    """Counts the bytes that connections, and requests that outlive theirs, hold; `limit` is in bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,6 +52,18 @@ class MemoryBound:
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
+        self._enforce()
+
+    def leaves(self, holder: Holder, left_behind: int) -> None:
+        """The connection of `holder` is closed; `left_behind` bytes stay in use until they are `released`."""
+        self.total += left_behind - self._held.pop(holder, 0)
+        self._enforce()
+
+    def released(self, size: int) -> None:
+        """`size` bytes that were left behind are not in use any more."""
+        self.total -= size
+
+    def _enforce(self) -> None:
         while self.total > self.limit and self._held:
             self._evict()
 

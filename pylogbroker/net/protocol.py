@@ -6,6 +6,8 @@
 
 Requests are handled as they come, also while an earlier one waits; their answers queue behind it.  While the peer does
 not take its answers, or too many requests wait, no further request is handled and nothing more is read.
+
+When the connection is lost, its slots are detached from it: reads are cancelled, changes go on, and answers go nowhere.
 """
 
 from __future__ import annotations
@@ -21,16 +23,18 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.routes import NotOffered, Route, read_header
 from pylogbroker.net.transport import ChunkServer
+from pylogbroker.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.framing import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.recognition import describe_simple_request
 
 if TYPE_CHECKING:
+    from pylogbroker.net.limits import MemoryBound
     from pylogbroker.net.service import KafkaFactory
 
 log = Logger()
@@ -53,16 +57,53 @@ class Answering(Structure):
     def name(self) -> str: ...
     @property
     def response_type(self) -> Any: ...
+    @property
+    def is_read(self) -> bool: ...
     def encode(self, correlation_id: int, answer: Any, /) -> list[Chunk]: ...
 
 
 @attrs.define(eq=False)
 class Slot:
-    """The place of an answer that is not ready, or may not be sent yet."""
+    """The place of an answer that is not ready, or may not be sent yet.
 
+    `held` counts the bytes in memory of the request while it is worked on, and those of the answer from then on.
+    """
+
+    connection: KafkaProtocol | None  # None: it is gone
+    route: Answering
+    correlation_id: int
     held: int
     chunks: list[Chunk] | None = None
-    awaited: Deferred[Any] | None = None  # what nobody need wait for when the connection is gone
+    work: Deferred[Any] | None = None
+
+    def ready(self, answer: Any) -> None:
+        """The work is done."""
+        if self.connection is not None:
+            self.connection.answer_ready(self, answer)
+
+    def failed(self, failure: Failure) -> None:
+        """The work has failed, or was stopped."""
+        if self.connection is not None:
+            self.connection.answer_failed(self, failure)
+        elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
+            log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
+
+    def broken(self, failure: Failure) -> None:
+        """The answer could not be encoded."""
+        if self.connection is not None:
+            self.connection.answer_broken(failure)
+
+    def detach(self, memory: MemoryBound) -> int:
+        """The connection is gone: stop what only reads; the bytes that stay in use until other work is done."""
+        self.connection = None
+        work, self.work = self.work, None
+        if work is None:
+            return 0
+        if self.route.is_read:
+            work.cancel()
+            return 0
+        work.addBoth(lambda _: memory.released(self.held))
+        return self.held
 
 
 class KafkaProtocol(Protocol):
@@ -82,6 +123,7 @@ class KafkaProtocol(Protocol):
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
         self._paused = False
+        self._caller = Caller(on_charge=self._account)
         self._closing = False
         self._finishing = False
         self._working = False
@@ -100,11 +142,10 @@ class KafkaProtocol(Protocol):
         self._closing = True
         self._todo.clear()
         self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
+        self._caller.leave()
         waiting, self._waiting = self._waiting, deque()
-        for slot in waiting:
-            if slot.awaited is not None:
-                slot.awaited.cancel()
-        self.factory.memory.holds(self, 0)
+        memory = self.factory.memory
+        memory.leaves(self, sum([slot.detach(memory) for slot in waiting]))
         self.factory.connection_lost(self, self._host)
 
     def dataReceived(self, data: bytes) -> None:
@@ -197,7 +238,9 @@ class KafkaProtocol(Protocol):
         if type(answer) is route.response_type:
             chunks = self._encoded(route, correlation_id, answer)
             if self._waiting:
-                self._waiting.append(Slot(0, chunks))
+                slot = Slot(self, route, correlation_id, 0)
+                self._waiting.append(slot)
+                self._fill(slot, chunks)
             else:
                 self._send(chunks)
         elif answer is not None:
@@ -210,7 +253,7 @@ class KafkaProtocol(Protocol):
         except UnicodeDecodeError:
             raise ProtocolViolation("the client id is not UTF-8") from None
         local = self.transport.getHost().host
-        context = RequestContext(version, name, self._host, local, self.factory.listener_name)
+        context = RequestContext(version, name, self._host, local, self.factory.listener_name, caller=self._caller)
         if len(self._callers) >= _MOST_CALLERS:
             self._callers.clear()
         self._callers[key, version, id_size, client_id] = route, context
@@ -227,31 +270,35 @@ class KafkaProtocol(Protocol):
     def _await(
         self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
     ) -> None:
-        slot = Slot(held)
-        if isinstance(answer, Deferred):  # a coroutine is work that goes on
-            slot.awaited = answer
+        slot = Slot(self, route, correlation_id, held)
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= self.most_waiting:
             self._blocked = True
-        deferred = answer if isinstance(answer, Deferred) else ensureDeferred(answer)
-        place = (slot, route, correlation_id)
-        deferred.addCallbacks(self._ready, self._not_ready, place, {}, place, {})
-        deferred.addErrback(self._broken)
+        slot.work = work = answer if isinstance(answer, Deferred) else ensureDeferred(answer)
+        work.addCallbacks(slot.ready, slot.failed)
+        work.addErrback(slot.broken)
 
-    def _not_ready(self, failure: Failure, slot: Slot, route: Answering, correlation_id: int) -> None:
-        if self._closing and failure.check(CancelledError):
-            return
-        self._ready(self._failed(route, failure), slot, route, correlation_id)
+    def answer_failed(self, slot: Slot, failure: Failure) -> None:
+        """The handler of a request that waits has failed."""
+        self.answer_ready(slot, self._failed(slot.route, failure))
 
-    def _ready(self, answer: Any, slot: Slot, route: Answering, correlation_id: int) -> None:
-        slot.chunks = [] if answer is None else self._encoded(route, correlation_id, answer)
-        self._waiting_bytes -= slot.held
-        slot.held = 0
+    def answer_ready(self, slot: Slot, answer: Any) -> None:
+        """The answer to a request that waits is there: send it, when those before it are sent."""
+        self._fill(slot, [] if answer is None else self._encoded(slot.route, slot.correlation_id, answer))
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
-            self._send(waiting.popleft().chunks or [])
+            first = waiting.popleft()
+            self._waiting_bytes -= first.held
+            self._send(first.chunks or [])
         self._work()
+
+    def _fill(self, slot: Slot, chunks: list[Chunk]) -> None:
+        """Let the answer of a slot wait for those before it."""
+        slot.work, slot.chunks = None, chunks
+        size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
+        self._waiting_bytes += size - slot.held
+        slot.held = size
 
     def _failed(self, route: Answering, failure: Failure | None = None) -> Any:
         """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
@@ -273,7 +320,8 @@ class KafkaProtocol(Protocol):
             self._violated(f"a request was carried out, but its answer cannot be sent: {error}")
             return []
 
-    def _broken(self, failure: Failure) -> None:
+    def answer_broken(self, failure: Failure) -> None:
+        """An answer could not be encoded."""
         log.failure("an answer could not be sent to {peer}", failure, peer=self.peer)
         self.close_because("an answer could not be sent")
 
@@ -292,7 +340,7 @@ class KafkaProtocol(Protocol):
     # -- bounds and endings --------------------------------------------------------------------------------------
 
     def _account(self) -> None:
-        held = self._frames.held + self.transport.unsent_bytes + self._waiting_bytes
+        held = self._frames.held + self.transport.unsent_bytes + self._waiting_bytes + self._caller.charged
         if (held or self._held) and not self._closing:
             self._held = held
             self.factory.memory.holds(self, held)

@@ -97,6 +97,7 @@ class Route:
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
+    is_read: bool = False
 
 
 class Routes:
@@ -144,6 +145,7 @@ def _route(api: Api, version: int) -> Route:
         api.handle,
         api.response,
         response_codec(api.key, version).frame,
+        api.is_read,
     )
 
 

@@ -18,15 +18,16 @@ from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.protocol import Answering, KafkaProtocol
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.recognition import describe_kafka_request
-from pylogbroker.wire.simple import decode_simple_request
+from pylogbroker.wire.simple import MultiProduce, Produce, decode_simple_request
 
 log = Logger()
 
 
 @attrs.frozen
-class _AsItIs:
-    """Answers that are encoded already."""
+class _Encoded:
+    """Answers that the handler has encoded."""
 
+    is_read: bool
     name: str = "the simple protocol"
     response_type: Any = list
 
@@ -34,7 +35,8 @@ class _AsItIs:
         return answer
 
 
-_AS_IT_IS = _AsItIs()
+_READ = _Encoded(is_read=True)
+_CHANGE = _Encoded(is_read=False)
 
 
 class SimpleProtocol(KafkaProtocol):
@@ -48,16 +50,17 @@ class SimpleProtocol(KafkaProtocol):
         except ProtocolViolation as violation:
             self._violated(self._explained(f"bad request: {violation}", frame))
             return
+        route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = simple.handle(self.factory.broker, request)
+            answer = simple.handle(self.factory.broker, request, self._caller)
         except ProtocolViolation as violation:
             self._violated(f"bad request: {violation}")
             return
         except Exception:
-            self._failed(_AS_IT_IS, Failure())
+            self._failed(route, Failure())
             return
         if isinstance(answer, Coroutine):
-            self._await(_AS_IT_IS, 0, answer, len(frame))
+            self._await(route, 0, answer, len(frame))
         elif answer is not None:
             self._send(answer)
 

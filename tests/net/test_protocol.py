@@ -226,15 +226,23 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(self.transport.sent, [])
         self.assertEqual(self.factory.lost, ["10.0.0.1"])
 
-    def test_nobody_waits_for_the_answers_of_a_connection_that_is_gone(self) -> None:
-        self.protocol.dataReceived(metadata(1) + heartbeat(2) + metadata(3))
-        cancelled: list[Any] = []
-        for waiting in self.handlers.waiting:
-            waiting.addErrback(cancelled.append)
+    def test_reads_of_a_connection_that_is_gone_are_cancelled_and_changes_go_on(self) -> None:
+        for is_read in (True, False):
+            handlers = Handlers()
+            protocol, transport = connect(FakeFactory((Api(MetadataRequest, handlers.metadata, is_read=is_read),)))
+            protocol.dataReceived(metadata(1) + metadata(2))
+            protocol.connectionLost()
+            self.assertEqual([waiting.called for waiting in handlers.waiting], [is_read] * 2)
+            self.assertEqual(transport.sent, [])
+            self.assertEqual(self.flushLoggedErrors(), [])
+
+    def test_a_defect_in_work_that_outlives_its_connection_is_logged(self) -> None:
+        self.protocol.dataReceived(metadata(1) + metadata(2))
         self.protocol.connectionLost()
-        self.assertTrue(all(waiting.called for waiting in self.handlers.waiting))
-        self.assertEqual(self.transport.sent, [])
-        self.assertEqual(self.flushLoggedErrors(), [])
+        self.handlers.waiting[0].errback(ValueError("a defect"))
+        self.handlers.waiting[1].errback(KafkaError("refused"))
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.assertEqual(self.factory.memory.total, 0)
 
 
 class MemoryTests(SynchronousTestCase):

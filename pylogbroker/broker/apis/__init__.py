@@ -1,8 +1,9 @@
 """Every API that this broker serves, in one table: the request's declaration, and who handles it.
 
 One module holds one API.  A handler is called on the reactor thread as `handle(broker, context, request)`; it returns
-the response, an awaitable of it, or None where no answer is to be sent.  The declaration says the versions: what
-stands here is advertised by ApiVersions, and what does not is refused.
+the response, an awaitable of it, or None where no answer is to be sent.  When the connection closes before the answer
+is there, an API that only reads is cancelled; others finish their work (see `pylogbroker.broker.context`).  The
+declaration says the versions: what stands here is advertised by ApiVersions, and what does not is refused.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ class Api:
 
     request: type[Request]
     handle: Callable[..., Any]
+    is_read: bool = False
+    """Whether the API changes nothing, so that its work stops when the caller has gone."""
 
     @property
     def key(self) -> int:
@@ -125,8 +128,8 @@ class Api:
 
 APIS = (
     Api(ProduceRequest, produce.handle),
-    Api(FetchRequest, fetch.handle),
-    Api(ListOffsetsRequest, list_offsets.handle),
+    Api(FetchRequest, fetch.handle, is_read=True),
+    Api(ListOffsetsRequest, list_offsets.handle, is_read=True),
     Api(MetadataRequest, metadata.handle),
     Api(OffsetCommitRequest, offset_commit.handle),
     Api(OffsetFetchRequest, offset_fetch.handle),
@@ -153,7 +156,7 @@ APIS = (
     Api(DeleteAclsRequest, delete_acls.handle),
     Api(DescribeConfigsRequest, describe_configs.handle),
     Api(AlterConfigsRequest, alter_configs.handle),
-    Api(DescribeLogDirsRequest, describe_log_dirs.handle),
+    Api(DescribeLogDirsRequest, describe_log_dirs.handle, is_read=True),
     Api(CreatePartitionsRequest, create_partitions.handle),
     Api(DeleteGroupsRequest, delete_groups.handle),
     Api(IncrementalAlterConfigsRequest, incremental_alter_configs.handle),
