@@ -25,6 +25,7 @@ from pylogbroker.broker.complaints import Complaints
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.delete_policies import DeletePolicies, MissingPolicies
 from pylogbroker.broker.dynamic_settings import DynamicSettings
+from pylogbroker.broker.fetch_conversion import ConvertedPieces
 from pylogbroker.broker.fetch_sessions import FetchSessions
 from pylogbroker.broker.group_store import GroupStore
 from pylogbroker.broker.housekeeping import Housekeeping
@@ -81,6 +82,7 @@ class Broker:
     dynamic_settings: DynamicSettings = attrs.field(init=False)
     producer_ids: ProducerIds = attrs.field(init=False)
     fetch_sessions: FetchSessions = attrs.field(init=False)
+    converted: ConvertedPieces = attrs.field(factory=ConvertedPieces, init=False)
     group_commit: GroupCommit = attrs.field(init=False)
     housekeeping: Housekeeping = attrs.field(init=False)
     cleaning: Cleaning = attrs.field(init=False)

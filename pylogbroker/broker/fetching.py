@@ -1,31 +1,43 @@
-r"""A fetch on its way: read, perhaps wait, perhaps bring in from the disk or convert, then answer.
+"""One fetch request, from the first read to the answer: a state machine.
 
-    read --enough, an error, or no wait--> prepared --> answered
-      \--too little--> waiting --grew to min_bytes, time over, a partition gone--> read again --> prepared --> answered
+    state      event                                                next state
+    ---------  ---------------------------------------------------  -----------------------------------------
+    READING    enough bytes, an error, or the client does not wait  PREPARING
+               too few bytes                                        WAITING
+    WAITING    the partitions grew to `min_bytes`                   READING, for the last time
+               (read_committed: something was decided)              READING
+               time over, a partition gone, the broker stops        READING, for the last time
+    PREPARING  indexes have to come from the disk                   PREPARING, read again after a worker's turn
+               records have to come from the disk                   PREPARING, after a worker's turn
+               the client cannot read the format                    PREPARING, after a worker has converted
+               all bytes can be sent                                ANSWERED
+    any        the caller has gone                                  ABANDONED: watches and work end
 
-Reading finds regions of files, no bytes.  Bytes that are not in the page cache, and what has to be converted for the
-client (see `fetch_conversion`), are dealt with in a worker thread first.
+Reading finds regions of files, no bytes.  A request for few partitions is read, and mostly answered, in one go.  A
+request for many gives the reactor back every few milliseconds, in each state.  What happens to its partitions meanwhile
+is noted: they are watched from before they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch_conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, Conversion
-from pylogbroker.broker.fetch_sessions import Asked, FetchSession
+from pylogbroker.broker.fetch_conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE, Conversion
+from pylogbroker.broker.fetch_sessions import Asked, FetchSession, TopicKey
 from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached, read_on
+from pylogbroker.broker.readahead import SMALL, is_cached, magic_if_cached, read_ahead, read_if_cached
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.records import HEADER_V2
+from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import (
@@ -42,10 +54,25 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 CONSUMER = -1
+AT_ONCE_MAX: Final = 100
+"""Partitions that are handled between two looks at the time; requests for no more are read in one go."""
+
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _MOST_ROUNDS = 10
+_CONVERTED_BYTES: Final = 1 << 20  # of records that are given to a worker at once
 _Failed = tuple[Asked, PartitionData, OSError]
+_Pair = tuple[Asked, PartitionData]
+
+
+class State(Enum):
+    """What a fetch is doing."""
+
+    READING = auto()
+    WAITING = auto()
+    PREPARING = auto()
+    ANSWERED = auto()
+    ABANDONED = auto()
 
 
 def _is_empty_batch(region: FileRegion) -> bool:
@@ -62,40 +89,231 @@ class Fetch:
     session: FetchSession | None
     asked: list[Asked]
     incremental: bool
+    _state: State = attrs.field(default=State.READING, init=False)
     _answers: list[PartitionData] = attrs.field(factory=list, init=False)
-    _size: int = attrs.field(default=0, init=False)
+    _limit: int = attrs.field(init=False)  # bytes of records that the whole answer may have
+    _left: int = attrs.field(default=0, init=False)  # what the records found so far leave of it
     _urgent: bool = attrs.field(default=False, init=False)
     _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
     _watched: list[Partition] = attrs.field(factory=list, init=False)
-    _stable: list[int] = attrs.field(factory=list, init=False)  # up to where, of what is watched, all was decided
-    _missing: int = attrs.field(default=0, init=False)
+    _missing: int = attrs.field(default=0, init=False)  # bytes by which the watched partitions have to grow
+    _is_last: bool = attrs.field(default=False, init=False)  # what the read under way finds is answered
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
-    _waiting: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
+    _answered: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
+    _work: Deferred[None] | None = attrs.field(default=None, init=False)
+    _charged: int = attrs.field(default=0, init=False)
     _committed: bool = attrs.field(init=False)
     _follower: int = attrs.field(init=False)
+    _needs_v2: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        request = self.request
+        request, version = self.request, self.context.api_version
         self._follower = max(request.replica_id, request.replica_state.replica_id)
         self._committed = request.isolation_level == READ_COMMITTED and self._follower <= CONSUMER
+        self._needs_v2 = version >= FIRST_WITH_V2_ALONE and self._follower <= CONSUMER
+        most = self.broker.fetch_max_bytes
+        self._limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
 
-    def run(self) -> FetchResponse | Awaitable[FetchResponse]:
-        """The answer, or what will be it."""
+    # -- states and events ---------------------------------------------------------------------------------------
+
+    def run(self) -> FetchResponse | Deferred[FetchResponse]:
+        """The answer, or a Deferred of it; to cancel that abandons the fetch."""
+        if len(self.asked) > AT_ONCE_MAX:
+            return self._later(self._read_long())
         self._read()
-        request = self.request
-        if self._urgent or self._size >= request.min_bytes or request.max_wait_ms <= 0 or not self.asked:
-            return self._answer() if self._is_ready() else self._prepare_and_answer()
-        return self._wait()
+        if not self._is_enough():
+            return self._later(None)
+        return self._answer() if self._is_ready(self._answers) else self._later(self._prepare())
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    def _is_enough(self) -> bool:
+        request = self.request
+        return (
+            self._urgent
+            or self._limit - self._left >= request.min_bytes
+            or request.max_wait_ms <= 0
+            or not self.asked
+            or self._is_last
+        )
+
+    def _later(self, work: Coroutine[Any, Any, FetchResponse | None] | None) -> Deferred[FetchResponse]:
+        """Answer when the work is done; without work, when the partitions have grown."""
+        answered: Deferred[FetchResponse] = Deferred(self._abandon)
+        self._answered = answered
+        if work is not None:
+            self._do(work)
+        else:
+            self._begin_waiting()
+            self._watch(self.asked)
+            self._wait()
+        return answered
+
+    def _begin_waiting(self) -> None:
+        """From now on the fetch is answered in time, also when the broker stops."""
+        self._missing = self.request.min_bytes
+        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self.stop_waiting)
+        self.broker.waiting.add(self)
+
+    def _watch(self, some: Sequence[Asked]) -> None:
+        for asked in some:
+            try:
+                partition = self.broker.find(asked.topic, asked.partition.partition)
+            except KafkaError:  # the read that follows tells
+                continue
+            partition.watchers.add(self)
+            self._watched.append(partition)
+
+    def _wait(self) -> None:
+        """READING -> WAITING."""
+        self._missing -= self._limit - self._left
+        self._state = State.WAITING
+
+    def grew(self, size: int) -> None:
+        """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
+        had, self._missing = self._missing, 0 if self._committed else self._missing - size
+        if had > 0 >= self._missing:
+            self.broker.turns.at_end(self._on_grown)
+
+    def gone(self) -> None:
+        """A partition went away: the client is to learn it now."""
+        if self._missing > 0 or self._committed:
+            self._missing = 0
+            self.broker.turns.at_end(self.stop_waiting)
+
+    def stop_waiting(self) -> None:
+        """Answer with what there is."""
+        if self._state in (State.READING, State.WAITING):
+            self._is_last = True
+            self._on_grown()
+
+    def _on_grown(self) -> None:
+        """WAITING -> READING; a read that is under way looks at what was noted when it ends."""
+        if self._state is State.WAITING:
+            try:
+                self._read_again()
+            except Exception:
+                self._fail_all(Failure())
+
+    def _read_again(self) -> None:
+        if self._committed and not self._is_last and not self._is_decided():
+            self._missing = 1
+            return
+        if len(self.asked) > AT_ONCE_MAX:
+            self._do(self._read_long())
+            return
+        self._is_last |= not self._committed
+        self._read()
+        if not self._is_enough():
+            self._missing = 1
+        elif self._is_ready(self._answers):
+            self._finish(self._answer())
+        else:
+            self._do(self._prepare())
+
+    def _is_decided(self) -> bool:
+        """Whether some transaction, or record outside of any, was decided since the last read."""
+        pairs = zip(self._watched, self._answers, strict=True)
+        return any(partition.log.last_stable_offset != answer.last_stable_offset for partition, answer in pairs)
+
+    def _do(self, work: Coroutine[Any, Any, FetchResponse | None]) -> None:
+        """Let a coroutine go on; it ends with the answer, or in WAITING with None."""
+        deferred = ensureDeferred(work)
+        self._work = deferred.addCallbacks(self._finish, self._fail_all)
+
+    def _finish(self, answer: FetchResponse | None) -> None:
+        """PREPARING -> ANSWERED, unless the fetch waits again."""
+        if answer is not None and (answered := self._end(State.ANSWERED)) is not None:
+            answered.callback(answer)
+
+    def _fail_all(self, failure: Failure) -> None:
+        """The fetch ends with an error that concerns no partition alone."""
+        answered = self._end(State.ANSWERED)
+        if answered is not None:
+            answered.errback(failure)
+        else:
+            failure.trap(CancelledError)
+
+    def _abandon(self, answered: Deferred[FetchResponse]) -> None:
+        """The caller has gone."""
+        work = self._work
+        self._end(State.ABANDONED)
+        if work is not None:
+            work.cancel()
+
+    def _end(self, state: State) -> Deferred[FetchResponse] | None:
+        """Wait no more, and hold nothing; the Deferred that is owed an answer, if one is."""
+        self._state = state
+        self._unwatch()
+        self._charge(0)
+        self._work = None
+        answered, self._answered = self._answered, None
+        return answered
+
+    def _unwatch(self) -> None:
+        if self._deadline is None:
+            return
+        for partition in self._watched:
+            partition.watchers.discard(self)
+        self._watched.clear()
+        self.broker.waiting.discard(self)
+        deadline, self._deadline = self._deadline, None
+        if deadline.active():
+            deadline.cancel()
+
+    def _charge(self, size: int) -> None:
+        """Count the bytes in memory that the answer takes."""
+        if size != self._charged:
+            change, self._charged = size - self._charged, size
+            self.context.caller.charge(change)
+
+    # -- READING -------------------------------------------------------------------------------------------------
 
     def _read(self, may_wait: bool = False) -> None:
-        left = limit = self._limit()
-        may_cut = self.context.api_version < FIRST_WITH_BYTE_LIMIT
-        self._answers = answers = []
+        self._begin_read()
+        self._read_some(self.asked, may_wait)
+
+    async def _read_long(self) -> FetchResponse | None:
+        """READING, for many partitions: in slices."""
+        self._state = State.READING
+        is_first = self._deadline is None and not self._is_last and self.request.max_wait_ms > 0
+        if is_first:
+            self._begin_waiting()
+        while True:
+            self._missing = self.request.min_bytes
+            await self._read_in_slices(watch=is_first)
+            if self._is_enough():
+                break
+            self._wait()
+            if self._missing > 0:
+                return None
+            self._state, is_first = State.READING, False
+        async for place in self._slices():
+            if not self._is_ready(self._answers[place]):
+                return await self._prepare()
+        return await self._answer_in_slices()
+
+    async def _read_in_slices(self, may_wait: bool = False, watch: bool = False) -> None:
+        self._begin_read()
+        async for place in self._slices():
+            if watch:
+                self._watch(self.asked[place])
+            self._read_some(self.asked[place], may_wait)
+
+    async def _slices(self) -> AsyncIterator[slice]:
+        """Parts of what was asked for, between which other work is done."""
+        starts = range(0, len(self.asked), AT_ONCE_MAX)
+        async for start in self.broker.slices.over(starts):
+            yield slice(start, start + AT_ONCE_MAX)
+
+    def _begin_read(self) -> None:
+        self._answers = []
+        self._left = self._limit
         self._urgent = False
         self._uncached = []
-        for asked in self.asked:
+
+    def _read_some(self, some: Sequence[Asked], may_wait: bool) -> None:
+        left, limit, answers = self._left, self._limit, self._answers
+        may_cut = self.context.api_version < FIRST_WITH_BYTE_LIMIT
+        for asked in some:
             try:
                 answer = self._read_partition(asked, max(0, left), left == limit or (may_cut and left > 0), may_wait)
             except KafkaError as error:
@@ -109,12 +327,7 @@ class Fetch:
             answers.append(answer)
             if answer.records:
                 left -= len(answer.records)
-        self._size = limit - left
-
-    def _limit(self) -> int:
-        """Bytes of records that the whole answer may have."""
-        most = self.broker.fetch_max_bytes
-        return min(self.request.max_bytes, most) if self.context.api_version >= FIRST_WITH_BYTE_LIMIT else most
+        self._left = left
 
     def _read_partition(self, asked: Asked, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
@@ -191,114 +404,67 @@ class Fetch:
         self._urgent = True
         return True
 
-    # -- waiting -------------------------------------------------------------------------------------------------
+    # -- PREPARING -----------------------------------------------------------------------------------------------
 
-    def _wait(self) -> Deferred[FetchResponse]:
-        self._missing = self.request.min_bytes - self._size
-        waiting: Deferred[FetchResponse] = Deferred(self._give_up)
-        self._waiting = waiting
-        for asked in self.asked:
-            partition = self.broker.find(asked.topic, asked.partition.partition)
-            partition.watchers.add(self)
-            self._watched.append(partition)
-            self._stable.append(partition.log.last_stable_offset)
-        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self.stop_waiting)
-        self.broker.waiting.add(self)
-        return waiting
-
-    def grew(self, size: int) -> None:
-        """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
-        had, self._missing = self._missing, 0 if self._committed else self._missing - size
-        if had > 0 >= self._missing:
-            self.broker.turns.at_end(self._look_again if self._committed else self.stop_waiting)
-
-    def gone(self) -> None:
-        """A partition went away: the client is to learn it now."""
-        if self._missing > 0 or self._committed:
-            self._missing = 0
-            self.broker.turns.at_end(self.stop_waiting)
-
-    def _look_again(self) -> None:
-        """Who reads committed records goes on waiting if what came is undecided, or what it decided is too little."""
-        if self._waiting is not None and not self._is_enough():
-            self._missing = 1
-            return
-        self.stop_waiting()
-
-    def _is_enough(self) -> bool:
-        before, self._stable = self._stable, [partition.log.last_stable_offset for partition in self._watched]
-        if self._stable == before:
-            return False
-        self._read()
-        return self._urgent or self._size >= self.request.min_bytes
-
-    def stop_waiting(self) -> None:
-        """Answer with what there is."""
-        waiting = self._stop_watching()
-        if waiting is not None:
-            self._answer_late(waiting)
-
-    def _give_up(self, cancelled: Deferred[FetchResponse]) -> None:
-        """Nobody wants the answer any more."""
-        self._stop_watching()
-
-    def _stop_watching(self) -> Deferred[FetchResponse] | None:
-        """Wait no more; says for what an answer is owed."""
-        for partition in self._watched:
-            partition.watchers.discard(self)
-        self._watched.clear()
-        self.broker.waiting.discard(self)
-        deadline, self._deadline = self._deadline, None
-        if deadline is not None and deadline.active():
-            deadline.cancel()
-        waiting, self._waiting = self._waiting, None
-        return waiting
-
-    def _answer_late(self, waiting: Deferred[FetchResponse]) -> None:
-        try:
-            self._read()
-            if not self._is_ready():
-                ensureDeferred(self._prepare_and_answer()).chainDeferred(waiting)
-                return
-            answer = self._answer()
-        except Exception:
-            waiting.errback(Failure())
-        else:
-            waiting.callback(answer)
-
-    # -- answering -----------------------------------------------------------------------------------------------
-
-    def _is_ready(self) -> bool:
-        """Whether the answer's bytes can be sent at once: as they lie in the files, or read from the page cache."""
+    def _is_ready(self, some: Sequence[PartitionData]) -> bool:
+        """Whether these answers' bytes can be sent at once: as they lie in the files, or read from the page cache."""
         if self._uncached:
             return False
         if self.context.api_version < FIRST_WITH_V2:
-            return not self._size
-        for answer in self._answers:
+            return self._left == self._limit
+        for answer in some:
             region = answer.records
             if not isinstance(region, FileRegion):
                 continue
             if region.first_position >= 0:
                 return False
             if len(region) > SMALL:
-                if not is_cached(region):
+                if not is_cached(region) or (self._needs_v2 and magic_if_cached(region) != 2):
                     return False
-            elif (data := read_if_cached(region)) is not None:
+            elif (data := read_if_cached(region)) is not None and not (self._needs_v2 and data[MAGIC_AT] != 2):
                 answer.records = data
             else:
                 return False
         return True
 
-    async def _prepare_and_answer(self) -> FetchResponse:
+    async def _prepare(self) -> FetchResponse:
+        """PREPARING: have workers bring in what is on the disk, and convert what the client cannot read."""
+        self._state = State.PREPARING
+        self._unwatch()
         await self._read_uncached()
-        conversion = Conversion(self.broker, self.context.api_version, self._limit())
+        conversion = Conversion(self.broker, self.context, self._needs_v2, self._limit)
         while True:
             self._fail_those(await self.broker.in_reading_thread(self._bring_in))
-            if not any(conversion.is_due(answer.records) for answer in self._answers):
-                return self._answer()
-            self._fail_those(await self.broker.in_thread(self._convert_all, conversion))
+            due = [pair for pair in self._pairs() if conversion.is_due(pair[1].records)]
+            if not due:
+                break
+            await self._convert(conversion, due)
             if not conversion.pass_over():
-                return self._answer()
+                break
+        return await self._answer_in_slices()
+
+    async def _read_uncached(self) -> None:
+        """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
+        for left in reversed(range(_MOST_ROUNDS)):
+            if not self._uncached:
+                return
+            with suppress(OSError):  # the last round will tell
+                await self.broker.in_reading_thread(self._read_on, self._uncached)
+            await self._read_in_slices(may_wait=not left)
+
+    async def _convert(self, conversion: Conversion, due: Sequence[_Pair]) -> None:
+        """Convert in the order asked, a megabyte at a time, and count the bytes that are prepared."""
+        conversion.begin(self._answers)
+        batch: list[_Pair] = []
+        size = 0
+        for number, pair in enumerate(due, 1):
+            batch.append(pair)
+            size += len(pair[1].records or b"")
+            if size >= _CONVERTED_BYTES or number == len(due):
+                self._charge(conversion.done + size)
+                self._fail_those(await self.broker.in_thread(self._convert_some, conversion, batch))
+                self._charge(conversion.done)
+                batch, size = [], 0
 
     def _fail_those(self, failed: list[_Failed]) -> None:
         for asked, answer, error in failed:
@@ -307,22 +473,25 @@ class Fetch:
                 log = self.broker.find(asked.topic, asked.partition.partition).log
                 self.broker.request_failed(log, log.failed(error))
 
-    async def _read_uncached(self) -> None:
-        """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
-        for left in reversed(range(_MOST_ROUNDS)):
-            if not self._uncached:
-                return
-            with suppress(OSError):  # the last round will tell
-                await self.broker.in_reading_thread(read_on, self._uncached)
-            self._read(may_wait=not left)
+    def _pairs(self) -> Iterator[_Pair]:
+        return zip(self.asked, self._answers, strict=True)
+
+    # In worker threads; they look whether the caller has gone.
+
+    def _is_abandoned(self) -> bool:
+        return self.context.caller.is_gone
+
+    def _read_on(self, regions: Sequence[FileRegion]) -> None:
+        """Bring several regions in, and what follows close behind."""
+        for region in regions:
+            read_ahead(region, self._is_abandoned)
 
     def _bring_in(self) -> list[_Failed]:
-        """In a thread that reads: bring in what is on the disk; says what cannot be read."""
-        return self._with_regions(lambda asked, answer, region: read_ahead(region))
+        """Bring in what is on the disk; says what cannot be read."""
+        return _with_regions(self._pairs(), lambda asked, answer, region: read_ahead(region, self._is_abandoned))
 
-    def _convert_all(self, conversion: Conversion) -> list[_Failed]:
-        """In a worker thread: give a client what it can read; says what cannot be read."""
-        conversion.begin(self._answers)
+    def _convert_some(self, conversion: Conversion, some: Sequence[_Pair]) -> list[_Failed]:
+        """Give a client what it can read; says what cannot be read."""
 
         def convert(asked: Asked, answer: PartitionData, region: FileRegion) -> None:
             try:
@@ -330,38 +499,54 @@ class Fetch:
             except KafkaError as error:
                 self._fail(answer, error.code)
 
-        return self._with_regions(convert)
+        return _with_regions(some, convert)
 
-    def _with_regions(self, do: Callable[[Asked, PartitionData, FileRegion], None]) -> list[_Failed]:
-        failed = []
-        for asked, answer in zip(self.asked, self._answers, strict=True):
-            if isinstance(answer.records, FileRegion):
-                try:
-                    do(asked, answer, answer.records)
-                except OSError as error:
-                    failed.append((asked, answer, error))
-        return failed
+    # -- ANSWERED ------------------------------------------------------------------------------------------------
 
     def _answer(self) -> FetchResponse:
-        pairs: Iterable[tuple[Asked, PartitionData]] = zip(self.asked, self._answers, strict=True)
-        if self.session is not None:
-            pairs = self._for_session(self.session, pairs)
-        topics: list[FetchableTopicResponse] = []
-        previous = None
+        response = self._begin_answer()
+        self._add_answers(response, self.asked, self._answers)
+        return response
+
+    async def _answer_in_slices(self) -> FetchResponse:
+        response = self._begin_answer()
+        async for place in self._slices():
+            self._add_answers(response, self.asked[place], self._answers[place])
+        return response
+
+    def _begin_answer(self) -> FetchResponse:
+        return FetchResponse(session_id=self.session.id if self.session else 0, responses=[])
+
+    def _add_answers(self, response: FetchResponse, some: Sequence[Asked], answers: Sequence[PartitionData]) -> None:
+        """Add the next partitions; in a session the fetcher's next answer begins behind those with records."""
+        pairs: Iterable[_Pair] = zip(some, answers, strict=True)
+        if (session := self.session) is not None:
+            pairs = list(pairs)
+            changed = [pair for pair in pairs if pair[0].changed(pair[1])]
+            session.sent_last((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
+            if self.incremental:
+                pairs = changed
+        topics = response.responses
+        previous: TopicKey | None = None
+        if topics:
+            last = topics[-1]
+            previous, partitions = last.topic or last.topic_id, last.partitions
         for asked, answer in pairs:
             if asked.topic != previous:
                 previous = asked.topic
                 name, topic_id = ("", previous) if isinstance(previous, UUID) else (previous, NO_ID)
-                partitions: list[PartitionData] = []
+                partitions = []
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
-        return FetchResponse(session_id=self.session.id if self.session else 0, responses=topics)
 
-    def _for_session(
-        self, session: FetchSession, pairs: Iterable[tuple[Asked, PartitionData]]
-    ) -> list[tuple[Asked, PartitionData]]:
-        """What an answer within a session has to say: in an incremental one, what is new alone."""
-        answers = list(pairs)
-        changed = [pair for pair in answers if pair[0].changed(pair[1])]
-        session.sent_last((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
-        return changed if self.incremental else answers
+
+def _with_regions(pairs: Iterable[_Pair], do: Callable[[Asked, PartitionData, FileRegion], None]) -> list[_Failed]:
+    """Do something with each region that is to be sent; says which of them cannot be read."""
+    failed = []
+    for asked, answer in pairs:
+        if isinstance(answer.records, FileRegion):
+            try:
+                do(asked, answer, answer.records)
+            except OSError as error:
+                failed.append((asked, answer, error))
+    return failed

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from pylogbroker.records import Buffer
-from pylogbroker.storage import FileRegion
+from pylogbroker.records import MAGIC_AT, Buffer, never
+from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.storage.files import opened
 
 SMALL = 64 * 1024
@@ -46,21 +46,25 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
     return data if count == region.length else None
 
 
-def read_ahead(region: FileRegion) -> None:
+def magic_if_cached(region: FileRegion) -> int | None:
+    """The message format of a region's first entry, or None if that is not in the page cache."""
+    try:
+        data = region.file.read_cached(1, region.position + MAGIC_AT)
+    except (NotCached, OSError):
+        return None
+    return data[0]
+
+
+def read_ahead(region: FileRegion, is_stopped: Callable[[], bool] = never) -> None:
     """Bring `region` into the page cache, and let the kernel begin with what follows, as its reader may go on there.
 
-    Blocks, so it is called in a worker thread.  Nothing is copied: `sendfile` waits for the bytes, and drops them.  The
-    steps are small, as the kernel may keep the processor from others until it has found memory for all of a step.
+    Blocks, so it is called in a worker thread.  It ends early when `is_stopped` says that nobody waits.  Nothing is
+    copied: `sendfile` waits for the bytes, and drops them.  The steps are small, as the kernel may keep the processor
+    from others until it has found memory for all of a step.
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
     for step in range(position, end + region.length + _STRIDE, _STRIDE):
         os.posix_fadvise(fd, step, _STRIDE, os.POSIX_FADV_WILLNEED)
     with opened(os.devnull, os.O_WRONLY) as nowhere:
-        while position < end:
+        while position < end and not is_stopped():
             position += os.sendfile(nowhere, fd, position, min(_STRIDE, end - position)) or end
-
-
-def read_on(regions: Iterable[FileRegion]) -> None:
-    """Bring several regions in, and what follows close behind.  Blocks."""
-    for region in regions:
-        read_ahead(region)

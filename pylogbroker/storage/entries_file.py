@@ -105,9 +105,10 @@ class EntriesFile:
         self.reserved = 0
 
     def cut(self, position: int) -> None:
-        """Drop what lies at and behind `position`."""
+        """Drop what lies at and behind `position`.  From now on the handle is another, as are the bytes that follow."""
         os.ftruncate(self.handle.fd, position)
         self.size = position
+        self.release()
 
     # Entries
 

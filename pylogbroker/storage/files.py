@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import resource
 import threading
@@ -43,9 +44,10 @@ CONFINED: Final = frozenset(
 
 @attrs.define(eq=False)
 class FileHandle:
-    """An open file; closed with its last reference."""
+    """An open file; closed with its last reference.  `number` is that of no other handle of the process."""
 
     fd: int
+    number: int = attrs.field(factory=itertools.count().__next__, init=False)
 
     @classmethod
     def open(cls, path: str, flags: int = os.O_RDONLY) -> FileHandle:

@@ -10,14 +10,18 @@ import os
 import struct
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import attrs
 import crcmod.predefined
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.broker import fetch_conversion
 from pylogbroker.broker.apis import fetch
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch_conversion import ConvertedPieces, Piece
 from pylogbroker.broker.readahead import SMALL
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build, entries
@@ -784,6 +788,130 @@ class OldClientTests(FetchTests):
             self.node.threads.run_one()
         self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
         self.assertEqual(self.values(at(1), version=3), [[]])
+
+
+class OldFormatTests(FetchTests):
+    """Logs of formats v0 and v1, read by clients of all versions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("old", message_format_version="0.10.0")
+
+    def add(self, records: list[Record], magic: int = 1, codec: Codec = Codec.NONE, topic: str = "old") -> None:
+        """Have them in the log as they are: as if they had been written long ago."""
+        log, written = self.log(topic), build(records, magic=magic, codec=codec, base_offset=None)
+        log.append(written, NOW, origin=Origin.REPLICATION)
+        log.high_watermark = log.log_end_offset
+
+    def magics(self, version: int, topic: str = "old") -> set[int]:
+        [answer] = self.fetch(at(0, topic=topic), version=version)
+        return {entry.magic for entry in entries(answer.records)}
+
+    def test_from_version_12_on_they_are_v2(self) -> None:
+        """librdkafka 2.5 to 2.15 reads nothing of older formats there, and says nothing."""
+        self.add([Record(n, NOW + n, b"k", b"%d" % n) for n in range(3)])
+        for version in range(LAST + 1):
+            self.assertEqual(self.magics(version), {0 if version < 2 else 1 if version < 12 else 2}, version)
+
+    def test_nothing_is_lost(self) -> None:
+        fields = [(b"k", b"v"), (None, b"v" * 300), (b"k", None), (b"", b"")]
+        for magic in (0, 1):
+            for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+                first = self.log("old").log_end_offset
+                written = [
+                    Record(first + 2 * n, NOW + n if magic else -1, *each) for n, each in enumerate(fields)
+                ]  # with gaps, as after a compaction
+                self.add(written, magic, codec)
+                [answer] = self.fetch(at(first, topic="old"))
+                self.assertEqual({entry.codec for entry in entries(answer.records)}, {codec})
+                self.assertEqual(KAFKA_PYTHON.read(bytes(answer.records)), written)
+
+    def test_all_sizes_lead_to_the_end(self) -> None:
+        records = [Record(n, NOW, None, b"%d" % n * (1 + n % 700)) for n in range(1200)]
+        for first in range(0, 1200, 100):
+            codec = Codec.GZIP if first % 200 else Codec.NONE
+            self.add(records[first : first + 100], codec=codec)
+        for most in (1, 5000, 70_000, 1 << 20):
+            found: list[Record] = []
+            while len(found) < 1200:
+                [answer] = self.fetch(at(len(found), topic="old", most=most))
+                self.assertEqual(answer.error_code, 0)
+                part = [each for each in KAFKA_PYTHON.read(bytes(answer.records)) if each.offset >= len(found)]
+                self.assertTrue(part)
+                found += part
+            self.assertEqual(found, records)
+
+    def test_a_log_whose_format_changed(self) -> None:
+        self.add([Record(0, NOW, None, b"old")])
+        self.node.broker.find("old", 0).append(batch([b"new"]), NOW)
+        self.assertEqual(self.magics(LAST), {2})
+        self.assertEqual(self.values(at(0, topic="old")), [[b"old", b"new"]])
+
+    def test_conversion_is_work_for_a_thread_and_is_kept(self) -> None:
+        self.add([Record(n, NOW, None, b"v" * 1000) for n in range(200)])
+        pieces = self.node.broker.converted
+        self.node.threads.holding = True
+        answers = []
+        for _ in range(2):
+            waiting = self.send(at(0, topic="old"))
+            for _ in ("brought in", "converted"):
+                self.assertNoResult(waiting)
+                self.node.threads.run_one()
+            answers.append(bytes(self.answers(waiting)[0].records))
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(pieces.size, len(answers[0]))
+
+    def test_converted_pieces_are_found_by_who_reads_on(self) -> None:
+        self.add([Record(n, NOW, None, b"v" * 1000) for n in range(400)])
+        with patch.object(fetch_conversion, "up_convert", wraps=fetch_conversion.up_convert) as converting:
+            for most in (300_000, 200_000, 100_000, 300_000):
+                self.fetch(at(0, topic="old", most=most))
+        self.assertEqual(converting.call_count, 5 + 1 + 1)  # each shorter region ends within a piece
+
+    def test_a_log_that_was_cut_is_converted_anew(self) -> None:
+        self.add([Record(0, NOW, None, b"one")])
+        self.assertEqual(self.values(at(0, topic="old")), [[b"one"]])
+        self.log("old").truncate_to(0)
+        self.add([Record(0, NOW, None, b"two")])
+        self.assertEqual(self.values(at(0, topic="old")), [[b"two"]])
+
+    def test_what_is_damaged_is_given_no_new_checksum(self) -> None:
+        self.add([Record(0, NOW, None, b"sound")])
+        self.add([Record(1, NOW, None, b"damaged")])
+        [segment] = self.log("old").segments
+        with open(segment.path, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"x")
+        self.assertEqual(self.values(at(0, topic="old")), [[b"sound"]])
+        self.assertEqual(self.code(at(1, topic="old")), ErrorCode.CORRUPT_MESSAGE)
+
+    def test_followers_get_the_log_as_it_is(self) -> None:
+        self.add([Record(0, NOW, None, b"v")])
+        partitions = self.node.broker.catalog.topics["old"].partitions
+        partitions[0] = attrs.evolve(partitions[0], replicas=(NODE_ID, NODE_ID + 1))
+        [answer] = self.fetch(at(0, topic="old"), replica_state=ReplicaState(NODE_ID + 1, 1))
+        self.assertEqual({entry.magic for entry in entries(answer.records)}, {1})
+
+
+class PieceTests(SynchronousTestCase):
+    def test_the_least_recently_used_go_first(self) -> None:
+        pieces = ConvertedPieces(limit=10)
+        for place in range(3):
+            pieces.keep((0, place), Piece(b"abc", 5))
+        self.assertIsNotNone(pieces.find((0, 0), 5))
+        pieces.keep((0, 3), Piece(b"defg", 5))
+        self.assertEqual([pieces.find((0, place), 5) is not None for place in range(4)], [True, False, True, True])
+        self.assertEqual(pieces.size, 10)
+
+    def test_the_longest_of_a_place_stays_and_is_found_by_those_who_want_all_of_it(self) -> None:
+        pieces = ConvertedPieces(limit=10)
+        for length in (5, 7, 6):
+            pieces.keep((0, 0), Piece(b"%d" % length, length))
+        self.assertIsNone(pieces.find((0, 0), 6))
+        self.assertEqual(pieces.find((0, 0), 7), Piece(b"7", 7))
+        pieces.keep((0, 1), Piece(b"x" * 11, 1))
+        self.assertIsNone(pieces.find((0, 1), 1))
+        self.assertEqual(pieces.size, 1)
 
 
 class SessionTests(FetchTests):
