@@ -673,6 +673,115 @@ class LongPollTests(FetchTests):
             self.assertEqual(values_in(self.answers(each)[0].records), [b"v"])
 
 
+class ManyPartitionsTests(FetchTests):
+    """Requests for so many partitions that the reactor must be given back; here after each hundred of them."""
+
+    count = 350
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("many", self.count)
+        self.all = [at(0, partition, "many") for partition in range(self.count)]
+        self.node.broker.slices.seconds = 0
+
+    def turn(self) -> None:
+        """Run one iteration of the reactor."""
+        calls, self.node.clock.calls = self.node.clock.calls, []
+        now_s = self.node.clock.seconds()
+        self.node.clock.calls = [call for call in calls if call.getTime() > now_s]
+        for call in calls:
+            if call.getTime() <= now_s:
+                call.func(*call.args)
+
+    def turns(self, waiting: Deferred[Any]) -> int:
+        """The iterations until the answer is there."""
+        for number in range(100):
+            if waiting.called:
+                return number
+            self.turn()
+        self.fail("there is no answer")
+
+    def assert_nobody_waits(self) -> None:
+        self.assertEqual(self.node.broker.waiting, set())
+        self.assertFalse(any(partition.watchers for partition in self.node.broker.partitions.values()))
+
+    def test_the_reactor_is_given_back_and_nothing_is_missing(self) -> None:
+        for partition in range(0, self.count, 7):
+            self.put(b"%d" % partition, topic="many", partition=partition)
+        waiting = self.send(*self.all, version=12)
+        self.assertGreaterEqual(self.turns(waiting), 3 * 3)
+        [topic] = self.successResultOf(waiting).responses
+        found = {answer.partition_index: values_in(answer.records) for answer in topic.partitions}
+        self.assertEqual(found, {n: [] if n % 7 else [b"%d" % n] for n in range(self.count)})
+
+    def test_limits_hold_over_all_of_them(self) -> None:
+        sizes = [self.put(b"v", topic="many", partition=partition) for partition in (5, 205, 305)]
+        waiting = self.send(*self.all, version=12, max_bytes=sum(sizes) - 1)
+        self.turns(waiting)
+        self.assertEqual([answer.partition_index for answer in self.answers(waiting) if answer.records], [5, 205])
+
+    def test_records_that_come_behind_the_read_are_not_waited_for(self) -> None:
+        for isolation in (0, 1):
+            waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
+            self.turn()
+            self.put(b"v", topic="many", partition=3 + isolation)
+            self.turns(waiting)
+            self.assertEqual(values_in(self.answers(waiting)[3 + isolation].records), [b"v"])
+            self.assert_nobody_waits()
+            self.all[3 + isolation] = at(1, 3 + isolation, "many")
+
+    def test_they_are_waited_for_and_wake(self) -> None:
+        for isolation in (0, 1):
+            partition = self.count - 1 - isolation
+            waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
+            for _ in range(10):
+                self.turn()
+            self.assertNoResult(waiting)
+            self.put(b"v", topic="many", partition=partition)
+            self.turns(waiting)
+            self.assertEqual(values_in(self.answers(waiting)[partition].records), [b"v"])
+            self.assert_nobody_waits()
+            self.all[partition] = at(1, partition, "many")
+
+    def test_the_time_is_over_while_they_are_read(self) -> None:
+        waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=1)
+        self.node.clock.rightNow += 0.01
+        self.turns(waiting)
+        self.assertEqual(len(self.answers(waiting)), self.count)
+        self.assert_nobody_waits()
+
+    def test_a_topic_is_deleted_while_they_are_read(self) -> None:
+        waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
+        self.turn()
+        now(self.node.broker.catalog.delete("t"))
+        self.turns(waiting)
+        self.assert_nobody_waits()
+
+    def test_the_caller_goes_at_any_moment(self) -> None:
+        for moment in range(12):
+            waiting = self.send(*self.all, version=12, min_bytes=moment % 2, max_wait_ms=500)
+            for _ in range(moment):
+                self.turn()
+            waiting.cancel()
+            for _ in range(12):
+                self.turn()
+            self.assert_nobody_waits()
+            waiting.addErrback(lambda failure: failure.trap(CancelledError))
+
+    def test_old_clients_and_sessions(self) -> None:
+        self.put(b"v", topic="many", partition=300)
+        waiting = self.send(*self.all, version=2)
+        self.turns(waiting)
+        self.assertEqual([len(answer.records) > 0 for answer in self.answers(waiting)].index(True), 300)
+        begun = self.send(*self.all, version=12, session_epoch=0)
+        self.turns(begun)
+        session_id = self.successResultOf(begun).session_id
+        self.put(b"w", topic="many", partition=100)
+        next_one = self.send(at(1, 300, "many"), version=12, session_id=session_id, session_epoch=1)
+        self.turns(next_one)
+        self.assertEqual([answer.partition_index for answer in self.answers(next_one)], [100])
+
+
 class OldClientTests(FetchTests):
     """Versions 0 to 3, which read message formats 0 and 1."""
 
