@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -225,6 +226,35 @@ def test_a_peer_that_closes_half_way_leaves_no_trace(process: BrokerProcess, con
 
     warm = close_half_way(20)
     assert close_half_way(200) - warm < 20 * MEGABYTE
+
+
+def test_peers_that_leave_while_their_answers_are_prepared(
+    process: BrokerProcess, connect: Callable[..., Peer]
+) -> None:
+    """Small records take long to convert for an old client: it leaves before, while or after that is done."""
+    bystander = connect()
+    bystander.ask(MetadataRequest([MetadataRequestTopic(name="small-records")]), 4)
+    now_ms = int(time.time() * 1000)  # retention would take older ones
+    batch = build([Record(n, now_ms, None, b"small") for n in range(20_000)])
+    data = [TopicProduceData("small-records", [PartitionProduceData(0, batch)])]
+    for _ in range(10):
+        bystander.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=data), 7)
+    topics = [FetchTopic("small-records", partitions=[FetchPartition(0, partition_max_bytes=8 * MEGABYTE)])]
+    few = [FetchTopic("small-records", partitions=[FetchPartition(0, partition_max_bytes=1000)])]
+
+    def leave(times: int) -> int:
+        for number in range(times):
+            peer = connect()
+            peer.send(FetchRequest(max_wait_ms=number % 3, min_bytes=2**31 - 1, topics=topics), 2)
+            for _ in range(number % 7):
+                assert bystander.ask(ApiVersionsRequest(), 0)
+            peer.socket.close()
+        bystander.ask(FetchRequest(topics=few), 2)  # its turn comes behind what they left
+        return resident_bytes(process)
+
+    warm = leave(8)
+    assert leave(40) - warm < 40 * MEGABYTE
+    assert process.complaints() == []
 
 
 def test_connections_beyond_the_limit_per_address_are_refused(
