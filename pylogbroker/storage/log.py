@@ -142,7 +142,8 @@ class Log(LogSegments):
             detail = f"{size} bytes of records exceed a segment's {config.segment_bytes}"
             raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         try:
-            if segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config):
+            must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
+            if must_roll or (self._is_format_older and segment.size):
                 segment = self._roll(prepared.base_offset, now_ms)
             segment.append(prepared.chunks, size, prepared.entries)
         except OSError as error:

@@ -956,6 +956,21 @@ class OldFormatTests(FetchTests):
         self.assertEqual(self.magics(LAST), {2})
         self.assertEqual(self.values(at(0, topic="old")), [[b"old", b"new"]])
 
+    def test_a_log_whose_format_went_back(self) -> None:
+        log = self.log("t")
+        self.put(b"new")
+        log.config = attrs.evolve(log.config, magic=1)
+        self.put(b"old")
+        self.put(b"older")
+        log.config = attrs.evolve(log.config, magic=2)
+        self.put(b"newest")
+        found: list[bytes] = []
+        while len(found) < 4:
+            [answer] = self.fetch(at(len(found)))
+            self.assertEqual({entry.magic for entry in entries(answer.records)}, {2})
+            found += values_in(answer.records)
+        self.assertEqual(found, [b"new", b"old", b"older", b"newest"])
+
     def test_conversion_is_work_for_a_thread_and_is_kept(self) -> None:
         self.add([Record(n, NOW, None, b"v" * 1000) for n in range(200)])
         pieces = self.node.broker.converted
