@@ -143,9 +143,10 @@ class Log(LogSegments):
             raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         try:
             must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
-            if must_roll or (self._is_format_older and segment.size):
+            if must_roll or (config.magic < self._written_magic and segment.size):
                 segment = self._roll(prepared.base_offset, now_ms)
             segment.append(prepared.chunks, size, prepared.entries)
+            self._written_magic = config.magic
         except OSError as error:
             raise self.failed(error) from error
 

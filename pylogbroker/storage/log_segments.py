@@ -84,22 +84,20 @@ class LogSegments:
         self._reader = Reader()
         self._aborted = AbortedTransactions(path)
         self._exchange: Exchange | None = None
-        self._is_format_older = False  # than what the active segment may have
-        self._config = config
+        self._written_magic = 0  # the format of the last append
         self.config = config
 
     @property
     def config(self) -> LogConfig:
         """The topic's settings; a new value counts from the next append on.
 
-        A segment's formats never get older from entry to entry: what is written in an older one begins a new segment.
-        So the format of a region's first entry tells whether any is older than v2.
+        What is written in an older format than the append before it begins a new segment.  So the format of a region's
+        first entry tells whether any in there is older than v2.
         """
         return self._config
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        self._is_format_older |= config.magic < self._config.magic
         self._config = config
         self._client_rules = rules_of(config, Origin.CLIENT)
         self._converted_rules = self._client_rules.after_conversion
@@ -162,7 +160,6 @@ class LogSegments:
             self.segments = (*self.segments[:-1], segment)
             self._start_at(self.segments[0].base_offset)
         self._active = segment
-        self._is_format_older = False
         return segment
 
     def _write_snapshot(self, offset: int) -> None:
