@@ -172,6 +172,14 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "package=level for a package: info,pylogbroker.groups=debug. A program that embeds the broker filters its log.",
     ),
     # threads
+    fixed(
+        "reactor.stall.warn.ms",
+        at_least(0),
+        1000,
+        "low",
+        "Log the line of code at which the broker has used so much processor time without serving another connection; "
+        "0 logs nothing.",
+    ),
     cluster_wide(
         "background.threads",
         at_least(1),

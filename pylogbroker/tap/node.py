@@ -33,6 +33,7 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode, TopicNode
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
+from pylogbroker.net.stalls import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.telling import counted
 from pylogbroker.tap import checks, plugins
@@ -140,6 +141,7 @@ class Node:
         await self._listen(broker)
         await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())
         self._go_on()
+        self._watch_stalls(broker)
         if deleted:
             self._reactor.callWhenRunning(self._remove, deleted)
         return broker
@@ -191,6 +193,11 @@ class Node:
             service = KafkaListener(self._reactor, broker, listener, bounds)
             self._listeners.append(service)
             await service.start()
+
+    def _watch_stalls(self, broker: Broker) -> None:
+        stalls = StallWatch(self._reactor, self.config.integer("reactor.stall.warn.ms"), broker.apis)
+        self._undo.append(stalls.stop)
+        self._reactor.callWhenRunning(stalls.start)
 
     def _remove(self, deleted: Iterable[DeletedDirectory]) -> None:
         if self._undo:  # not stopped yet

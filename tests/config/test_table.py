@@ -27,6 +27,7 @@ OWN = {
     ("broker", "logger.levels"),  # Kafka has a file for log4j
     ("topic", "delete.policies"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
+    ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }
 USED = [setting for setting in SETTINGS if not setting.no_effect]
 SHARED = [setting for setting in USED if (setting.scope, setting.name) not in OWN]

@@ -1,0 +1,45 @@
+"""Whether a broker in a process kept its reactor from its connections for too long.
+
+    process = BrokerProcess(directory, {**watching(), ...})
+    ...
+    assert stalls(process) == []
+
+The broker's own watch measures processor time, so that other processes do not count; a slow processor is allowed for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from tests.support.broker_process import BrokerProcess
+
+#: What a line about a turn that took too long has in it.
+STALL = "other connections wait: the reactor has been busy"
+
+#: How much processor time a turn may take, where the work below takes `REFERENCE_SECONDS`.
+LIMIT_MS = 20
+REFERENCE_SECONDS = 0.010
+
+
+def watching() -> Mapping[str, str]:
+    """The setting for a broker that is to report turns of more than `LIMIT_MS`."""
+    return {"reactor.stall.warn.ms": str(round(LIMIT_MS * max(1.0, _work_seconds() / REFERENCE_SECONDS)))}
+
+
+def stalls(process: BrokerProcess) -> list[str]:
+    """What the broker reported since its start."""
+    return [line for line in process.process.lines if STALL in line]
+
+
+def _work_seconds() -> float:
+    """The processor time of some work in Python: the best of several tries."""
+    return min(_timed_work() for _ in range(5))
+
+
+def _timed_work() -> float:
+    start = time.thread_time()
+    found = {}
+    for number in range(50_000):
+        found[str(number)] = number
+    return time.thread_time() - start
