@@ -7,13 +7,13 @@ shows gets logs here, and one that it drops loses them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, DeferredLock, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -43,7 +43,8 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
-from pylogbroker.storage import Log, LogConfig, LogManager
+from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
+from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.telling import listed
 from pylogbroker.transactions import TransactionCoordinator
 
@@ -93,6 +94,7 @@ class Broker:
     waiting: set[Waiting] = attrs.field(factory=set, init=False)
     complaints: Complaints = attrs.field(factory=Complaints, init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
+    _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     turns: Turns = attrs.field(init=False)
     coordinators_loaded: Deferred[Any] = attrs.field(init=False)  # set by `open`
     slices: Slices = attrs.field(init=False)
@@ -103,7 +105,7 @@ class Broker:
         config = self.config
         config.check_topics_by(self.delete_policies.check)
         self._missing_policies = MissingPolicies(self.clock, self.complaints)
-        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id], self._is_due)
+        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id], self._is_due, self._lead)
         self.auto_creation = AutoCreation(self.catalog, self.clock, self._is_due)
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
         self.producer_ids = ProducerIds(self.tree, self.node_id, self._is_due)
@@ -139,7 +141,8 @@ class Broker:
         await self.dynamic_settings.open()
         await self.catalog.open(self.slices)
         async for topic in self.slices.over(tuple(self.catalog.topics.values())):
-            self._lead(topic, topic.partitions, is_new=False)
+            await self._lead(topic, topic.partitions, is_new=False)
+            await self._configure(topic)
         self._tell_of_unowned()
         self.catalog.subscribe(self)
         self.coordinators_loaded = DeferredList([self.group_store.open(), self.transaction_store.open()])
@@ -203,29 +206,52 @@ class Broker:
 
     # -- what the catalog tells ----------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: Topic) -> None:
-        self._lead(topic, topic.partitions)
+    async def on_topic_created(self, topic: Topic) -> None:
+        await self._configure(topic)
         self.cleaning.warn_if_off()
 
-    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
-        self._lead(topic, partitions)
+    async def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        await self._configure(topic)
 
-    def on_topic_deleted(self, topic: Topic) -> None:
-        for index in topic.partitions:
+    async def on_topic_deleted(self, topic: Topic) -> None:
+        """Take the topic's logs away, safely on the disk before the topic is forgotten; then remove their files."""
+        deleted: list[DeletedDirectory] = []
+        kept: dict[str, list[TopicPartition]] = {}
+        async for index in self.slices.over(topic.partitions):
             partition = self.partitions.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
                 self.cleaning.let_go(partition.log)
-            self._remove(topic.name, index)
+            try:
+                found = self.logs.delete(topic.name, index)
+            except StorageFailure as failure:
+                kept.setdefault(str(failure), []).append((topic.name, index))
+            else:
+                deleted += [found] if found is not None else []
+        for why, keys in kept.items():
+            log.error("{partitions} left on the disk: {why}", partitions=_listed(keys), why=why)
+        if deleted:
+            await self.in_thread(self._sync_deletions, deleted)
+            self.in_thread(_remove, deleted)
 
-    def on_config_changed(self, topic: Topic) -> None:
-        self._configure(topic)
+    def _sync_deletions(self, deleted: Sequence[DeletedDirectory]) -> None:
+        """Make sure that deleted logs do not return after a loss of power.  Blocks."""
+        for notice in self.logs.sync_deletions(deleted):
+            log.error("deleted logs may return after a loss of power: {why}", why=notice)
+
+    async def on_config_changed(self, topic: Topic) -> None:
+        await self._configure(topic)
         self.cleaning.warn_if_off()
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
         """The broker's own settings changed, and with them the defaults of topics."""
-        for topic in self.catalog.topics.values():
-            self._configure(topic)
+        ensureDeferred(self._configure_all()).addErrback(
+            lambda failure: log.failure("topics could not be given the broker's new settings", failure)
+        )
+
+    async def _configure_all(self) -> None:
+        async for topic in self.slices.over(tuple(self.catalog.topics.values())):
+            await self._configure(topic)
         self.cleaning.warn_if_off()
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
@@ -257,7 +283,7 @@ class Broker:
         """A log directory failed: all of its partitions are gone."""
         self._offline(self.logs.fail_directory(path, reason))
 
-    def _offline(self, keys: Sequence[tuple[str, int]]) -> None:
+    def _offline(self, keys: Sequence[TopicPartition]) -> None:
         if keys:
             log.error("{partitions} offline: {why}", partitions=_listed(keys), why=self.logs.offline[keys[0]])
         for key in keys:
@@ -265,39 +291,36 @@ class Broker:
             if partition is not None:
                 partition.close()
 
-    def _remove(self, topic: str, index: int) -> None:
-        try:
-            deleted = self.logs.delete(topic, index)
-        except StorageFailure as failure:
-            log.error("{topic}-{partition} stays on the disk: {why}", topic=topic, partition=index, why=failure)
-            return
-        if deleted is not None:
-            self.in_thread(deleted.remove)
-
-    def _lead(self, topic: Topic, indexes: Iterable[int], is_new: bool = True) -> None:
+    async def _lead(self, topic: Topic, indexes: Collection[int], is_new: bool = True) -> None:
+        """Open or make the logs of a topic's partitions, and serve them."""
         config = log_config(self.config.topic(topic.overrides))
-        failed: dict[str, list[tuple[str, int]]] = {}
-        begun_anew: list[tuple[str, int]] = []
-        for index in indexes:
+        failed: dict[str, list[TopicPartition]] = {}
+        recreated: list[TopicPartition] = []
+        if is_new and self.logs.may_know([(topic.name, index) for index in indexes]):
+            await self.in_thread(self.logs.forget_former, [(topic.name, index) for index in indexes])
+        async for index in self.slices.over(indexes):
             key = topic.name, index
             present = self.logs.logs.get(key)
             try:
-                found = self._open_log(topic, index, config, is_new)
+                self._lead_one(topic, index, config, is_new)
             except StorageFailure as failure:
                 failed.setdefault(str(failure), []).append(key)
                 continue
-            if found is not present and not is_new:
-                begun_anew.append(key)
-            found.high_watermark = found.log_end_offset
-            epoch = topic.partitions[index].leader_epoch
-            if epoch > found.latest_epoch:
-                found.assign_epoch(epoch)
-            self.partitions[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
+            if self.logs.logs[key] is not present and not is_new:
+                recreated.append(key)
         for why, keys in failed.items():
             log.error("{partitions} offline: {why}", partitions=_listed(keys), why=why)
-        if begun_anew:
-            log.warn("{partitions} in no log directory: begun anew at offset 0", partitions=_listed(begun_anew))
-        self._configure(topic)
+        if recreated:
+            log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_listed(recreated))
+
+    def _lead_one(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
+        """Serve a partition; StorageFailure if it has no log and none can be made."""
+        found = self._open_log(topic, index, config, is_new)
+        found.high_watermark = found.log_end_offset
+        epoch = topic.partitions[index].leader_epoch
+        if epoch > found.latest_epoch:
+            found.assign_epoch(epoch)
+        self.partitions[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
 
     def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self.now_ms()
@@ -306,22 +329,31 @@ class Broker:
             raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
         return found
 
-    def lead_missing(self, tried: set[tuple[str, int]]) -> None:
+    async def lead_missing(self, tried: set[TopicPartition]) -> None:
         """Try again to lead what has no log because it could not be made, up to the first that fails again.
 
         That one is added to `tried`: those come last the next time.
         """
         if len(self.logs.online) < len(self.logs.directories):  # a log that is missing may lie there
             return
-        topics, known = self.catalog.topics, self.partitions.keys() | self.logs.offline.keys()
-        missing = [(name, index) for name in topics for index in topics[name].partitions if (name, index) not in known]
-        for key in sorted(missing, key=tried.__contains__)[:_MOST_AT_ONCE]:
-            self._lead(topics[key[0]], [key[1]])
-            if key not in self.partitions:
+        missing: list[TopicPartition] = []
+        async for name in self.slices.over(tuple(self.catalog.topics)):
+            topic = self.catalog.topics.get(name)
+            if topic is not None:
+                missing += ((name, index) for index in topic.partitions if self._is_missing((name, index)))
+        async for key in self.slices.over(sorted(missing, key=tried.__contains__)[:_MOST_AT_ONCE]):
+            topic = self.catalog.topics.get(key[0])
+            if topic is None or not self._is_missing(key):  # any more
+                continue
+            try:
+                self._lead_one(topic, key[1], log_config(self.config.topic(topic.overrides)), is_new=True)
+            except StorageFailure as failure:
+                log.error("{partitions} offline: {why}", partitions=_listed([key]), why=failure)
                 if key in tried:
                     tried.clear()
                 tried.add(key)
                 return
+            await self._configure(topic)
             log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
             self.group_store.on_partition_led(*key)
             self.transaction_store.on_partition_led(*key)
@@ -334,24 +366,45 @@ class Broker:
                 settings = self.config.topic(topic.overrides)
                 self.delete_policies.of(settings, partial(self._missing_policies.note, name))
 
-    def _configure(self, topic: Topic) -> None:
+    def _is_missing(self, key: TopicPartition) -> bool:
+        return key not in self.partitions and key not in self.logs.offline
+
+    async def _configure(self, topic: Topic) -> None:
+        """Let a topic's partitions go by its settings; one after the other, so that the newest settings win."""
+        await self._configuring.acquire()
+        try:
+            await self._apply_settings(self.catalog.topics.get(topic.name, topic))
+        finally:
+            self._configuring.release()
+
+    async def _apply_settings(self, topic: Topic) -> None:
         settings = self.config.topic(topic.overrides)
         config = log_config(settings)
         policies = self.delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
-        for index in topic.partitions:
+        min_insync_replicas = settings.integer("min.insync.replicas")
+        may_down_convert = settings.boolean("message.downconversion.enable")
+        async for index in self.slices.over(topic.partitions):
             partition = self.partitions.get((topic.name, index))
             if partition is not None:
                 partition.log.config = config
                 partition.delete_policies = policies
-                replicas = len(topic.partitions[index].replicas)
-                partition.min_insync_replicas = min(settings.integer("min.insync.replicas"), replicas)
-                partition.may_down_convert = settings.boolean("message.downconversion.enable")
+                partition.min_insync_replicas = min(min_insync_replicas, len(topic.partitions[index].replicas))
+                partition.may_down_convert = may_down_convert
 
 
 def _tell(found: object) -> None:
     log.warn("{found}", found=found)
 
 
-def _listed(keys: Sequence[tuple[str, int]]) -> str:
+def _remove(deleted: Iterable[DeletedDirectory]) -> None:
+    for directory in deleted:
+        directory.remove()
+
+
+def _listed(keys: Sequence[TopicPartition]) -> str:
     """Partitions by name, but not all if they are many, as the subject of a sentence with the verb "to be"."""
-    return f"{listed([f'{topic}-{index}' for topic, index in keys])} {'is' if len(keys) == 1 else 'are'}"
+    return f"{_named(keys)} {'is' if len(keys) == 1 else 'are'}"
+
+
+def _named(keys: Sequence[TopicPartition]) -> str:
+    return listed([f"{topic}-{index}" for topic, index in keys])

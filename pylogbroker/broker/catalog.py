@@ -1,7 +1,8 @@
 """The topics of the cluster: kept in the coordination tree, held in memory for whoever handles a request.
 
 Every change goes one way: it is checked, written to the tree in one transaction, shown in the in-memory view, and told
-to the listeners; only then does the operation's awaitable resolve.  Changes run one after the other.
+to the listeners; only then does the operation's awaitable resolve.  Changes run one after the other.  New partitions
+are prepared by the broker before they are shown, so that no client sees one that is not served yet.
 
     create            on_topic_created(topic)
     add_partitions    on_partitions_added(topic, numbers)
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import attrs
@@ -40,19 +41,29 @@ log = Logger()
 
 
 class CatalogListener(Protocol):
-    """Told of every change, in order, on the reactor thread, after the tree has it."""
+    """Told of every change, in order, on the reactor thread, after the tree has it.
 
-    def on_topic_created(self, topic: Topic) -> None:
+    A method may return an awaitable; the next change waits for it.
+    """
+
+    def on_topic_created(self, topic: Topic) -> Awaitable[None] | None:
         """A topic is new."""
 
-    def on_topic_deleted(self, topic: Topic) -> None:
+    def on_topic_deleted(self, topic: Topic) -> Awaitable[None] | None:
         """A topic is gone; no request finds it any more."""
 
-    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> Awaitable[None] | None:
         """A topic, given as it is now, has got these partitions in addition."""
 
-    def on_config_changed(self, topic: Topic) -> None:
+    def on_config_changed(self, topic: Topic) -> Awaitable[None] | None:
         """A topic, given as it is now, has other settings than before."""
+
+
+Prepare = Callable[[Topic, Collection[int]], Awaitable[None]]
+
+
+async def _nothing_to_prepare(topic: Topic, partitions: Collection[int]) -> None:
+    """Partitions that nobody serves."""
 
 
 @attrs.define
@@ -63,6 +74,7 @@ class Catalog:
     _config: BrokerConfig
     _brokers: Callable[[], Sequence[int]]
     _is_due: Callable[[str], bool] = lambda about: True  # whether to tell of something again
+    _prepare: Prepare = _nothing_to_prepare  # what it takes to serve new partitions of a topic
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     _by_id: dict[uuid.UUID, Topic] = attrs.field(factory=dict, init=False)
     _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
@@ -177,8 +189,9 @@ class Catalog:
         async def change() -> Topic:
             topic = self.plan_topic(name, partitions, replication_factor, assignment, overrides, allowance)
             await self._store.add(topic)
+            await self._get_ready(topic, topic.partitions)
             self._show(topic)
-            self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+            await self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
             return topic
 
         return await self._one_at_a_time(change)
@@ -189,8 +202,9 @@ class Catalog:
         async def change() -> None:
             self._check_is_new(topic.name)
             await self._store.add(topic, *others)
+            await self._get_ready(topic, topic.partitions)
             self._show(topic)
-            self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+            await self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
 
         await self._one_at_a_time(change)
 
@@ -207,8 +221,9 @@ class Catalog:
             topic = self.plan_partitions(name, count, assignments, allowance)
             added = range(len(self.topics[name].partitions), count)
             await self._store.add_partitions(topic, added)
+            await self._get_ready(topic, added)
             self._show(topic)
-            self._tell("on_partitions_added", lambda listener: listener.on_partitions_added(topic, added))
+            await self._tell("on_partitions_added", lambda listener: listener.on_partitions_added(topic, added))
             return topic
 
         return await self._one_at_a_time(change)
@@ -220,7 +235,7 @@ class Catalog:
             topic = self.plan_configs(name, alteration)
             await self._store.set_overrides(topic)
             self._show(topic)
-            self._tell("on_config_changed", lambda listener: listener.on_config_changed(topic))
+            await self._tell("on_config_changed", lambda listener: listener.on_config_changed(topic))
             return topic
 
         return await self._one_at_a_time(change)
@@ -253,7 +268,7 @@ class Catalog:
             self._lock.release()
 
     async def _finish_deletion(self, topic: Topic) -> None:
-        self._tell("on_topic_deleted", lambda listener: listener.on_topic_deleted(topic))
+        await self._tell("on_topic_deleted", lambda listener: listener.on_topic_deleted(topic))
         await self._store.remove(topic)
 
     def _check_is_new(self, name: str) -> None:
@@ -318,9 +333,17 @@ class Catalog:
         if not self._collisions[key]:
             del self._collisions[key]
 
-    def _tell(self, what: str, call: Callable[[CatalogListener], None]) -> None:
+    async def _get_ready(self, topic: Topic, partitions: Collection[int]) -> None:
+        try:
+            await self._prepare(topic, partitions)
+        except Exception:
+            log.failure("new partitions of topic {topic} could not all be prepared", topic=topic.name)
+
+    async def _tell(self, what: str, call: Callable[[CatalogListener], Awaitable[None] | None]) -> None:
         for listener in self._listeners:
             try:
-                call(listener)
+                done = call(listener)
+                if done is not None:
+                    await done
             except Exception:
                 log.failure("{listener} failed in {what}", listener=type(listener).__name__, what=what)

@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import Cooperator
 from twisted.logger import Logger
@@ -52,6 +53,7 @@ class Housekeeping:
     _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of what is to go
     _stopped: bool = attrs.field(default=False, init=False)
     _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
+    _leading: Deferred[None] | None = attrs.field(default=None, init=False)
     _steps: Cooperator = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -184,7 +186,9 @@ class Housekeeping:
 
     def lead_missing(self) -> None:
         """Lead partitions whose logs could not be made, if what was the matter is over."""
-        self._broker.lead_missing(self._unmade)
+        if self._leading is None or self._leading.called:
+            self._leading = ensureDeferred(self._broker.lead_missing(self._unmade))
+            self._leading.addErrback(lambda failure: log.failure("partitions could not be led", failure))
 
     def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
         self._broker.in_thread(job).addCallbacks(

@@ -31,7 +31,7 @@ SLICE_SECONDS: Final = 0.004
 class Slices:
     """Gives slices of the reactor thread's time to long loops, in the order in which they asked.
 
-    `clock` schedules the next slice; `seconds` is the length of a slice, measured by `now`.
+    `clock` schedules the next slice; `seconds` is the length of a slice, measured by `now`.  With `inf` no loop pauses.
     """
 
     _clock: IReactorTime

@@ -26,7 +26,7 @@ from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition
 from pylogbroker.storage.directory import LogDirectory, Notice
-from pylogbroker.storage.files import PASSING, Pools
+from pylogbroker.storage.files import PASSING, Pools, sync_file
 from pylogbroker.storage.loading import Checkpointed, load_log
 from pylogbroker.storage.log import Log
 from pylogbroker.storage.log_config import LogConfig
@@ -227,6 +227,20 @@ class LogManager(LogDirectories):
             report(Notice(found.path, f"{found.reason}: kept, not served, as {path}"))
         del self.unowned[key]
 
+    def may_know(self, keys: Iterable[TopicPartition]) -> bool:
+        """Whether a checkpoint may speak of former logs of these names: see `forget_former`."""
+        return self._listed != self._deletions or any(home.speaks_of(key) for home in self.online for key in keys)
+
+    def forget_former(self, keys: Iterable[TopicPartition]) -> None:
+        """Write checkpoints that do not speak of former logs of these names.  Blocks; any thread.
+
+        `create` does so if need be, but blocks.
+        """
+        with self._saving:  # one that is being written may speak of them
+            known = any(home.speaks_of(key) for home in self.online for key in keys)
+        if known:
+            self._checkpoint_all()
+
     def _forget_former(self, home: LogDirectory, key: TopicPartition) -> None:
         """Have no checkpoint speak of an earlier log of that name: after a crash it would be believed of the new one.
 
@@ -259,6 +273,19 @@ class LogManager(LogDirectories):
         if log is None:
             return None
         return DeletedDirectory(self._take_away(log, names.deleted_directory))
+
+    def sync_deletions(self, deleted: Iterable[DeletedDirectory]) -> list[Notice]:
+        """Force to the disk that logs were deleted, so that none returns after a loss of power; tells what failed.
+
+        Blocks; any thread.
+        """
+        failed = []
+        for home in {os.path.dirname(directory.path) for directory in deleted}:
+            try:
+                sync_file(home)
+            except OSError as error:
+                failed.append(Notice(home, error.strerror or str(error)))
+        return failed
 
     def _take_away(self, log: Log, new_name: Callable[[str], str]) -> str:
         """Rename a log's directory and forget the log; says where it is now."""

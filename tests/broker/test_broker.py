@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Awaitable
+from unittest.mock import patch
+
+from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.apis import metadata
+from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.lines import said
@@ -55,12 +60,111 @@ class MissingTests(NodeTests):
 
     def test_logs_that_are_gone_are_told(self) -> None:
         lines = self.restart_without("lines_0", "lines_2")
-        self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: begun anew at offset 0"])
+        self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: recreated empty at offset 0"])
         self.assertEqual([self.node.broker.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
 
     def test_many_make_one_line(self) -> None:
         [line] = self.restart_without(*(f"more_{index}" for index in range(20)))
         self.assertIn("more-9 and 10 others are in no log directory", line)
+
+    def test_logs_of_no_topic_make_one_line(self) -> None:
+        self._stack.close()
+        for index in range(12):
+            os.mkdir(f"{self.directories[0]}/ghost_{index}")
+        with said() as lines:
+            self.restart()
+        [line] = [line for line in lines if "ghost" in line]
+        self.assertIn("no topic has ghost-0, ghost-1, ", line)
+        self.assertIn("ghost-9 and 2 others: the 12 logs are kept in the log directories and not served", line)
+
+    def test_an_interrupted_deletion_is_finished_without_a_line(self) -> None:
+        now(TopicStore(self.node.broker.tree).mark_deleted(self.node.broker.catalog.topics["more"]))
+        now(self.node.broker.in_thread(self.node.broker.logs.delete("more", 7).remove))  # type: ignore[union-attr]
+        self.assertEqual(self.restart_without(), [])
+        self.assertEqual([name for name in os.listdir(self.directories[0]) if name.startswith("more")], [])
+        self.assertNotIn("more", self.node.broker.catalog.topics)
+
+
+class SliceTests(NodeTests):
+    """Each reactor iteration handles one partition."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("t", 5)
+        self.node.broker.slices.seconds = 0
+
+    def turn(self) -> None:
+        """Run one iteration of a reactor (`Clock.advance` would run several)."""
+        now_due = [call for call in self.node.clock.calls if call.getTime() <= self.node.clock.seconds()]
+        for call in now_due:
+            self.node.clock.calls.remove(call)
+            call.func(*call.args, **call.kw)
+
+    def turns(self, work: Awaitable[object]) -> int:
+        """How many iterations something takes."""
+        done = ensureDeferred(work)  # type: ignore[arg-type]
+        count = 0
+        while not done.called:
+            self.turn()
+            count += 1
+        self.successResultOf(done)
+        return count
+
+    def test_new_partitions_are_served_before_they_are_shown(self) -> None:
+        broker = self.node.broker
+        created = ensureDeferred(broker.catalog.create("new", 5, 1))
+        while "new" not in broker.catalog.topics:
+            self.assertFalse(created.called)
+            served = len(broker.partitions)
+            self.turn()
+            self.assertLessEqual(len(broker.partitions), served + 1)
+        self.assertEqual([broker.find("new", index).index for index in range(5)], list(range(5)))
+        self.node.clock.advance(0)
+        self.successResultOf(created)
+        self.assertGreater(self.turns(broker.catalog.add_partitions("new", 9)), 3)
+
+    def test_deletion_and_changes_of_settings_take_a_turn_for_each_partition(self) -> None:
+        catalog = self.node.broker.catalog
+        self.assertGreater(self.turns(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
+        self.assertEqual({self.node.broker.find("t", n).log.config.retention_ms for n in range(5)}, {77})
+        self.assertGreater(self.turns(catalog.delete("t")), 3)
+        self.assertEqual(self.node.broker.partitions, {})
+
+    def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:
+        broker = self.node.broker
+        for hours in ("3", "4"):
+            broker._on_settings_changed(frozenset())
+            changed = ensureDeferred(broker.catalog.alter_configs("t", lambda before, h=hours: {"retention.ms": h}))  # type: ignore[misc]
+            self.turn()
+        self.node.clock.advance(0)
+        self.successResultOf(changed)
+        self.assertEqual({broker.find("t", index).log.config.retention_ms for index in range(5)}, {4})
+
+    def test_a_stop_finishes_what_was_begun(self) -> None:
+        created = ensureDeferred(self.node.broker.catalog.create("new", 5, 1))
+        self.restart()
+        self.successResultOf(created)
+        self.assertEqual(len(self.node.broker.catalog.topics["new"].partitions), 5)
+
+
+class DeletionTests(NodeTests):
+    def test_the_topic_is_forgotten_when_its_logs_cannot_return(self) -> None:
+        self.node.create("t", 3)
+        synced: list[str] = []
+        self.node.threads.holding = True
+        deleted = ensureDeferred(self.node.broker.catalog.delete("t"))
+        self.assertEqual(
+            [name for name in os.listdir(self.directories[0]) if name.startswith("t_") and "-" not in name], []
+        )
+        self.assertTrue(now(self.node.broker.tree.exists("/brokers/topics/t")))
+        with patch("pylogbroker.storage.manager.sync_file", synced.append):
+            self.node.threads.run_one()
+        self.assertEqual(synced, [self.directories[0]])
+        self.successResultOf(deleted)
+        self.assertFalse(now(self.node.broker.tree.exists("/brokers/topics/t")))
+        self.assertEqual(len(self.node.threads.held), 1, "one task removes all files")
+        self.node.threads.run_one()
+        self.assertEqual([name for name in os.listdir(self.directories[0]) if name.startswith("t_")], [])
 
 
 class OneBadPathTests(NodeTests):

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import attrs
 import crcmod.predefined
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker import fetch_conversion
@@ -857,7 +857,7 @@ class OldClientTests(FetchTests):
         self.put(b"v")
         self.node.threads.holding = True
         waiting = self.send(at(0, most=130), version=3)
-        now(self.node.broker.catalog.delete("t"))
+        ensureDeferred(self.node.broker.catalog.delete("t"))
         while self.node.threads.held:
             self.node.threads.run_one()
         [answer] = self.answers(waiting)

@@ -6,12 +6,13 @@ import errno
 import os
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+
 from pylogbroker.broker.apis import list_offsets
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.disks import PageCache, broken, failing
 from tests.broker.nodes import START, NodeTests
-from tests.broker.trees import now
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 CONSUMER, DEBUGGER = -1, -2
@@ -180,7 +181,7 @@ class WorkerTests(ListOffsetsTests):
         found, passed = self.begin(50), self.begin(85)
         self.log.delete_records_before(2)
         passed = self.begin(50)
-        now(self.node.broker.catalog.delete("t"))
+        ensureDeferred(self.node.broker.catalog.delete("t"))
         while self.node.threads.held:
             self.node.threads.run_one()
         self.assertEqual(self.successResultOf(found), (0, 1, 90))

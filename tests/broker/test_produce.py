@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.apis import metadata, produce
 from pylogbroker.broker.partition import COSTLY_BYTES
@@ -448,7 +448,7 @@ class ConversionTests(ProduceTests):
 
     def test_a_topic_that_is_deleted_meanwhile(self) -> None:
         answer = self.send(("gz", 0, batch([LARGE])))
-        now(self.node.broker.catalog.delete("gz"))
+        ensureDeferred(self.node.broker.catalog.delete("gz"))
         self.node.threads.run_one()
         [topic] = self.successResultOf(answer).responses
         self.assertEqual(topic.partition_responses[0].error_code, ErrorCode.KAFKA_STORAGE_ERROR)

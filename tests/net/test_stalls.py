@@ -127,3 +127,11 @@ def test_without_a_limit_there_is_no_thread() -> None:
     watch = StallWatch(reactor, 0, APIS)
     watch.start()
     assert threading.active_count() == before
+
+
+def test_a_watch_that_was_stopped_before_the_reactor_ran_does_not_start() -> None:
+    before = threading.active_count()
+    watch = StallWatch(reactor, LIMIT_MS, APIS)
+    ensureDeferred(watch.stop())
+    watch.start()
+    assert threading.active_count() == before
