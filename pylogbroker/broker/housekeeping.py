@@ -8,20 +8,18 @@
     every second                                           log directories are looked for: one may be gone
     every 10 seconds                                       logs are made that could not be, on a full disk say
 
-Deciding is quick and happens on the reactor's thread; what blocks runs in worker threads.
+Deciding happens on the reactor's thread, in slices; what blocks runs in worker threads.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -53,27 +51,22 @@ class Housekeeping:
     _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of what is to go
     _stopped: bool = attrs.field(default=False, init=False)
     _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
-    _leading: Deferred[None] | None = attrs.field(default=None, init=False)
-    _steps: Cooperator = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._steps = Cooperator(scheduler=lambda step: self._broker.clock.callLater(0, step))
+    _under_way: set[str] = attrs.field(factory=set, init=False)  # the rounds that are
 
     def start(self) -> None:
         """Begin; the first run of each job comes after its interval."""
         seconds = self._seconds
-        self._every(seconds("log.retention.check.interval.ms"), self.expire)
-        self._every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_what_is_due)
+        self._round_every(seconds("log.retention.check.interval.ms"), self.expire)
+        self._round_every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_what_is_due)
         self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_log_offsets)
         self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_high_watermarks)
-        self._every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
+        self._round_every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
         self._every(_LOOK_SECONDS, self.look_for_directories)
-        self._every(_LEAD_MISSING_SECONDS, self.lead_missing)
+        self._round_every(_LEAD_MISSING_SECONDS, self.lead_missing)
         self._every(REPEAT_MS / 1000, self._broker.note_missing_policies)
 
     def stop(self) -> None:
         """End all jobs."""
-        self._steps.stop()
         for loop in self._loops:
             loop.stop()
         self._loops.clear()
@@ -90,25 +83,55 @@ class Housekeeping:
         loop.start(seconds, now=False)
         self._loops.append(loop)
 
+    def _round_every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a job that takes its time, unless it still runs."""
+
+        def begin() -> None:
+            ensureDeferred(self._one_round(job))
+
+        self._every(seconds, begin)
+
+    async def _one_round(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if job.__name__ in self._under_way:
+            return
+        self._under_way.add(job.__name__)
+        try:
+            await job()
+        except Exception:
+            log.failure("{job} failed; it will be tried again", job=job.__name__)
+        finally:
+            self._under_way.discard(job.__name__)
+
+    async def _each_partition(self) -> AsyncIterator[Partition]:
+        """The partitions that are led, in slices; the iteration ends when the broker stops."""
+        async for partition in self._broker.slices.over(tuple(self._broker.partitions.values())):
+            if self._stopped:
+                return
+            yield partition
+
     # -- the jobs ------------------------------------------------------------------------------------------------
 
-    def expire(self) -> None:
-        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`.
+    async def expire(self) -> None:
+        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`."""
+        async for partition in self._each_partition():
+            found = partition.log
+            try:
+                await self._expire(partition)
+            except KafkaError as error:
+                log.error("retention of {path} failed: {why}", path=found.path, why=error)
+                self._broker.storage_failed(found)
+            except Exception:
+                log.failure("retention of {path} failed; it will be tried again", path=found.path)
 
-        Many logs take their time, so it goes on in small steps, with requests served in between.
-        """
-        self._steps.cooperate(map(partial(_run, self._expire), tuple(self._broker.partitions.values())))
-
-    def _expire(self, partition: Partition) -> None:
-        found = partition.log
-        if found.broken or self._broker.cleaning.is_busy_with(found):  # since the round began
+    async def _expire(self, partition: Partition) -> None:
+        found, gone = partition.log, list[DeletedFiles]()
+        if found.broken:  # since the round began
             return
-        try:
-            gone = found.expire(self._broker.now_ms(), partition.delete_policies)
-        except KafkaError as error:
-            log.error("retention of {path} failed: {why}", path=found.path, why=error)
-            self._broker.storage_failed(found)
-            return
+        async for files in self._broker.slices.over(found.expire(self._broker.now_ms(), partition.delete_policies)):
+            if files is not None:
+                gone.append(files)
+            elif self._broker.cleaning.is_busy_with(found) or self._stopped:
+                return
         if gone:
             log.info(
                 "{segments} of {path} {are} deleted, it begins at {start} now",
@@ -137,10 +160,10 @@ class Housekeeping:
 
         self._in_thread(unlink, "unlinking segments")
 
-    def sync_what_is_due(self) -> None:
+    async def sync_what_is_due(self) -> None:
         """Sync logs whose `flush.ms` is over, and sealed segments; one sync at a time for each log."""
         now_ms = self._broker.now_ms()
-        for partition in tuple(self._broker.partitions.values()):
+        async for partition in self._each_partition():
             found = partition.log
             target = found.sync_target(now_ms) if found not in self._syncing else None
             if target is not None:
@@ -172,10 +195,10 @@ class Housekeeping:
         """Keep up to where logs were compacted."""
         self._in_thread(self._broker.logs.checkpoint_cleaned, "keeping what was compacted")
 
-    def expire_producers(self) -> None:
+    async def expire_producers(self) -> None:
         """Forget producers that were silent for too long."""
         now_ms, after_ms = self._broker.now_ms(), self._broker.config.integer("producer.id.expiration.ms")
-        for partition in self._broker.partitions.values():
+        async for partition in self._each_partition():
             partition.log.producers.expire(now_ms, after_ms)
 
     def look_for_directories(self) -> None:
@@ -184,11 +207,9 @@ class Housekeeping:
             if not directory.is_there():
                 self._broker.directory_failed(directory.path, f"{directory.path} is gone: removed, moved or unmounted")
 
-    def lead_missing(self) -> None:
+    async def lead_missing(self) -> None:
         """Lead partitions whose logs could not be made, if what was the matter is over."""
-        if self._leading is None or self._leading.called:
-            self._leading = ensureDeferred(self._broker.lead_missing(self._unmade))
-            self._leading.addErrback(lambda failure: log.failure("partitions could not be led", failure))
+        await self._broker.lead_missing(self._unmade)
 
     def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
         self._broker.in_thread(job).addCallbacks(

@@ -198,15 +198,30 @@ class LogSegments:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset)
 
-    def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> list[DeletedFiles]:
-        """Take away the segments that may go; a worker has to `unlink` what is returned.
+    def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
+        """Take away the segments that may go, in small steps; a worker has to `unlink` what is yielded.
 
         Those are what lies before the log's start, and of what the policies name all that is below the high watermark.
         When all may go, a new segment is begun first.  While segments are exchanged, none goes.
+
+        The steps that yield None come before anything has changed; the caller may stop there, and must not stop later.
+        Between steps the log may be used.
         """
-        if self._exchange is not None:
-            return []
-        views = self.views()
+        sealed, cuts = self.segments[:-1], self.truncations
+        views = []
+        for segment, following in zip(sealed, self.segments[1:], strict=True):
+            with self._on_disk():
+                views.append(segment.view(following.base_offset, False))
+            yield None
+        if self._broken or self._exchange is not None:
+            return
+        if self.truncations != cuts or self.segments[: len(sealed)] != sealed:
+            return  # they changed meanwhile: the next time will do
+        views += self.views(len(sealed))
+        yield from self._drop(self._expired(tuple(views), now_ms, policies))
+
+    def _expired(self, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
+        """How many of the oldest segments may go; that one stays is seen to."""
         run = sum(1 for view in views if not view.active and view.next_offset <= self.log_start_offset)
         most = sum(1 for view in views if view.next_offset <= self.high_watermark)
         for policy in policies:
@@ -214,16 +229,16 @@ class LogSegments:
                 run += min(policy.run(LogView(self.topic, self.partition, views[run:]), now_ms), max(most - run, 0))
         if run and run == len(self.segments):
             self.roll(now_ms)
-        return self._drop(run)
+        return run
 
-    def views(self) -> tuple[SegmentView, ...]:
-        """The segments as delete policies see them: an active one that is empty is left out."""
+    def views(self, first: int = 0) -> list[SegmentView]:
+        """The segments from the `first` on as delete policies see them: an active one that is empty is left out."""
         segments = self.segments if self._active.size else self.segments[:-1]
-        ends = [segment.base_offset for segment in self.segments[1:]] + [self.log_end_offset]
+        ends = [segment.base_offset for segment in self.segments[first + 1 :]] + [self.log_end_offset]
         with self._on_disk():
-            return tuple(
-                segment.view(end, segment is self._active) for segment, end in zip(segments, ends, strict=False)
-            )
+            return [
+                segment.view(end, segment is self._active) for segment, end in zip(segments[first:], ends, strict=False)
+            ]
 
     # Compacting
 
@@ -281,12 +296,15 @@ class LogSegments:
             with self._on_disk():
                 self._exchange.call_off()
 
-    def _drop(self, run: int) -> list[DeletedFiles]:
+    def _drop(self, run: int) -> Iterator[DeletedFiles]:
+        """Take the oldest segments away: all at once for readers, then file by file, the oldest first."""
         gone, self.segments = self.segments[:run], self.segments[run:]
         if gone:
             self._start_at(self.segments[0].base_offset)
-        with self._on_disk():
-            return [segment.delete() for segment in gone]
+        for segment in gone:
+            with self._on_disk():
+                deleted = segment.delete()
+            yield deleted
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
         """Cut off the entry that reaches `offset` and all behind it, as a follower does that diverged."""

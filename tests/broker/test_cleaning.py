@@ -175,7 +175,7 @@ class RoundTests(CleaningTests):
         self.assertEqual(log.log_start_offset, 0)
         self.node.clock.advance(61)
         self.put(2)
-        self.node.broker.housekeeping.expire()
+        now(self.node.broker.housekeeping.expire())
         self.node.clock.advance(0)
         self.assertGreater(log.log_start_offset, 0)
         self.assertLess({value for _, _, value in self.records()}, {b"v0", b"v1", b"v7"})
@@ -359,7 +359,7 @@ class MeanwhileTests(CleaningTests):
     def test_its_first_records_are_deleted(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
-            self.node.broker.housekeeping.expire()
+            now(self.node.broker.housekeeping.expire())
             self.node.clock.advance(0)
             self.assertEqual(self.log().segments[0].base_offset, 0)  # nothing goes while it is cleaned
 
@@ -370,7 +370,7 @@ class MeanwhileTests(CleaningTests):
     def test_its_first_segments_go(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
-            self.log().expire(self.node.broker.now_ms())
+            list(self.log().expire(self.node.broker.now_ms()))
 
         self.while_cleaning(delete)
         log = self.log()

@@ -535,6 +535,27 @@ class RunningTests(HousekeepingTests):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertEqual(self.log().log_start_offset, 1)
 
+    def test_a_round_gives_way_and_the_next_one_waits_for_it(self) -> None:
+        self.node.create("t", retention_ms="60000")
+        self.put_apart(*range(70_000, 64_000, -1000), 0)
+        self.node.broker.slices.seconds = 0
+        began: list[Log] = []
+        real = Log.expire
+
+        def expire(log: Log, now_ms: int, policies: Any) -> Any:
+            began.append(log)
+            return real(log, now_ms, policies)
+
+        retention = self.node.broker.housekeeping._loops[0]
+        with patch.object(Log, "expire", expire):
+            retention.f(*retention.a)
+            retention.f(*retention.a)
+            self.assertEqual((len(began), self.log().log_start_offset), (1, 0))
+            self.node.clock.advance(0)
+            self.assertEqual((len(began), self.log().log_start_offset), (1, 6))
+            retention.f(*retention.a)
+            self.assertEqual(len(began), 2)
+
     def test_a_topic_may_be_deleted_in_the_midst_of_a_round(self) -> None:
         for topic in ("t", "u"):
             self.node.create(topic, retention_ms="60000")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.storage import Log, LogConfig, Origin, Recovered
 from tests.simple.sets import GZIP, ONE, SNAPPY, ZIPPED, message, read_set, wrapped
-from tests.storage.support import NOW, batch, bytes_on_disk, open_log, reopen
+from tests.storage.support import NOW, batch, bytes_on_disk, expired, open_log, reopen
 from tests.support.examples import examples
 
 CONFIG = LogConfig(magic=0, by_position=True, segment_bytes=1000, index_interval_bytes=100)
@@ -208,7 +208,7 @@ def test_records_are_deleted_up_to_a_message(tmp_path: Path) -> None:
     starts = [at for at, _ in read_set(data)]
     assert log.delete_records_before(starts[20] + 3) == starts[20]
     assert log.delete_records_before(len(data)) == len(data)
-    for deleted in log.expire(NOW):
+    for deleted in expired(log, NOW):
         deleted.unlink()
     assert append(log, ONE) == len(data)
     assert len(log.segments) == 1

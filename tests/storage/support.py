@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from pylogbroker.storage import Log, LogConfig, Pools, Recovered, TimestampedOffset
+from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig, Pools, Recovered, TimestampedOffset
 from pylogbroker.storage.loading import Checkpointed, load_log
 
 NOW = 1_700_000_000_000
@@ -133,3 +133,8 @@ def max_timestamp_offset(log: Log) -> TimestampedOffset | None:
     """The first record of those with the largest timestamp; None without records or timestamps."""
     largest = log.largest_timestamp()
     return offset_for_timestamp(log, largest) if largest >= 0 else None
+
+
+def expired(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> list[DeletedFiles]:
+    """The segments that a log takes away, in all of its steps."""
+    return [files for files in log.expire(now_ms, policies) if files is not None]

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pylogbroker.errors import OffsetOutOfRange
 from pylogbroker.plugins.delete_policies import RecordTimePolicy
 from pylogbroker.storage import GuardedPolicy, LogConfig, Origin
-from tests.storage.support import NOW, batch, bytes_on_disk, open_log, records_in
+from tests.storage.support import NOW, batch, bytes_on_disk, expired, open_log, records_in
 from tests.support.examples import examples
 
 
@@ -131,7 +131,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(later=st.integers(0, 30))
     def expire(self, later: int) -> None:
         self.now += later
-        for files in self.log.expire(self.now, [self.retention]):
+        for files in expired(self.log, self.now, [self.retention]):
             files.unlink()
         assert self.wrong == []
         assert self.log.log_start_offset >= self.start

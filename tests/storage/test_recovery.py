@@ -24,6 +24,7 @@ from tests.storage.support import (
     NOW,
     batch,
     bytes_on_disk,
+    expired,
     fill,
     messages,
     offset_for_timestamp,
@@ -342,7 +343,7 @@ def test_damage_to_what_can_be_made_anew(
     assert [view.largest_timestamp for view in again.views()] == sorted(
         view.largest_timestamp for view in again.views()
     )
-    assert again.expire(NOW + 1000) == []
+    assert expired(again, NOW + 1000) == []
     again.append(batch([b"next"], producer=(7, 0, 80)), NOW, leader_epoch=3)
     assert again.append(batch([b"039", b"y" * 60], [NOW + 39, NOW], producer=(7, 0, 78)), NOW, 3).duplicate
     assert again.end_offset_for_epoch(1) == (1, 40)

@@ -16,7 +16,7 @@ from pylogbroker.errors import OffsetOutOfRange
 from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
 from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
 from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig
-from tests.storage.support import NOW, batch, fill, open_log, records_in, reopen, stored
+from tests.storage.support import NOW, batch, expired, fill, open_log, records_in, reopen, stored
 
 SIZE = len(batch([b"0:" + b"x" * 100]))  # of a batch that `fill` writes (with one digit)
 
@@ -27,7 +27,7 @@ def expire(log: Log, now_ms: int, policies: Iterable[IDeletePolicy] | None = Non
     usual = [RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)]
     told: list[str] = []
     guarded = [GuardedPolicy(policy, lambda *what: told.append(what[1])) for policy in policies or usual]
-    gone = log.expire(now_ms, guarded)
+    gone = expired(log, now_ms, guarded)
     assert told == []
     return gone
 
@@ -65,6 +65,45 @@ def test_when_all_may_go_an_empty_segment_stays(tmp_path: Path) -> None:
     assert [offset for offset, _ in stored(log)] == [9]
 
 
+def guarded_size(retention_bytes: int) -> list[GuardedPolicy]:
+    return [GuardedPolicy(SizePolicy(retention_bytes), pytest.fail)]
+
+
+def test_each_step_looks_at_one_segment_or_takes_one_away(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    steps = log.expire(NOW, guarded_size(3 * SIZE))
+    assert [next(steps), next(steps)] == [None, None]
+    assert bases(log) == [0, 3, 6]
+    fill(log, 3)
+    first = next(steps)
+    assert first is not None
+    assert (bases(log), log.log_start_offset) == ([9], 9), "what was appended meanwhile counts; all go at once"
+    assert sorted(int(name[:20]) for name in os.listdir(log.path) if name.endswith(".kafka")) == [3, 6, 9]
+    rest = list(steps)
+    assert all(rest)
+    assert len(rest) == 2
+    assert [offset for offset, _ in stored(log)] == [9, 10, 11]
+
+
+def test_nothing_goes_if_the_segments_change_meanwhile(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    steps = log.expire(NOW, guarded_size(0))
+    next(steps)
+    for deleted in log.truncate_to(3):
+        deleted.unlink()
+    assert not any(steps)
+    assert log.log_start_offset == 0
+
+
+def test_nothing_goes_if_an_exchange_begins_meanwhile(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    steps = log.expire(NOW, guarded_size(0))
+    next(steps)
+    log.begin_exchange([])
+    assert not any(steps)
+    assert log.log_start_offset == 0
+
+
 def test_too_much_goes(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=-1, retention_bytes=6 * SIZE)
     assert len(expire(log, NOW)) == 1
@@ -82,7 +121,7 @@ def test_deleted_records(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     assert log.delete_records_before(4) == 4
     assert log.delete_records_before(2) == 4
-    assert len(log.expire(NOW)) == 1
+    assert len(expired(log, NOW)) == 1
     assert (bases(log), log.log_start_offset) == ([3, 6], 4)
     with pytest.raises(OffsetOutOfRange):
         log.read(3, 100, upto=9)
@@ -179,7 +218,7 @@ def test_nonsense_deletes_nothing_and_is_told_once(tmp_path: Path, policy: IDele
     log, told = a_log(tmp_path), []
     guarded = GuardedPolicy(policy, lambda view, what, error: told.append((view.topic, what)))
     for _ in range(3):
-        assert log.expire(NOW, [guarded]) == []
+        assert expired(log, NOW, [guarded]) == []
     assert bases(log) == [0, 3, 6]
     assert [topic for topic, _ in told] == ["events"]
     assert cause in told[0][1]
@@ -188,12 +227,12 @@ def test_nonsense_deletes_nothing_and_is_told_once(tmp_path: Path, policy: IDele
 def test_each_cause_is_told(tmp_path: Path) -> None:
     log, told, names = a_log(tmp_path), [], [1]
     guarded = GuardedPolicy(Fixed(names), lambda view, what, error: told.append(what))
-    log.expire(NOW, [guarded])
+    expired(log, NOW, [guarded])
     names[:] = ["x"]
-    log.expire(NOW, [guarded])
+    expired(log, NOW, [guarded])
     assert len(told) == 2
     names[:] = [0]
-    assert len(log.expire(NOW, [guarded])) == 1
+    assert len(expired(log, NOW, [guarded])) == 1
     assert len(told) == 2
 
 

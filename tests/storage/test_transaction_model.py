@@ -21,7 +21,7 @@ from kafka.record import MemoryRecords
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import LogConfig, Origin
-from tests.storage.support import NOW, batch, marker, open_log
+from tests.storage.support import NOW, batch, expired, marker, open_log
 from tests.support.examples import examples
 
 PRODUCERS = st.integers(1, 4)
@@ -217,7 +217,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def delete_records(self, part: int) -> None:
         offset = self.model.start + (self.model.high_watermark - self.model.start) * part // 8
         self.model.start = self.log.delete_records_before(offset)
-        for files in self.log.expire(NOW):
+        for files in expired(self.log, NOW):
             files.unlink()
 
     @rule(part=st.integers(4, 8))

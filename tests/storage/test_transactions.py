@@ -18,7 +18,7 @@ import pytest
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, LogConfig, NotCached, Origin
 from tests.broker.disks import PageCache, broken
-from tests.storage.support import NOW, batch, marker, open_log, reopen
+from tests.storage.support import NOW, batch, expired, marker, open_log, reopen
 
 COMMITTED, ABORTED = True, False
 CHECKPOINT = "aborted-transaction-checkpoint"
@@ -455,7 +455,7 @@ def test_a_cut_does_not_let_readers_see_more(log: Log) -> None:
 def test_an_index_goes_with_its_segment(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     log.delete_records_before(6)
-    for deleted in log.expire(NOW):
+    for deleted in expired(log, NOW):
         deleted.unlink()
     assert told(log, 6) == ALL[1:]
     assert list(index_files(log)) == [5]

@@ -12,6 +12,7 @@ from tests.storage.support import (
     NOW,
     batch,
     bytes_on_disk,
+    expired,
     fill,
     offset_for_timestamp,
     open_log,
@@ -83,7 +84,7 @@ def test_producers_are_as_they_were(tmp_path: Path) -> None:
 
 def test_below_the_first_segment_the_log_begins_anew(log: Log) -> None:
     log.delete_records_before(30)
-    for files in log.expire(NOW):
+    for files in expired(log, NOW):
         files.unlink()
     log.truncate_to(3)
     assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)

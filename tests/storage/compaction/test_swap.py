@@ -34,7 +34,7 @@ from tests.storage.compaction.support import (
     put_rounds,
     read_from,
 )
-from tests.storage.support import NOW, offset_for_timestamp, open_log
+from tests.storage.support import NOW, expired, offset_for_timestamp, open_log
 
 MERGING = attrs.evolve(COMPACT, segment_bytes=1000)
 """With this for the cleaner's jobs, segments of 400 bytes become fewer."""
@@ -474,12 +474,12 @@ def test_no_segment_is_dropped_meanwhile(log: Log) -> None:
     outcome = cleaned(log)
     found = log.begin_exchange(outcome.replacements)
     log.delete_records_before(20)
-    assert log.expire(NOW) == []
+    assert expired(log, NOW) == []
     found.promise()
     log.exchange(NOW)
     found.close()
     log.end_exchange()
-    assert log.expire(NOW)
+    assert expired(log, NOW)
     assert log.segments[0].base_offset <= 20
     assert read_from(log, 20) == [each for each in read_from(log, 20) if each[0] >= 20]
 
@@ -488,7 +488,7 @@ def test_segments_that_were_dropped_before_are_left_out(log: Log) -> None:
     outcome = cleaned(log, segment_bytes=1000)
     last = log.segments[1].base_offset
     log.delete_records_before(last)
-    gone = log.expire(NOW)
+    gone = expired(log, NOW)
     assert gone
     before = read_from(log, last)
     found = log.begin_exchange(outcome.replacements)
@@ -505,7 +505,7 @@ def test_segments_that_were_dropped_before_are_left_out(log: Log) -> None:
 def test_all_segments_of_a_replacement_were_dropped(log: Log) -> None:
     outcome = cleaned(log)
     log.delete_records_before(log.segments[2].base_offset)
-    log.expire(NOW)
+    expired(log, NOW)
     assert log.begin_exchange(outcome.replacements).is_complete
 
 
