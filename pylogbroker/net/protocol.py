@@ -141,7 +141,9 @@ class KafkaProtocol(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closing = True
         self._todo.clear()
-        self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
+        free = self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
+        if free is not None:
+            self.factory.broker.in_thread(free)
         self._caller.leave()
         waiting, self._waiting = self._waiting, deque()
         memory = self.factory.memory

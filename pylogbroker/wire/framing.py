@@ -1,22 +1,25 @@
 """Cuts a byte stream into frames: `length:4` (big-endian, counting what follows) and that many bytes.
 
 Small frames are views of the bytes as they were received; a frame that is larger than what has come gets a buffer of
-its own size, which the rest is received into.  So no byte is copied twice, and most are not copied at all.
+its own, which the rest is received into.  So no byte is copied twice, and most are not copied at all.
 
-The buffer of a very large frame is memory that the system hands out page by page as bytes arrive: a length that is
-claimed and never sent costs nothing.
+The buffer of a very large frame grows with what arrives: the system moves its pages, no byte is copied.  A length that
+is claimed and never sent costs no more than `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Callable
+from functools import partial
 
 from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.recognition import describe_length
 
 _LENGTH = struct.Struct(">i")
-_LAZY_SIZE = 2 * 1024 * 1024  # above it, page by page; below it, a plain buffer is quicker
+_PLAIN_SIZE = 2 * 1024 * 1024  # up to it, a buffer is made in its final size
+_FREED_SIZE = 4 * 1024 * 1024  # bytes to give back to the system at once
 
 
 class FrameSplitter:
@@ -25,12 +28,14 @@ class FrameSplitter:
     `violation` is set when a length cannot be: the frames before it are given out, and then nothing is to be read.
     """
 
-    __slots__ = ("_buffer", "_filled", "_head", "_max_size", "violation")
+    __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_size", "violation")
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
         self._head = b""
         self._buffer: memoryview | None = None
+        self._growing: mmap.mmap | None = None  # the memory of `_buffer`, if that may be shorter than the frame
+        self._size = 0
         self._filled = 0
         self.violation: WireError | None = None
 
@@ -39,19 +44,20 @@ class FrameSplitter:
         """Bytes of memory held by a frame that is not whole yet."""
         if self._buffer is None:
             return len(self._head)
-        size = len(self._buffer)
-        return size if size <= _LAZY_SIZE else self._filled
+        return self._size if self._growing is None else self._filled
 
     def split(self, data: bytes) -> list[memoryview]:
         """The frames that `data` completes, without their length; the rest is kept.
 
         What belongs into `rest()` is copied there: who receives into it does without.
         """
-        if self._buffer is not None:
-            count = min(len(data), len(self._buffer) - self._filled)
-            self._buffer[self._filled : self._filled + count] = data[:count]
-            frame = self.filled(count)
-            return [] if frame is None else [frame, *self.split(data[count:])]
+        while self._buffer is not None:
+            if not data:
+                return []
+            frame, count = self._put(data)
+            data = data[count:]
+            if frame is not None:
+                return [frame, *self.split(data)]
         if self._head:
             data = self._head + data
             self._head = b""
@@ -73,7 +79,14 @@ class FrameSplitter:
         return frames
 
     def rest(self) -> memoryview | None:
-        """Where the rest of a frame that has begun belongs, or None."""
+        """Where the rest of a frame that has begun belongs, or at first a part of it; or None.
+
+        Must not be used any more when this is called again.
+        """
+        if self._buffer is not None and self._filled == len(self._buffer) and self._growing is not None:
+            self._buffer.release()
+            self._growing.resize(min(2 * self._filled, self._size))
+            self._buffer = memoryview(self._growing)
         return None if self._buffer is None else self._buffer[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
@@ -82,19 +95,33 @@ class FrameSplitter:
         if buffer is None:
             return None
         self._filled += count
-        if self._filled < len(buffer):
+        if self._filled < self._size:
             return None
-        self._buffer = None
+        self._buffer = self._growing = None
         return buffer
 
-    def forget(self) -> None:
-        """Let go of what came of a frame that will never be whole."""
-        self._buffer = None
-        self._head = b""
+    def forget(self) -> Callable[[], None] | None:
+        """Let go of what came of a frame that will never be whole.
+
+        To give a large buffer back to the system takes milliseconds: what is returned does that, in any thread.
+        """
+        growing, self._growing, self._buffer, self._head = self._growing, None, None, b""
+        return None if growing is None else partial(_free, growing)
+
+    def _put(self, data: bytes) -> tuple[memoryview | None, int]:
+        """Copy what there is room for; the frame, if it is whole now, and how much was copied."""
+        with self.rest() or memoryview(b"") as rest:
+            count = min(len(data), len(rest))
+            rest[:count] = data[:count]
+        return self.filled(count), count
 
     def _begin(self, length: int, start: memoryview) -> None:
-        self._buffer = memoryview(bytearray(length) if length <= _LAZY_SIZE else mmap.mmap(-1, length))
-        self._filled = len(start)
+        self._size, self._filled = length, len(start)
+        if length <= _PLAIN_SIZE:
+            self._buffer = memoryview(bytearray(length))
+        else:
+            self._growing = mmap.mmap(-1, max(_PLAIN_SIZE, len(start)), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._buffer = memoryview(self._growing)
         self._buffer[: self._filled] = start
 
     def _bad_length(self, length: int) -> WireError:
@@ -104,3 +131,10 @@ class FrameSplitter:
         if length < 0:
             return WireError(f"a frame's length is {length}, which is negative")
         return WireError(f"a frame of {length} bytes is larger than socket.request.max.bytes={self._max_size}")
+
+
+def _free(memory: mmap.mmap) -> None:
+    """Give memory back piece by piece: other threads wait for no more than one."""
+    for start in range(0, len(memory), _FREED_SIZE):
+        memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
+    memory.close()

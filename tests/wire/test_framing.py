@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import struct
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.wire.framing import FrameSplitter
 
+MEGABYTE = 1 << 20
 FRAMES = st.lists(st.binary(max_size=40), max_size=12)
 
 
@@ -36,6 +38,7 @@ def _receive(splitter: FrameSplitter, stream: bytes, sizes: list[int]) -> list[b
             frame = splitter.filled(len(piece))
             if frame is not None:
                 got.append(bytes(frame))
+        del rest
         position += len(piece)
     return got
 
@@ -68,3 +71,41 @@ def test_a_large_frame_that_is_claimed_and_never_sent_holds_only_what_came() -> 
     splitter = FrameSplitter(2**31 - 1)
     assert splitter.split(struct.pack(">i", 2**30) + b"abc") == []
     assert splitter.held == 3
+
+
+def test_the_buffer_of_a_large_frame_grows_with_what_arrives() -> None:
+    splitter = FrameSplitter(2**31 - 1)
+    splitter.split(struct.pack(">i", 2**30) + b"abc")
+    sizes = []
+    for _ in range(4):
+        rest = splitter.rest()
+        assert rest is not None
+        sizes.append(len(rest))
+        splitter.filled(len(rest))
+        del rest
+    assert sizes == [2 * MEGABYTE - 3, 2 * MEGABYTE, 4 * MEGABYTE, 8 * MEGABYTE]
+    assert splitter.held == 16 * MEGABYTE
+
+
+@pytest.mark.parametrize("size", [1, 2 * MEGABYTE, 2 * MEGABYTE + 1, 5 * MEGABYTE, 16 * MEGABYTE])
+def test_large_frames_are_whole(size: int) -> None:
+    frames = [random.Random(size).randbytes(size), b"small", b"x" * (size + 1)]
+    stream = _stream(frames)
+    assert _receive(FrameSplitter(2**31 - 1), stream, [300_000, 7, 200_000]) == frames
+    splitter = FrameSplitter(2**31 - 1)
+    pieces = [stream[position : position + 3_000_001] for position in range(0, len(stream), 3_000_001)]
+    assert [bytes(frame) for piece in pieces for frame in splitter.split(piece)] == frames
+
+
+def test_what_came_of_a_large_frame_is_given_back() -> None:
+    splitter = FrameSplitter(2**31 - 1)
+    splitter.split(struct.pack(">i", 50 * MEGABYTE) + b"x" * (10 * MEGABYTE + 1))
+    memory = splitter._growing
+    free = splitter.forget()
+    assert free is not None
+    assert (splitter.held, splitter.rest()) == (0, None)
+    free()
+    assert memory is not None
+    assert memory.closed
+    splitter.split(struct.pack(">i", MEGABYTE) + b"x")
+    assert splitter.forget() is None
