@@ -14,7 +14,7 @@ Anything may happen between two items, so the body must not rely on what an earl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from math import inf
 from time import perf_counter
 from typing import Final, TypeVar
@@ -52,6 +52,17 @@ class Slices:
             if self._now() >= until:
                 await self.next()
                 until = self._until
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """The result of a generator that yields between its steps."""
+        results: list[T] = []
+
+        def running() -> Iterator[None]:
+            results.append((yield from steps))
+
+        async for _ in self.over(running()):
+            pass
+        return results[0]
 
     def next(self) -> Deferred[None]:
         """Wait for the next slice."""

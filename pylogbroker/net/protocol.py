@@ -1,19 +1,24 @@
 """One Kafka connection: frames in, answers out in the order of the requests.
 
-    received --> todo --> handled --+--> answered at once ----------------> out --> transport
-                                    |                                        ^
-                                    +--> awaited, in its Slot of `waiting` --+   when it is the first of them
+    received --> todo --> decoded --> handled --+--> encoded at once ------------------------> out --> transport
+                                                |                                                ^
+                                                +--> awaited, encoded, in its Slot of `waiting` -+  if it is the first
 
 Requests are handled as they come, also while an earlier one waits; their answers queue behind it.  While the peer does
 not take its answers, or too many requests wait, no further request is handled and nothing more is read.
 
-When the connection is lost, its slots are detached from it: reads are cancelled, changes go on, and answers go nowhere.
+Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  The requests behind a
+long one wait until it is decoded.
+
+When the connection is lost, the work for it is dropped: decoding, reads and encoding are cancelled.  Changes go on to
+their end, and their answers go nowhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Structure
 
@@ -48,6 +53,7 @@ MOST_UNSENT = 512 * 1024
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _MOST_CALLERS = 64
+_LONG_FRAME_BYTES = 64 * 1024  # of requests that may have many elements, and are decoded in slices if they do
 
 
 class Answering(Structure):
@@ -60,6 +66,7 @@ class Answering(Structure):
     @property
     def is_read(self) -> bool: ...
     def encode(self, correlation_id: int, answer: Any, /) -> list[Chunk]: ...
+    def steps_if_long(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]] | None: ...
 
 
 @attrs.define(eq=False)
@@ -75,35 +82,50 @@ class Slot:
     held: int
     chunks: list[Chunk] | None = None
     work: Deferred[Any] | None = None
+    is_encoding: bool = False
 
-    def ready(self, answer: Any) -> None:
-        """The work is done."""
+    def handle(self, work: Deferred[Any]) -> None:
+        """Wait for the handler's answer."""
+        self.work = work
+        work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
+
+    def encode(self, work: Deferred[list[Chunk]]) -> None:
+        """Wait for the answer's encoding."""
+        self.work, self.is_encoding = work, True
+        work.addCallback(self._encoded).addErrback(self._broken)
+
+    def detach(self, memory: MemoryBound) -> int:
+        """Drop the connection, which is gone; return the bytes that stay in use until the work is done.
+
+        Work that changes nothing is stopped.
+        """
+        self.connection = None
+        work, self.work = self.work, None
+        if work is None:
+            return 0
+        if self.route.is_read or self.is_encoding:
+            work.cancel()
+            return 0
+        work.addBoth(lambda _: memory.released(self.held))
+        return self.held
+
+    def _ready(self, answer: Any) -> None:
         if self.connection is not None:
             self.connection.answer_ready(self, answer)
 
-    def failed(self, failure: Failure) -> None:
-        """The work has failed, or was stopped."""
+    def _failed(self, failure: Failure) -> None:
         if self.connection is not None:
             self.connection.answer_failed(self, failure)
         elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
             log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
 
-    def broken(self, failure: Failure) -> None:
-        """The answer could not be encoded."""
+    def _encoded(self, chunks: list[Chunk]) -> None:
+        if self.connection is not None:
+            self.connection.answer_encoded(self, chunks)
+
+    def _broken(self, failure: Failure) -> None:
         if self.connection is not None:
             self.connection.answer_broken(failure)
-
-    def detach(self, memory: MemoryBound) -> int:
-        """The connection is gone: stop what only reads; the bytes that stay in use until other work is done."""
-        self.connection = None
-        work, self.work = self.work, None
-        if work is None:
-            return 0
-        if self.route.is_read:
-            work.cancel()
-            return 0
-        work.addBoth(lambda _: memory.released(self.held))
-        return self.held
 
 
 class KafkaProtocol(Protocol):
@@ -112,6 +134,7 @@ class KafkaProtocol(Protocol):
     transport: ChunkServer
     factory: KafkaFactory
     most_waiting = MOST_WAITING
+    work_seconds = 0.004  # after which the next request waits for the reactor's next iteration
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
@@ -122,6 +145,7 @@ class KafkaProtocol(Protocol):
         self._out_bytes = 0
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
+        self._decoding: Deferred[Any] | None = None  # a long request that is being decoded: the next ones wait
         self._paused = False
         self._caller = Caller(on_charge=self._account)
         self._closing = False
@@ -145,6 +169,8 @@ class KafkaProtocol(Protocol):
         if free is not None:
             self.factory.broker.in_thread(free)
         self._caller.leave()
+        if self._decoding is not None:
+            self._decoding.cancel()
         waiting, self._waiting = self._waiting, deque()
         memory = self.factory.memory
         memory.leaves(self, sum([slot.detach(memory) for slot in waiting]))
@@ -188,16 +214,20 @@ class KafkaProtocol(Protocol):
             if self._out or self._blocked:
                 self._blocked = False
                 self._flush()
-            while todo and not self._blocked and not self._closing:
+            until = perf_counter() + self.work_seconds
+            while todo and not (self._blocked or self._closing or self._decoding):
                 self._request(todo.popleft())
                 if self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
                     self._flush()
+                if todo and perf_counter() > until and not self._blocked:
+                    self._blocked = True
+                    self.factory.reactor.callLater(0, self._work)
             if self._out:
                 self._flush()
         finally:
             self._working = False
             self.factory.turns.end()
-        if self._blocked or self._paused or self._finishing:
+        if self._blocked or self._paused or self._finishing or self._decoding:
             self._read_on_or_not()
         self._account()
 
@@ -205,7 +235,7 @@ class KafkaProtocol(Protocol):
         if self._finishing and not self._waiting and not self._closing:
             self._closing = True
             self.transport.loseConnection()
-        pause = self._blocked or self._finishing
+        pause = self._blocked or self._finishing or self._decoding is not None
         if pause != self._paused and not self._closing:
             self._paused = pause
             if pause:
@@ -223,13 +253,60 @@ class KafkaProtocol(Protocol):
             route, context = caller
             if route.flexible:
                 position = skip_tagged(frame, position)
-            request = route.decode(frame, position)
+            if len(frame) <= _LONG_FRAME_BYTES or route.decode_in_steps is None:
+                request = route.decode(frame, position)
+            else:
+                steps = route.decode_in_steps(frame, position)
+                try:
+                    next(steps)
+                except StopIteration as decoded:
+                    request = decoded.value
+                else:
+                    self._decode_on(steps, route, context, correlation_id, frame)
+                    return
         except NotOffered as violation:
             self._violated(self._explained(str(violation), frame), violation.api)
-            return
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
             self._violated(self._explained(f"bad request: {violation}", frame))
-            return
+        else:
+            self._handle(request, route, context, correlation_id, len(frame))
+
+    def _decode_on(
+        self,
+        steps: Generator[None, None, Any],
+        route: Route,
+        context: RequestContext,
+        correlation_id: int,
+        frame: memoryview,
+    ) -> None:
+        """Decode the rest of a long request in slices, then handle it; the requests behind it wait."""
+        held = len(frame)
+        self._waiting_bytes += held
+
+        def decoded(request: Any) -> None:
+            if not self._closing:
+                self.factory.turns.begin()
+                try:
+                    self._handle(request, route, context, correlation_id, held)
+                finally:
+                    self.factory.turns.end()
+
+        def failed(failure: Failure) -> None:
+            if failure.check(ProtocolViolation):
+                self._violated(self._explained(f"bad request: {failure.value}", frame))
+            elif not failure.check(CancelledError):
+                log.failure("a request of {peer} failed", failure, peer=self.peer)
+                self.close_because("a request failed")
+
+        def go_on(_: None) -> None:
+            self._decoding = None
+            self._waiting_bytes -= held
+            self._work()
+
+        self._decoding = ensureDeferred(self.factory.broker.slices.run(steps))
+        self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
+
+    def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
         try:
             answer = route.handle(self.factory.broker, context, request)
         except ProtocolViolation as violation:
@@ -237,16 +314,15 @@ class KafkaProtocol(Protocol):
             return
         except Exception:
             answer = self._failed(route)
-        if type(answer) is route.response_type:
-            chunks = self._encoded(route, correlation_id, answer)
-            if self._waiting:
-                slot = Slot(self, route, correlation_id, 0)
-                self._waiting.append(slot)
-                self._fill(slot, chunks)
-            else:
-                self._send(chunks)
-        elif answer is not None:
-            self._await(route, correlation_id, answer, len(frame))
+        if answer is None:
+            return
+        is_ready = type(answer) is route.response_type
+        if is_ready and not self._waiting and route.steps_if_long(correlation_id, answer) is None:
+            self._send(self._encoded(route, correlation_id, answer))
+        elif is_ready:
+            self.answer_ready(self._take_slot(route, correlation_id, held), answer)
+        else:
+            self._await(route, correlation_id, answer, held)
 
     def _meet(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
         route = self.factory.routes.find(key, version)
@@ -269,25 +345,36 @@ class KafkaProtocol(Protocol):
             if type(chunk) is bytes or type(chunk) is memoryview:
                 self._out_bytes += len(chunk)
 
-    def _await(
-        self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
-    ) -> None:
+    def _take_slot(self, route: Answering, correlation_id: int, held: int) -> Slot:
         slot = Slot(self, route, correlation_id, held)
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= self.most_waiting:
             self._blocked = True
-        slot.work = work = answer if isinstance(answer, Deferred) else ensureDeferred(answer)
-        work.addCallbacks(slot.ready, slot.failed)
-        work.addErrback(slot.broken)
+        return slot
+
+    def _await(
+        self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
+    ) -> None:
+        slot = self._take_slot(route, correlation_id, held)
+        slot.handle(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
 
     def answer_failed(self, slot: Slot, failure: Failure) -> None:
-        """The handler of a request that waits has failed."""
+        """Answer a request whose handler has failed."""
         self.answer_ready(slot, self._failed(slot.route, failure))
 
     def answer_ready(self, slot: Slot, answer: Any) -> None:
-        """The answer to a request that waits is there: send it, when those before it are sent."""
-        self._fill(slot, [] if answer is None else self._encoded(slot.route, slot.correlation_id, answer))
+        """Encode the answer of a slot, in slices if it is long; None if nothing is to be sent."""
+        route, correlation_id = slot.route, slot.correlation_id
+        steps = None if answer is None else route.steps_if_long(correlation_id, answer)
+        if steps is not None:
+            slot.encode(ensureDeferred(self.factory.broker.slices.run(steps)))
+        else:
+            self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
+
+    def answer_encoded(self, slot: Slot, chunks: list[Chunk]) -> None:
+        """Send the answer of a slot when those before it are sent."""
+        self._fill(slot, chunks)
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
             first = waiting.popleft()
@@ -315,17 +402,20 @@ class KafkaProtocol(Protocol):
         return route.response_type(error_code=code)
 
     def _encoded(self, route: Answering, correlation_id: int, answer: Any) -> list[Chunk]:
-        """The answer as bytes; nothing, and no connection any more, if its version cannot carry it."""
+        """Encode an answer; if that fails, there is nothing to send, and the connection is closed."""
         try:
             return route.encode(correlation_id, answer)
-        except EncodingError as error:
-            self._violated(f"a request was carried out, but its answer cannot be sent: {error}")
+        except EncodingError:
+            self.answer_broken(Failure())
             return []
 
     def answer_broken(self, failure: Failure) -> None:
-        """An answer could not be encoded."""
-        log.failure("an answer could not be sent to {peer}", failure, peer=self.peer)
-        self.close_because("an answer could not be sent")
+        """Close the connection, because an answer could not be encoded."""
+        if failure.check(EncodingError):
+            self._violated(f"a request was carried out, but its answer cannot be sent: {failure.value}")
+        else:
+            log.failure("an answer could not be sent to {peer}", failure, peer=self.peer)
+            self.close_because("an answer could not be sent")
 
     def _flush(self) -> None:
         if self._out and not self._closing:

@@ -8,7 +8,7 @@ where the version is flexible.  The header is read here by hand because every re
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import attrs
@@ -18,7 +18,11 @@ from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.wire import Chunk, request_codec, response_codec
+from pylogbroker.wire.extent import counter
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+LONG_ANSWER_STRUCTS = 500
+"""An answer with more is encoded in slices; fewer take some hundred microseconds."""
 
 _OTHER_APIS = {
     4: "LeaderAndIsr",
@@ -97,7 +101,17 @@ class Route:
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
+    length: Callable[[Any], int]
+    """How many structs an answer has."""
     is_read: bool = False
+    decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
+    encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
+
+    def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
+        """The encoding of an answer in steps, or None for one that is short enough to encode at once."""
+        if self.length(answer) <= LONG_ANSWER_STRUCTS or self.encode_in_steps is None:
+            return None
+        return self.encode_in_steps(correlation_id, answer)
 
 
 class Routes:
@@ -138,14 +152,18 @@ def _not_offered(key: int) -> NotOffered:
 
 
 def _route(api: Api, version: int) -> Route:
+    requests, responses = request_codec(api.key, version), response_codec(api.key, version)
     return Route(
         api.name,
         api.versions.is_flexible(version),
-        request_codec(api.key, version).decode_first,
+        requests.decode_first,
         api.handle,
         api.response,
-        response_codec(api.key, version).frame,
+        responses.frame,
+        counter(api.response),
         api.is_read,
+        requests.decode_first_in_steps,
+        responses.frame_in_steps,
     )
 
 
@@ -158,4 +176,5 @@ def _unsupported_api_versions() -> Route:
         unsupported,
         ApiVersionsResponse,
         response_codec(ApiVersionsRequest.api_key, 0).frame,
+        lambda answer: 0,
     )

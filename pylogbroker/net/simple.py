@@ -34,6 +34,9 @@ class _Encoded:
     def encode(self, correlation_id: int, answer: list[Chunk]) -> list[Chunk]:
         return answer
 
+    def steps_if_long(self, correlation_id: int, answer: list[Chunk]) -> None:
+        return None
+
 
 _READ = _Encoded(is_read=True)
 _CHANGE = _Encoded(is_read=False)

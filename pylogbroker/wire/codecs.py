@@ -13,11 +13,12 @@ large records that the message holds, as they are, and the bytes between them.
 """
 
 import struct
+from collections.abc import Generator
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
-from pylogbroker.wire.decoding import decoder
-from pylogbroker.wire.encoding import Encode, encoder
+from pylogbroker.wire.decoding import DecodeInSteps, decoder, stepwise_decoder
+from pylogbroker.wire.encoding import Encode, EncodeInSteps, encoder, stepwise_encoder
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.schema import Buffer, Chunk, Message, Request, Response
@@ -26,6 +27,7 @@ M = TypeVar("M", bound=Message)
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R", bound=Response)
 
+_UNENCODABLE: Final = (struct.error, AttributeError, TypeError, UnicodeEncodeError)
 _pack_size = struct.Struct(">i").pack
 
 
@@ -47,6 +49,14 @@ class Codec(Generic[M]):
     def _encode(self) -> Encode:
         return encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
+    @cached_property
+    def _encode_in_steps(self) -> EncodeInSteps:
+        return stepwise_encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
+
+    @cached_property
+    def _decode_in_steps(self) -> DecodeInSteps:
+        return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
+
     def decode(self, buffer: Buffer, position: int = 0) -> M:
         """The message that fills a buffer from a position to its end."""
         message, end = self._decoded(buffer, position)
@@ -61,6 +71,16 @@ class Codec(Generic[M]):
         many in flexible versions.
         """
         return self._decoded(buffer, position)[0]
+
+    def decode_first_in_steps(self, buffer: memoryview, position: int = 0) -> Generator[None, None, M]:
+        """Like `decode_first`, but yields now and then, if the message is long."""
+        try:
+            message, end = yield from self._decode_in_steps(buffer, position)
+        except (struct.error, IndexError):
+            raise WireError(f"{self} is cut off") from None
+        if end > len(buffer):
+            raise WireError(f"{self} is cut off")
+        return message  # type: ignore[no-any-return]
 
     def _decoded(self, buffer: Buffer, position: int) -> tuple[M, int]:
         """The message at a position, and where it ends."""
@@ -81,7 +101,14 @@ class Codec(Generic[M]):
         """The message as few chunks, of which the first one is bytes."""
         try:
             return self._encode(message)
-        except (struct.error, AttributeError, TypeError, UnicodeEncodeError) as error:
+        except _UNENCODABLE as error:
+            raise EncodingError(f"{self} cannot be encoded: {error}") from error
+
+    def chunks_in_steps(self, message: M) -> Generator[None, None, list[Chunk]]:
+        """Like `chunks`, but yields now and then, if the message is long."""
+        try:
+            return (yield from self._encode_in_steps(message))
+        except _UNENCODABLE as error:
             raise EncodingError(f"{self} cannot be encoded: {error}") from error
 
     def __str__(self) -> str:
@@ -111,6 +138,12 @@ class ResponseCodec(Codec[R]):
 
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
         """The response's whole frame."""
-        chunks: list[Any] = self.chunks(message)
+        return self._framed(correlation_id, self.chunks(message))
+
+    def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
+        """Like `frame`, but yields now and then, if the message is long."""
+        return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
+
+    def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:
         chunks[0] = self._pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
         return chunks

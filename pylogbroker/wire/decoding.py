@@ -43,7 +43,7 @@ times its bytes in memory, so a limit on a frame's bytes alone would not bound w
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -55,19 +55,28 @@ from pylogbroker.wire.schema import TEXTS, Field, Kind, Message, fields_of, is_f
 from pylogbroker.wire.source import Source
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+DecodeInSteps: TypeAlias = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 DecodeField: TypeAlias = Callable[[memoryview, int, int], tuple[Any, int, int]]
 Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
 
 
 def decoder(cls: type[Message], version: int, flexible: bool) -> Decode:
     """The decoder of a message."""
-    return _Compiler(cls, version, flexible).message(cls)
+    made: Decode = _Compiler(cls, version, flexible).message(cls)
+    return made
+
+
+def stepwise_decoder(cls: type[Message], version: int, flexible: bool) -> DecodeInSteps:
+    """A decoder that yields after every `STEP` structs of arrays, so that other work can be done between them."""
+    made: DecodeInSteps = _Compiler(cls, version, flexible, in_steps=True).message(cls)
+    return made
 
 
 class _Compiler:
     """Writes the decoder of one message."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self._elements_max = cls.elements_max
         self._excess = f"{cls.__name__} v{version} has more than {cls.elements_max} elements: send several requests"
         self._version = version
@@ -78,12 +87,13 @@ class _Compiler:
         self._targets: list[str] = []
         self._depth = 0
 
-    def message(self, cls: type[Message]) -> Decode:
+    def message(self, cls: type[Message]) -> Any:
         with self._source.function("decode(buffer, position)"):
             self._line(f"left = {self._elements_max}")
+            self._source.begin_steps(self._in_steps)
             self._struct(cls, "message")
             self._line("return message, position")
-        return self._source.compile("decode", f"decode {cls.__name__} v{self._version}")
+        return self._source.compile("decode", f"decode {cls.__name__} v{self._version}{' in steps' * self._in_steps}")
 
     # -- structs -------------------------------------------------------------------------------------------
 
@@ -125,10 +135,12 @@ class _Compiler:
     def _function(self, field: Field) -> str:
         """The name of a function that decodes a field's value."""
         name = f"decode_{field.name}"
+        in_steps, self._in_steps = self._in_steps, False
         with self._source.function(f"{name}(buffer, position, left)"):
             self._field(field, "value")
             self._unpack()
             self._line("return value, position, left")
+        self._in_steps = in_steps
         return name
 
     # -- fields --------------------------------------------------------------------------------------------
@@ -222,6 +234,8 @@ class _Compiler:
             self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
             self._unpack()
             self._line(f"{items}.append({item})")
+            if self._in_steps:
+                self._source.step()
         self._depth -= 1
 
 

@@ -29,7 +29,7 @@ identity, and by value only if that fails.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +41,7 @@ from pylogbroker.wire.schema import Chunk, Field, Kind, fields_of
 from pylogbroker.wire.source import Source, is_plain
 
 Encode: TypeAlias = Callable[[Any], list[Chunk]]
+EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
 Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
 OWN_CHUNK: Final = 4096
@@ -59,13 +60,21 @@ _PRESENT: Final = b"\1"
 
 def encoder(cls: type, version: int, flexible: bool) -> Encode:
     """The encoder of a message."""
-    return _Compiler(cls, version, flexible).message(cls)
+    made: Encode = _Compiler(cls, version, flexible).message(cls)
+    return made
+
+
+def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
+    """An encoder that yields after every `STEP` structs of arrays, so that other work can be done between them."""
+    made: EncodeInSteps = _Compiler(cls, version, flexible, in_steps=True).message(cls)
+    return made
 
 
 class _Compiler:
     """Writes the encoder of one message."""
 
-    def __init__(self, cls: type, version: int, flexible: bool) -> None:
+    def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
         self._version = version
         self._flexible = flexible
         self._source = Source(_NAMES)
@@ -75,10 +84,11 @@ class _Compiler:
         self._depth = 0
         self._explains = _explains(cls)
 
-    def message(self, cls: type) -> Encode:
+    def message(self, cls: type) -> Any:
         with self._function("encode(message)"):
+            self._source.begin_steps(self._in_steps)
             self._struct(cls, "message")
-        return self._source.compile("encode", f"encode {cls.__name__} v{self._version}")
+        return self._source.compile("encode", f"encode {cls.__name__} v{self._version}{' in steps' * self._in_steps}")
 
     @contextmanager
     def _function(self, signature: str) -> Iterator[None]:
@@ -130,8 +140,10 @@ class _Compiler:
     def _encoder(self, field: Field) -> str:
         """The name of a function that encodes a field's value."""
         name = f"encode_{field.name}"
+        in_steps, self._in_steps = self._in_steps, False
         with self._function(f"{name}(tagged)"):
             self._field(field, "tagged")
+        self._in_steps = in_steps
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
@@ -238,6 +250,8 @@ class _Compiler:
         with self._source.block(f"for {item} in value"):
             self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
             self._pack()
+            if self._in_steps:
+                self._source.step()
         self._depth -= 1
 
     def _records(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import NoneType
 from typing import Any, Final
 
+STEP: Final = 128
 _PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes, list))
 
 
@@ -39,6 +40,19 @@ class Source:
         outer, self._indent = self._indent, self._indent + "    "
         yield
         self._indent = outer
+
+    def begin_steps(self, in_steps: bool) -> None:
+        """In a function that works in steps, count them from here on."""
+        if in_steps:
+            self.line("steps = 0")
+            with self.block("if steps"):  # a generator even if it has nothing to repeat
+                self.line("yield")
+
+    def step(self) -> None:
+        """Something is done: after every `STEP` of them others may go on."""
+        self.line("steps += 1")
+        with self.block(f"if not steps % {STEP}"):
+            self.line("yield")
 
     @contextmanager
     def function(self, signature: str) -> Iterator[None]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+from math import inf
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import Api
+from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.net.limits import MOST_LINES, MemoryBound
-from pylogbroker.net.protocol import MOST_WAITING
+from pylogbroker.net.protocol import MOST_WAITING, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pylogbroker.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from tests.broker.lines import said
 from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
 
@@ -72,6 +82,7 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers = Handlers()
         self.factory = FakeFactory(self.handlers.table())
         self.protocol, self.transport = connect(self.factory)
+        self.patch(KafkaProtocol, "work_seconds", inf)
 
     def settle(self) -> None:
         self.factory.reactor.advance(0)
@@ -243,6 +254,99 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers.waiting[1].errback(KafkaError("refused"))
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
         self.assertEqual(self.factory.memory.total, 0)
+
+
+class LongTests(SynchronousTestCase):
+    """Long requests and answers, in steps: each iteration of the reactor does one."""
+
+    def setUp(self) -> None:
+        self.handlers = Handlers()
+        self.factory = FakeFactory(self.handlers.table())
+        self.protocol, self.transport = connect(self.factory)
+        self.slices = Slices(self.factory.reactor, 0)
+        self.factory.broker = SimpleNamespace(slices=self.slices)
+
+    def settle(self) -> None:
+        self.factory.reactor.advance(0)
+
+    def iterate(self) -> None:
+        """Run one iteration of the reactor (`Clock.advance` would run several)."""
+        scheduled, self.factory.reactor.calls = self.factory.reactor.calls, []
+        for call in scheduled:
+            call.func(*call.args)
+
+    def iterations(self, answers: int) -> int:
+        """How many iterations it takes until so many answers are sent."""
+        count = 0
+        while len(correlation_ids(self.transport)) < answers:
+            self.iterate()
+            count += 1
+        return count
+
+    def test_a_long_answer_is_encoded_in_slices_and_sent_in_its_turn(self) -> None:
+        self.protocol.dataReceived(metadata(1) + heartbeat(2))
+        long = MetadataResponse(topics=[MetadataResponseTopic(name=str(number)) for number in range(2000)])
+        self.handlers.waiting[0].callback(long)
+        self.protocol.dataReceived(heartbeat(3))
+        self.assertEqual((self.handlers.heartbeats, self.transport.sent), (2, []))
+        self.assertGreater(self.iterations(3), 10)
+        self.assertEqual(correlation_ids(self.transport), [1, 2, 3])
+        data = b"".join(map(bytes, self.transport.sent))
+        self.assertTrue(data.startswith(b"".join(map(bytes, response_codec(3, 9).frame(1, long)))))
+
+    def test_a_long_answer_that_is_there_at_once(self) -> None:
+        long = MetadataResponse(topics=[MetadataResponseTopic(name=str(number)) for number in range(2000)])
+        self.factory.apis = (Api(MetadataRequest, lambda *_: long),)
+        protocol, transport = connect(self.factory)
+        protocol.dataReceived(metadata(1))
+        self.assertEqual(transport.sent, [])
+        self.settle()
+        self.assertEqual(correlation_ids(transport), [1])
+
+    def test_the_encoding_ends_with_the_connection(self) -> None:
+        self.protocol.dataReceived(metadata(1))
+        self.handlers.waiting[0].callback(MetadataResponse(topics=[MetadataResponseTopic(name="t")] * 2000))
+        self.protocol.connectionLost()
+        self.settle()
+        self.assertEqual((self.transport.sent, self.flushLoggedErrors()), ([], []))
+
+    def long_request(self, correlation_id: int) -> bytes:
+        topics = [MetadataRequestTopic(name=f"a topic's name {number}") for number in range(5000)]
+        return frame(MetadataRequest(topics), 9, correlation_id)
+
+    def test_a_long_request_is_decoded_in_slices_before_those_behind_it(self) -> None:
+        self.protocol.dataReceived(heartbeat(1) + self.long_request(2) + heartbeat(3))
+        self.assertEqual(correlation_ids(self.transport), [1])
+        self.assertFalse(self.transport.reading)
+        while not self.handlers.waiting:
+            self.assertEqual(self.handlers.heartbeats, 1)
+            self.iterate()
+        self.assertEqual((self.handlers.heartbeats, self.transport.reading), (2, True))
+        self.handlers.waiting[0].callback(MetadataResponse())
+        self.assertEqual(correlation_ids(self.transport), [1, 2, 3])
+        self.assertEqual(self.factory.memory.total, 0)
+
+    def test_a_long_request_that_is_cut_off(self) -> None:
+        whole = self.long_request(1)
+        self.protocol.dataReceived(struct.pack(">i", len(whole) - 9) + whole[4:-5] + heartbeat(2))
+        self.settle()
+        self.assertEqual((self.transport.closed, self.handlers.heartbeats), ("at once", 0))
+
+    def test_the_decoding_ends_with_the_connection(self) -> None:
+        self.protocol.dataReceived(self.long_request(1))
+        self.protocol.connectionLost()
+        self.settle()
+        self.assertEqual((self.handlers.waiting, self.flushLoggedErrors()), ([], []))
+
+    def test_many_requests_at_once_give_way(self) -> None:
+        time = itertools.count()
+        with patch("pylogbroker.net.protocol.perf_counter", lambda: next(time) / 1000):
+            self.protocol.dataReceived(b"".join(map(heartbeat, range(20))))
+            self.assertLess(self.handlers.heartbeats, 10)
+            self.assertFalse(self.transport.reading)
+            self.assertGreater(self.iterations(20), 2)
+        self.assertEqual(correlation_ids(self.transport), list(range(20)))
+        self.assertTrue(self.transport.reading)
 
 
 class MemoryTests(SynchronousTestCase):

@@ -1,0 +1,98 @@
+"""Encoding and decoding in steps: the same as at once, with pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
+from pylogbroker.wire.errors import EncodingError, WireError
+from pylogbroker.wire.extent import counter
+from pylogbroker.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pylogbroker.wire.source import STEP
+from tests.wire.strategies import messages
+
+T = TypeVar("T")
+VERSIONS = [
+    (key, version)
+    for key, (request, _) in SUPPORTED.items()
+    for version in range(request.versions.first, request.versions.last + 1)
+]
+
+
+def finish(steps: Generator[None, None, T]) -> tuple[T, int]:
+    """The result, and how often the generator paused."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+def join(chunks: list[Chunk]) -> bytes:
+    return b"".join(map(bytes, chunks))  # type: ignore[arg-type]
+
+
+@given(st.data())
+@settings(max_examples=5)
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_steps_give_what_is_given_at_once(key: int, version: int, data: st.DataObject) -> None:
+    requests, responses = request_codec(key, version), response_codec(key, version)
+    response = data.draw(messages(responses.message, version))
+    assert join(finish(responses.frame_in_steps(7, response))[0]) == join(responses.frame(7, response))
+    request = data.draw(messages(requests.message, version))
+    encoded = memoryview(requests.encode(request))
+    assert finish(requests.decode_first_in_steps(encoded))[0] == requests.decode_first(encoded)
+
+
+def metadata(topics: int, partitions: int) -> MetadataResponse:
+    found = [MetadataResponsePartition(partition_index=index) for index in range(partitions)]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(1, "here", 9092)],
+        topics=[MetadataResponseTopic(name=f"t{number}", partitions=found) for number in range(topics)],
+    )
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(10, 1000), (5000, 1), (9000, 0)])
+def test_long_messages_pause(topics: int, partitions: int) -> None:
+    answer = metadata(topics, partitions)
+    chunks, pauses = finish(response_codec(3, 9).frame_in_steps(1, answer))
+    assert pauses >= topics * max(partitions, 1) // STEP
+    assert join(chunks) == join(response_codec(3, 9).frame(1, answer))
+
+
+def test_long_requests_pause() -> None:
+    codec = request_codec(3, 9)
+    request = MetadataRequest([MetadataRequestTopic(name=str(number)) for number in range(10 * STEP)])
+    decoded, pauses = finish(codec.decode_first_in_steps(memoryview(codec.encode(request))))
+    assert (decoded, pauses) == (request, 10)
+
+
+def test_errors_are_those_of_one_step() -> None:
+    codec = request_codec(3, 9)
+    encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * 1000))
+    with pytest.raises(WireError, match="cut off"):
+        finish(codec.decode_first_in_steps(memoryview(encoded)[:-5]))
+    wrong: Any = MetadataResponse(cluster_id=5)  # type: ignore[arg-type]
+    with pytest.raises(EncodingError, match="cannot be encoded"):
+        finish(response_codec(3, 9).frame_in_steps(1, wrong))
+
+
+def test_the_length_of_a_message_is_the_number_of_its_structs() -> None:
+    count = counter(MetadataResponse)
+    assert count(metadata(0, 0)) == 1
+    assert count(metadata(3, 20)) == 1 + 3 + 60
+    assert all(counter(response)(response()) == 0 for _, response in SUPPORTED.values())
