@@ -24,6 +24,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 
 T = TypeVar("T")
+G = TypeVar("G")
+R = TypeVar("R")
 SLICE_SECONDS: Final = 0.004
 
 
@@ -52,6 +54,15 @@ class Slices:
             if self._now() >= until:
                 await self.next()
                 until = self._until
+
+    async def each(
+        self, groups: Iterable[G], items: Callable[[G], Iterable[T]], make: Callable[[G, T], R]
+    ) -> list[tuple[G, list[R]]]:
+        """Each group with what `make` gives for its items, in slices."""
+        found: list[tuple[G, list[R]]] = [(group, []) for group in groups]
+        async for group, results, item in self.over((*pair, item) for pair in found for item in items(pair[0])):
+            results.append(make(group, item))
+        return found
 
     async def run(self, steps: Generator[None, None, T]) -> T:
         """The result of a generator that yields between its steps."""

@@ -102,7 +102,7 @@ class Route:
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
     length: Callable[[Any], int]
-    """How many structs an answer has."""
+    """How many structs an answer has; no more than a few beyond `LONG_ANSWER_STRUCTS` are counted."""
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
@@ -160,7 +160,7 @@ def _route(api: Api, version: int) -> Route:
         api.handle,
         api.response,
         responses.frame,
-        counter(api.response),
+        counter(api.response, LONG_ANSWER_STRUCTS),
         api.is_read,
         requests.decode_first_in_steps,
         responses.frame_in_steps,

@@ -251,7 +251,7 @@ class _Compiler:
             self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
             self._pack()
             if self._in_steps:
-                self._source.step()
+                self._source.step('chunks.append(b"".join(pieces))', "pieces.clear()")
         self._depth -= 1
 
     def _records(self) -> None:

@@ -48,10 +48,12 @@ class Source:
             with self.block("if steps"):  # a generator even if it has nothing to repeat
                 self.line("yield")
 
-    def step(self) -> None:
-        """Something is done: after every `STEP` of them others may go on."""
+    def step(self, *finish: str) -> None:
+        """Something is done: after every `STEP` of them, and these statements, others may go on."""
         self.line("steps += 1")
         with self.block(f"if not steps % {STEP}"):
+            for statement in finish:
+                self.line(statement)
             self.line("yield")
 
     @contextmanager

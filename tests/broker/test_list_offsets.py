@@ -6,7 +6,7 @@ import errno
 import os
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, ensureDeferred
 
 from pylogbroker.broker.apis import list_offsets
 from pylogbroker.errors import ErrorCode
@@ -155,6 +155,32 @@ class WorkerTests(ListOffsetsTests):
             self.assertNoResult(answer)
             self.node.threads.run_one()
             self.assertEqual(self.successResultOf(answer), (0, 1, 90))
+
+    def begin_in_many(self, partitions: int) -> Any:
+        """The answer to a question for a time in several partitions of another topic, with a record each."""
+        self.node.create("many", partitions)
+        for index in range(partitions):
+            self.node.produce("many", index, 100 + index)
+        wanted = ListOffsetsTopic("many", [ListOffsetsPartition(index, -1, 7) for index in range(partitions)])
+        return self.node.send(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]))
+
+    def test_many_partitions_share_a_hop_to_a_worker(self) -> None:
+        answer = self.begin_in_many(150)
+        hops = 0
+        while self.node.threads.held:
+            self.node.threads.run_one()
+            hops += 1
+        self.assertEqual(hops, 2)
+        [topic] = self.successResultOf(answer).topics
+        found = [(partition.offset, partition.timestamp) for partition in topic.partitions]
+        self.assertEqual(found, [(0, 100 + index) for index in range(150)])
+
+    def test_a_search_ends_with_its_connection(self) -> None:
+        answer = self.begin_in_many(150)
+        answer.cancel()
+        self.node.threads.run_one()
+        self.assertEqual(self.node.threads.held, [])
+        self.failureResultOf(answer, CancelledError)
 
     def test_ends_and_what_is_too_young_do_not(self) -> None:
         self.assertEqual(self.successResultOf(self.begin(LATEST)), (0, 4, -1))

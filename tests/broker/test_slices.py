@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
@@ -100,3 +100,31 @@ def test_a_stop_finishes_all_loops_at_once() -> None:
     assert harness.loop("x" * 100).called
     harness.clock.advance(0)
     assert harness.clock.getDelayedCalls() == []
+
+
+def test_groups_share_slices() -> None:
+    harness = Harness()
+
+    def make(group: str, item: int) -> str:
+        harness.time += 0.001
+        return f"{group}{item}"
+
+    found = Deferred.fromCoroutine(harness.slices.each("abc", lambda group: range(2), make))
+    assert not found.called
+    harness.clock.advance(0)
+    assert found.result == [("a", ["a0", "a1"]), ("b", ["b0", "b1"]), ("c", ["c0", "c1"])]
+
+
+def test_the_steps_of_a_generator_are_run_in_slices() -> None:
+    harness = Harness()
+
+    def steps() -> Generator[None, None, str]:
+        for _ in range(6):
+            harness.time += 0.001
+            yield
+        return "done"
+
+    found = Deferred.fromCoroutine(harness.slices.run(steps()))
+    assert not found.called
+    harness.clock.advance(0)
+    assert found.result == "done"

@@ -28,13 +28,13 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition on its own."""
+    found = await broker.slices.each(
+        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _attempt(broker, topic.name, wanted)
+    )
     return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(topic.name, [_attempt(broker, topic.name, wanted) for wanted in topic.partitions])
-            for topic in request.topics
-        ]
+        topics=[DeleteRecordsTopicResult(topic.name, partitions) for topic, partitions in found]
     )
 
 

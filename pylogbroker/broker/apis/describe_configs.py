@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe each resource on its own, once."""
     query = _Query(broker, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
-    return DescribeConfigsResponse(
-        results=[query.attempt(kind, name, keys) for (kind, name), keys in _asked(request).items()]
-    )
+    asked = broker.slices.over(_asked(request).items())
+    return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
 
 
 def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 _PRODUCER_BYTES = 40  # in an answer
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+async def handle(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
     """Describe the partitions asked for, each once."""
     space = AnswerSpace()
     asked = partitions_once((topic.name, topic.partition_indexes) for topic in request.topics)
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(topic, [_partition(broker, topic, index, space) for index in indexes])
-            for topic, indexes in asked.items()
-        ]
+    found = await broker.slices.each(
+        asked, lambda topic: asked[topic], lambda topic, index: _partition(broker, topic, index, space)
     )
+    return DescribeProducersResponse(topics=[TopicResponse(topic, partitions) for topic, partitions in found])
 
 
 def _partition(broker: Broker, topic: str, index: int, space: AnswerSpace) -> PartitionResponse:

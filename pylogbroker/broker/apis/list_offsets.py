@@ -12,16 +12,17 @@
 A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
 watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.
 
-To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry.  A
-worker also brings in the indexes and headers that say which entry it is, where they are not in the page cache.
+To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry,
+for up to a hundred partitions at once.  A worker also brings in the indexes and headers that say which entry it is,
+where they are not in the page cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -37,7 +38,6 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -50,6 +50,7 @@ NEVER = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
 _MOST_READS: Final = 10  # in a segment's indexes and headers
+_MOST_CALLS: Final = 100  # in one hop to a thread: a request whose client has left ends behind them
 T = TypeVar("T")
 
 
@@ -62,8 +63,29 @@ class Found:
     leader_epoch: int = -1
 
 
+@attrs.frozen
+class Blocking:
+    """A call that a search waits for; `reads_only` if it hardly does more than to wait for the disk."""
+
+    call: Callable[[], Any]
+    reads_only: bool = False
+
+
+Search = Generator[Blocking, Any, Found]
+
+
+@attrs.define
+class _Pending:
+    """A partition whose offset is searched for, and what its search waits for."""
+
+    answer: ListOffsetsPartitionResponse
+    log: Log
+    search: Search
+    blocking: Blocking
+
+
 async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look every partition's offset up, one after the other."""
+    """Look the offsets up; what has to be searched for in several partitions is searched for together."""
     return await _Query(broker, request, context.api_version).answer()
 
 
@@ -75,59 +97,88 @@ class _Query:
     _request: ListOffsetsRequest
     _version: int
     _twice: set[tuple[str, int]] = attrs.field(factory=set, init=False)
+    _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     async def answer(self) -> ListOffsetsResponse:
-        topics = self._request.topics
+        topics, slices = self._request.topics, self._broker.slices
         self._twice = repeated((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
-        return ListOffsetsResponse(topics=[await self._topic(topic) for topic in topics])
-
-    async def _topic(self, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-        answers = [await self._attempt(topic.name, wanted) for wanted in topic.partitions]
-        return ListOffsetsTopicResponse(topic.name, answers)
-
-    async def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        try:
-            self._check(topic, wanted)
-            return await self._look_up(topic, wanted) if self._version else self._look_up_old(topic, wanted)
-        except KafkaError as error:
-            return ListOffsetsPartitionResponse(wanted.partition_index, error.code)
-
-    async def _look_up(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        partition = self._broker.find(topic, wanted.partition_index)
-        partition.check_epoch(wanted.current_leader_epoch)
-        found = await self._find(partition, wanted.timestamp, self._bound(partition.log))
-        return ListOffsetsPartitionResponse(
-            wanted.partition_index,
-            timestamp=found.timestamp,
-            offset=found.offset,
-            leader_epoch=found.leader_epoch if self._version >= 4 else -1,
+        found = await slices.each(
+            topics, lambda topic: topic.partitions, lambda topic, wanted: self._attempt(topic.name, wanted)
+        )
+        while self._pending:
+            await self._search_on()
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(topic.name, partitions) for topic, partitions in found]
         )
 
-    async def _find(self, partition: Partition, timestamp: int, bound: int) -> Found:
-        """The offset that `timestamp` stands for, as one sees it who sees nothing from `bound` on."""
+    def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        answer = ListOffsetsPartitionResponse(wanted.partition_index)
+        try:
+            self._check(topic, wanted)
+            if not self._version:
+                return self._look_up_old(topic, wanted)
+            partition = self._broker.find(topic, wanted.partition_index)
+            partition.check_epoch(wanted.current_leader_epoch)
+        except KafkaError as error:
+            answer.error_code = error.code
+        else:
+            bound = self._bound(partition.log)
+            found = self._known(partition, wanted.timestamp, bound)
+            if found is not None:
+                self._fill(answer, found)
+            else:
+                self._go_on(answer, partition.log, self._search(partition.log, wanted.timestamp, bound))
+        return answer
+
+    def _fill(self, answer: ListOffsetsPartitionResponse, found: Found) -> None:
+        answer.timestamp, answer.offset = found.timestamp, found.offset
+        answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
+
+    def _known(self, partition: Partition, timestamp: int, bound: int) -> Found | None:
+        """The offset that `timestamp` stands for where records from `bound` on are not visible; None: search for it."""
         log = partition.log
         if timestamp == LATEST:
             return Found(bound, leader_epoch=partition.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return Found(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
-        if timestamp == LATEST_TIERED:
-            return Found()
-        try:
-            return await self._search(log, timestamp, bound)
-        except StorageFailure as failure:
-            self._broker.request_failed(log, failure)
-            raise
+        return Found() if timestamp == LATEST_TIERED else None
 
-    async def _search(self, log: Log, timestamp: int, bound: int) -> Found:
-        if timestamp == MAX_TIMESTAMP and (timestamp := await self._asked(log, log.largest_timestamp)) < 0:
-            return Found()
+    async def _search_on(self) -> None:
+        """Make the blocking calls that some searches wait for, in one hop to a thread, and go on with these."""
+        first = self._pending[0].blocking.reads_only
+        some = [each for each in self._pending if each.blocking.reads_only is first][:_MOST_CALLS]
+        served = set(map(id, some))
+        self._pending = [each for each in self._pending if id(each) not in served]
+        in_thread = self._broker.in_reading_thread if first else self._broker.in_thread
+        outcomes = await in_thread(_outcomes, [each.blocking.call for each in some])
+        async for each, outcome in self._broker.slices.over(zip(some, outcomes, strict=True)):
+            self._go_on(each.answer, each.log, each.search, outcome)
+
+    def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
+        """Continue a search with the outcome of its last blocking call, and fill the answer if it has ended."""
+        try:
+            blocking = search.throw(outcome) if isinstance(outcome, BaseException) else search.send(outcome)
+        except StopIteration as end:
+            self._fill(answer, end.value)
+        except KafkaError as error:
+            if isinstance(error, StorageFailure):
+                self._broker.request_failed(log, error)
+            answer.error_code = error.code
+        else:
+            self._pending.append(_Pending(answer, log, search, blocking))
+
+    def _search(self, log: Log, timestamp: int, bound: int) -> Search:
+        if timestamp == MAX_TIMESTAMP:
+            timestamp = yield from self._asked(log, log.largest_timestamp)
+            if timestamp < 0:
+                return Found()
         start = 0
         while start < bound:
-            candidate = await self._asked(log, partial(log.find_timestamp, timestamp, start))
+            candidate = yield from self._asked(log, partial(log.find_timestamp, timestamp, start))
             if candidate is None:
                 break
             try:
-                found = await self._broker.in_thread(candidate.first)
+                found = yield Blocking(candidate.first)
             except OSError as error:
                 raise log.failed(error) from error
             if found is not None:
@@ -135,14 +186,14 @@ class _Query:
             start = candidate.next_offset
         return Found()
 
-    async def _asked(self, log: Log, question: Callable[..., T]) -> T:
+    def _asked(self, log: Log, question: Callable[..., T]) -> Generator[Blocking, Any, T]:
         """A log's answer, when a worker has brought in what it takes to know; at last, come what may."""
         for _ in range(_MOST_READS * len(log.segments)):
             try:
                 return question(may_wait=False)
             except NotCached as missing:
                 with suppress(OSError):  # the log itself will tell
-                    await self._broker.in_reading_thread(read_ahead, missing.region)
+                    yield Blocking(partial(read_ahead, missing.region), reads_only=True)
         return question()
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
@@ -162,3 +213,15 @@ class _Query:
         if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _outcomes(calls: Sequence[Callable[[], object]]) -> list[object]:
+    """The results of calls, or the exceptions that they raised.  Blocks."""
+    return [_outcome(call) for call in calls]
+
+
+def _outcome(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except Exception as error:
+        return error

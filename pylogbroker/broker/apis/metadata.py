@@ -38,15 +38,23 @@ _FIRST_WITH_IDS_ALONE = 12
 _NO_LEADER = -1
 
 
-def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster and the topics asked for; start to create those that may be created."""
     host, port = broker.address(context)
     wanted = _all_or(request.topics, context.api_version)
+    slices = broker.slices
     if wanted is None:
-        topics = [_describe(broker, topic, request) for topic in broker.catalog.topics.values()]
+        topics = [
+            _describe(topic, partitions, request)
+            for topic, partitions in await slices.each(
+                tuple(broker.catalog.topics.values()),
+                lambda topic: topic.partitions,
+                lambda topic, index: _partition(broker, topic, index),
+            )
+        ]
     else:
         distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-        topics = [_find(broker, context, request, topic) for topic in distinct.values()]
+        topics = [await _find(broker, context, request, topic) async for topic in slices.over(distinct.values())]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
         cluster_id=broker.cluster_id,
@@ -63,7 +71,7 @@ def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[Met
     return topics if topics or version >= _FIRST_WITH_NULL else None
 
 
-def _find(
+async def _find(
     broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     try:
@@ -74,7 +82,8 @@ def _find(
             wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
             wanted.topic_id,
         )
-    return _describe(broker, topic, request)
+    partitions = [_partition(broker, topic, index) async for index in broker.slices.over(topic.partitions)]
+    return _describe(topic, partitions, request)
 
 
 def _find_topic(
@@ -93,13 +102,15 @@ def _find_topic(
     return broker.find_topic(wanted.name, may_create)
 
 
-def _describe(broker: Broker, topic: Topic, request: MetadataRequest) -> MetadataResponseTopic:
+def _describe(
+    topic: Topic, partitions: list[MetadataResponsePartition], request: MetadataRequest
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         ErrorCode.NONE,
         topic.name,
         topic.id,
         topic.internal,
-        [_partition(broker, topic, index) for index in topic.partitions],
+        partitions,
         TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
     )
 

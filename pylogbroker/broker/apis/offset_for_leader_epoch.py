@@ -27,17 +27,15 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition's epoch up."""
+    found = await broker.slices.each(
+        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _look_up(broker, topic.topic, wanted)
+    )
     return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic.topic, [_look_up(broker, topic.topic, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+        topics=[OffsetForLeaderTopicResult(topic.topic, partitions) for topic, partitions in found]
     )
 
 

@@ -1,0 +1,86 @@
+"""Requests for very many partitions do not keep the reactor from other connections.
+
+The broker's own watch measures every turn of its reactor; what it reports fails the test, with the line of code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylogbroker.wire import Request, response_codec
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.metadata import MetadataRequest
+from pylogbroker.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.net.test_hostile import Peer
+from tests.support.broker_process import BrokerProcess
+from tests.support.stalls import stalls, watching
+
+MANY = 4000
+ALL = range(MANY)
+TOPIC, BROKER = 2, 4
+SET = 0
+
+
+class Client:
+    """Sends requests, and fails for turns of the reactor that took too long meanwhile."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self._process = process
+        self._peer = Peer(process)
+        self._peer.socket.settimeout(120)
+
+    def ask(self, request: Request) -> Any:
+        version = request.versions.last
+        codec = response_codec(request.api_key, version)
+        answer = codec.decode(self._peer.ask(request, version), codec._header_size)
+        assert stalls(self._process) == [], type(request).__name__
+        return answer
+
+
+@pytest.fixture
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    running = BrokerProcess(tmp_path_factory.mktemp("turns"), watching())
+    running.start()
+    yield Client(running)
+    running.kill()
+
+
+def test_requests_for_many_partitions_give_way(client: Client) -> None:
+    [created] = client.ask(CreateTopicsRequest([CreatableTopic("many", MANY, 1)])).topics
+    assert (created.error_code, created.num_partitions) == (0, MANY)
+    [topic] = client.ask(MetadataRequest(None)).topics
+    assert [partition.leader_id >= 0 for partition in topic.partitions] == [True] * MANY
+    for timestamp in (-1, -2, -3, 500):
+        wanted = ListOffsetsTopic("many", [ListOffsetsPartition(index, -1, timestamp) for index in ALL])
+        [found] = client.ask(ListOffsetsRequest(-1, 0, [wanted])).topics
+        assert {partition.error_code for partition in found.partitions} == {0}
+    epochs = OffsetForLeaderTopic("many", [OffsetForLeaderPartition(index, -1, 0) for index in ALL])
+    client.ask(OffsetForLeaderEpochRequest(-1, [epochs]))
+    client.ask(DescribeProducersRequest([TopicRequest("many", list(ALL))]))
+    client.ask(DescribeLogDirsRequest(None))
+    client.ask(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "many", None)], True, True))
+    client.ask(DeleteRecordsRequest([DeleteRecordsTopic("many", [DeleteRecordsPartition(n, -1) for n in ALL])], 1000))
+    for kind, name, setting in ((TOPIC, "many", "retention.ms"), (BROKER, "", "log.retention.ms")):
+        changed = AlterConfigsResource(kind, name, [AlterableConfig(setting, SET, "1000000")])
+        client.ask(IncrementalAlterConfigsRequest([changed]))
+    [deleted] = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState("many")])).responses
+    assert deleted.error_code == 0
+    assert client.ask(MetadataRequest(None)).topics == []
