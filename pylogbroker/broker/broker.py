@@ -105,7 +105,9 @@ class Broker:
         config = self.config
         config.check_topics_by(self.delete_policies.check)
         self._missing_policies = MissingPolicies(self.clock, self.complaints)
-        self.catalog = Catalog(TopicStore(self.tree), config, lambda: [self.node_id], self._is_due, self._lead)
+        self.catalog = Catalog(
+            TopicStore(self.tree, self.in_thread), config, lambda: [self.node_id], self._is_due, self._lead
+        )
         self.auto_creation = AutoCreation(self.catalog, self.clock, self._is_due)
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
         self.producer_ids = ProducerIds(self.tree, self.node_id, self._is_due)

@@ -5,24 +5,27 @@ Each change is one transaction of the tree, so that a crash leaves all of its no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
 from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topics import PartitionState, Topic, new_partition
 from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.layout import PartitionNode, TopicNode
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
 
 _TOPICS_AT_ONCE = 20
+_MANY_PARTITIONS = 500
 
 
 @attrs.frozen
 class TopicStore:
-    """The part of the tree that holds topics."""
+    """The part of the tree that holds topics; the operations of large changes are made in a worker thread."""
 
     _tree: ITree
+    _in_thread: InThread | None = None
 
     async def load(self, slices: Slices) -> list[Topic]:
         """Every topic, also those that are being deleted; some topics in each step."""
@@ -47,19 +50,22 @@ class TopicStore:
 
     async def add(self, topic: Topic, *others: Operation) -> None:
         """Write a new topic, and do other operations in the same transaction."""
-        await self._tree.commit(
-            [
+        await self._commit(
+            topic,
+            lambda: [
                 Create(paths.topic_config(topic.name), layout.encode_config(topic.overrides)),
                 Create(paths.topic(topic.name), _encode(topic)),
                 Create(paths.partitions(topic.name)),
                 *_new_partitions(topic, topic.partitions),
                 *others,
-            ]
+            ],
         )
 
     async def add_partitions(self, topic: Topic, added: Iterable[int]) -> None:
         """Write a topic that has got the partitions `added`."""
-        await self._tree.commit([SetData(paths.topic(topic.name), _encode(topic)), *_new_partitions(topic, added)])
+        await self._commit(
+            topic, lambda: [SetData(paths.topic(topic.name), _encode(topic)), *_new_partitions(topic, added)]
+        )
 
     async def set_overrides(self, topic: Topic) -> None:
         """Write a topic's own settings."""
@@ -71,15 +77,20 @@ class TopicStore:
 
     async def remove(self, topic: Topic) -> None:
         """Remove all nodes of a topic, and the mark of its deletion."""
-        await self._tree.commit(
-            [
+        await self._commit(
+            topic,
+            lambda: [
                 *(operation for number in topic.partitions for operation in _remove_partition(topic.name, number)),
                 Delete(paths.partitions(topic.name)),
                 Delete(paths.topic(topic.name)),
                 Delete(paths.topic_config(topic.name)),
                 Delete(paths.deleted_topic(topic.name)),
-            ]
+            ],
         )
+
+    async def _commit(self, topic: Topic, make: Callable[[], Sequence[Operation]]) -> None:
+        in_thread = self._in_thread if len(topic.partitions) > _MANY_PARTITIONS else None
+        await self._tree.commit(make() if in_thread is None else await in_thread(make))
 
 
 def _topic(name: str, node: TopicNode, states: dict[tuple[str, int], Node | None], config: Node | None) -> Topic:
