@@ -753,8 +753,9 @@ class ManyPartitionsTests(FetchTests):
     def test_a_topic_is_deleted_while_they_are_read(self) -> None:
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
         self.turn()
-        now(self.node.broker.catalog.delete("t"))
+        deleted = ensureDeferred(self.node.broker.catalog.delete("t"))
         self.turns(waiting)
+        self.turns(deleted)
         self.assert_nobody_waits()
 
     def test_the_caller_goes_at_any_moment(self) -> None:
