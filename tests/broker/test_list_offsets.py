@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, ensureDeferred
 
 from pylogbroker.broker.apis import list_offsets
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.disks import PageCache, broken, failing
@@ -180,6 +181,18 @@ class WorkerTests(ListOffsetsTests):
         answer.cancel()
         self.node.threads.run_one()
         self.assertEqual(self.node.threads.held, [])
+        self.failureResultOf(answer, CancelledError)
+
+    def test_a_search_stops_in_the_worker_with_its_connection(self) -> None:
+        wanted = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, 50)])
+        context = RequestContext(9)
+        answer = ensureDeferred(
+            list_offsets.handle(self.node.broker, context, ListOffsetsRequest(CONSUMER, 0, [wanted]))
+        )
+        context.caller.leave()
+        answer.cancel()
+        [(_, call)] = self.node.threads.held
+        self.assertEqual(call(), [])
         self.failureResultOf(answer, CancelledError)
 
     def test_ends_and_what_is_too_young_do_not(self) -> None:

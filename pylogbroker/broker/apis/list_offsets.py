@@ -14,7 +14,7 @@ watermark, or below the last stable offset when it reads committed records alone
 
 To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry,
 for up to a hundred partitions at once.  A worker also brings in the indexes and headers that say which entry it is,
-where they are not in the page cache.
+where they are not in the page cache.  It stops when the client that asked has gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import attrs
 
 from pylogbroker.broker.admin import repeated
 from pylogbroker.broker.apis.old_offsets import offsets_below
-from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.readahead import read_ahead
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -50,7 +50,7 @@ NEVER = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
 _MOST_READS: Final = 10  # in a segment's indexes and headers
-_MOST_CALLS: Final = 100  # in one hop to a thread: a request whose client has left ends behind them
+_MOST_CALLS: Final = 100  # in one hop to a thread
 T = TypeVar("T")
 
 
@@ -86,7 +86,7 @@ class _Pending:
 
 async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look the offsets up; what has to be searched for in several partitions is searched for together."""
-    return await _Query(broker, request, context.api_version).answer()
+    return await _Query(broker, request, context.api_version, context.caller).answer()
 
 
 @attrs.define
@@ -96,6 +96,7 @@ class _Query:
     _broker: Broker
     _request: ListOffsetsRequest
     _version: int
+    _caller: Caller
     _twice: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
@@ -150,7 +151,7 @@ class _Query:
         served = set(map(id, some))
         self._pending = [each for each in self._pending if id(each) not in served]
         in_thread = self._broker.in_reading_thread if first else self._broker.in_thread
-        outcomes = await in_thread(_outcomes, [each.blocking.call for each in some])
+        outcomes = await in_thread(_outcomes, [each.blocking.call for each in some], self._caller)
         async for each, outcome in self._broker.slices.over(zip(some, outcomes, strict=True)):
             self._go_on(each.answer, each.log, each.search, outcome)
 
@@ -193,7 +194,7 @@ class _Query:
                 return question(may_wait=False)
             except NotCached as missing:
                 with suppress(OSError):  # the log itself will tell
-                    yield Blocking(partial(read_ahead, missing.region), reads_only=True)
+                    yield Blocking(partial(read_ahead, missing.region, lambda: self._caller.is_gone), reads_only=True)
         return question()
 
     def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
@@ -215,9 +216,9 @@ class _Query:
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _outcomes(calls: Sequence[Callable[[], object]]) -> list[object]:
-    """The results of calls, or the exceptions that they raised.  Blocks."""
-    return [_outcome(call) for call in calls]
+def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:
+    """The results of calls, or the exceptions that they raised; fewer if the caller goes meanwhile.  Blocks."""
+    return [_outcome(call) for call in calls if not caller.is_gone]
 
 
 def _outcome(call: Callable[[], object]) -> object:
