@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from pylogbroker.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from pylogbroker.broker.admin import PartitionAllowance
     from pylogbroker.broker.catalog import Catalog
 
 WAITING_MAX = 1000
@@ -38,8 +39,11 @@ class AutoCreation:
     _names: set[str] = attrs.field(factory=set, init=False)  # those in `_waiting` and the one being created
     _stopped: bool = attrs.field(default=False, init=False)
 
-    def request(self, name: str) -> None:
-        """Create the topic in the background; KafkaError at once if it could not be created."""
+    def request(self, name: str, allowance: PartitionAllowance) -> None:
+        """Create the topic in the background; KafkaError at once if it could not be created.
+
+        The topic's partitions are taken from the `allowance` of the Metadata request that names it.
+        """
         if name in self._names or self._stopped:
             return
         if len(self._names) >= WAITING_MAX:
@@ -51,7 +55,7 @@ class AutoCreation:
                     topic=name,
                 )
             return
-        self._catalog.plan_topic(name)
+        self._catalog.plan_topic(name, allowance=allowance)
         self._waiting.append(name)
         self._names.add(name)
         if len(self._names) == 1:

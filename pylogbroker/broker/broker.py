@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock, ensureD
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.apis import APIS, Api
 from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.catalog import Catalog
@@ -176,10 +177,7 @@ class Broker:
     def find(self, topic: str | UUID, index: int) -> Partition:
         """The partition of a topic, by name or id; KafkaError if it is not here or its log directory failed."""
         if isinstance(topic, UUID):
-            known = self.catalog.by_id(topic)
-            if known is None:
-                raise KafkaError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_ID)
-            topic = known.name
+            topic = self.catalog.require_id(topic).name
         partition = self.partitions.get((topic, index))
         if partition is not None:
             return partition
@@ -188,17 +186,19 @@ class Broker:
             raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
         raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def find_topic(self, name: str, may_create: bool) -> Topic:
+    def find_topic(self, name: str, to_create: PartitionAllowance | None) -> Topic:
         """Find the topic of that name; KafkaError if there is none.
 
-        If it may be created, that begins now and goes on in the background.
+        If the allowance `to_create` topics covers it, its creation begins and goes on in the background.  One that is
+        not covered is created when the client asks again.
         """
         topic = self.catalog.topics.get(name)
         if topic is not None:
             return topic
         check_name(name)
-        if may_create and name not in INTERNAL_TOPICS and self.config.boolean("auto.create.topics.enable"):
-            self.auto_creation.request(name)
+        may_create = name not in INTERNAL_TOPICS and self.config.boolean("auto.create.topics.enable")
+        if may_create and to_create is not None and to_create.left >= self.config.integer("num.partitions"):
+            self.auto_creation.request(name, to_create)
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def address(self, context: RequestContext) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.broker import auto_creation
+from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.config import Listener
@@ -243,6 +244,14 @@ class CreationTests(MetadataTests):
         self.assertEqual(self.codes(*names), [0, 0, 0, UNKNOWN, UNKNOWN])
         self.create_in_background()
         self.assertEqual(self.codes(*names), [0] * 5)
+
+    def test_one_request_creates_so_many_partitions_and_the_next_one_goes_on(self) -> None:
+        self.patch(metadata, "PartitionAllowance", lambda: PartitionAllowance(8))
+        names = ["a", "b", "c"]
+        for created in (2, 3):
+            self.assertEqual(self.codes(*names).count(UNKNOWN), 3 if created == 2 else 1)
+            self.create_in_background()
+            self.assertEqual(self.names(), names[:created])
 
     def test_none_is_created_once_the_broker_stops(self) -> None:
         self.ask("a", "b")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from pylogbroker.broker.topics import Topic
@@ -42,19 +43,21 @@ async def handle(broker: Broker, context: RequestContext, request: MetadataReque
     """Describe the cluster and the topics asked for; start to create those that may be created."""
     host, port = broker.address(context)
     wanted = _all_or(request.topics, context.api_version)
-    slices = broker.slices
     if wanted is None:
         topics = [
             _describe(topic, partitions, request)
-            for topic, partitions in await slices.each(
+            for topic, partitions in await broker.slices.each(
                 tuple(broker.catalog.topics.values()),
                 lambda topic: topic.partitions,
                 lambda topic, index: _partition(broker, topic, index),
             )
         ]
     else:
+        may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
+        allowance = PartitionAllowance() if may_create else None
         distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-        topics = [await _find(broker, context, request, topic) async for topic in slices.over(distinct.values())]
+        asked = broker.slices.over(distinct.values())
+        topics = [await _find(broker, context, request, topic, allowance) async for topic in asked]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
         cluster_id=broker.cluster_id,
@@ -72,10 +75,14 @@ def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[Met
 
 
 async def _find(
-    broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    wanted: MetadataRequestTopic,
+    allowance: PartitionAllowance | None,
 ) -> MetadataResponseTopic:
     try:
-        topic = _find_topic(broker, context, request, wanted)
+        topic = _find_topic(broker, context, wanted, allowance)
     except KafkaError as error:
         return MetadataResponseTopic(
             error.code,
@@ -87,19 +94,15 @@ async def _find(
 
 
 def _find_topic(
-    broker: Broker, context: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic
+    broker: Broker, context: RequestContext, wanted: MetadataRequestTopic, allowance: PartitionAllowance | None
 ) -> Topic:
     if wanted.topic_id != NO_ID:
         if context.api_version < _FIRST_WITH_IDS_ALONE:
             raise KafkaError("topics are asked for by id from version 12 on", ErrorCode.INVALID_REQUEST)
-        topic = broker.catalog.by_id(wanted.topic_id)
-        if topic is None:
-            raise KafkaError(f"There is no topic {wanted.topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
-        return topic
+        return broker.catalog.require_id(wanted.topic_id)
     if wanted.name is None:
         raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
-    may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
-    return broker.find_topic(wanted.name, may_create)
+    return broker.find_topic(wanted.name, allowance)
 
 
 def _describe(
