@@ -84,12 +84,12 @@ class Slot:
     work: Deferred[Any] | None = None
     is_encoding: bool = False
 
-    def handle(self, work: Deferred[Any]) -> None:
+    def await_answer(self, work: Deferred[Any]) -> None:
         """Wait for the handler's answer."""
         self.work = work
         work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
 
-    def encode(self, work: Deferred[list[Chunk]]) -> None:
+    def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
         """Wait for the answer's encoding."""
         self.work, self.is_encoding = work, True
         work.addCallback(self._encoded).addErrback(self._broken)
@@ -357,7 +357,7 @@ class KafkaProtocol(Protocol):
         self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
     ) -> None:
         slot = self._take_slot(route, correlation_id, held)
-        slot.handle(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
+        slot.await_answer(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
 
     def answer_failed(self, slot: Slot, failure: Failure) -> None:
         """Answer a request whose handler has failed."""
@@ -368,7 +368,7 @@ class KafkaProtocol(Protocol):
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
         if steps is not None:
-            slot.encode(ensureDeferred(self.factory.broker.slices.run(steps)))
+            slot.await_encoding(ensureDeferred(self.factory.broker.slices.run(steps)))
         else:
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 

@@ -332,6 +332,30 @@ class LongTests(SynchronousTestCase):
         self.settle()
         self.assertEqual((self.transport.closed, self.handlers.heartbeats), ("at once", 0))
 
+    def test_a_long_request_of_another_protocol_is_named(self) -> None:
+        self.patch(KafkaProtocol, "_describe_other_protocol", lambda *_: "this looks like something else")
+        whole = self.long_request(1)
+        with said() as lines:
+            self.protocol.dataReceived(struct.pack(">i", len(whole) - 9) + whole[4:-5])
+            self.settle()
+        self.assertIn("bad request: MetadataRequest v9 is cut off; this looks like something else", lines[0])
+
+    def test_a_long_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
+        wrong = [MetadataResponseTopic(name="t")] * 2000 + [MetadataResponseTopic(error_code=2**20, name="t")]
+        self.protocol.dataReceived(metadata(1) + heartbeat(2))
+        with said() as lines:
+            self.handlers.waiting[0].callback(MetadataResponse(topics=wrong))
+            self.settle()
+        self.assertEqual((self.transport.closed, self.transport.sent), ("at once", []))
+        self.assertEqual(["carried out, but its answer cannot be sent" in line for line in lines], [True])
+
+    def test_a_request_that_was_decoded_too_late_is_not_handled(self) -> None:
+        self.protocol.dataReceived(self.long_request(1))
+        self.protocol.close_because("a test")
+        while self.protocol._decoding is not None:
+            self.iterate()
+        self.assertEqual(self.handlers.waiting, [])
+
     def test_the_decoding_ends_with_the_connection(self) -> None:
         self.protocol.dataReceived(self.long_request(1))
         self.protocol.connectionLost()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.extent import counter
+from pylogbroker.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -89,6 +90,17 @@ def test_errors_are_those_of_one_step() -> None:
     wrong: Any = MetadataResponse(cluster_id=5)  # type: ignore[arg-type]
     with pytest.raises(EncodingError, match="cannot be encoded"):
         finish(response_codec(3, 9).frame_in_steps(1, wrong))
+
+
+def test_limits_are_those_of_one_step() -> None:
+    codec, excess = request_codec(3, 9), MetadataRequest.elements_max + 1
+    encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * excess))
+    with pytest.raises(WireError, match="send several requests"):
+        finish(codec.decode_first_in_steps(memoryview(encoded)))
+    refused = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message="x" * 5000)] * 2000)
+    chunks = join(finish(response_codec(19, 7).frame_in_steps(1, refused))[0])
+    assert chunks == join(response_codec(19, 7).frame(1, refused))
+    assert len(chunks) < 2_000_000
 
 
 def test_the_length_of_a_message_is_the_number_of_its_structs_until_that_is_enough() -> None:
