@@ -67,16 +67,6 @@ class MissingTests(NodeTests):
         [line] = self.restart_without(*(f"more_{index}" for index in range(20)))
         self.assertIn("more-9 and 10 others are in no log directory", line)
 
-    def test_logs_of_no_topic_make_one_line(self) -> None:
-        self._stack.close()
-        for index in range(12):
-            os.mkdir(f"{self.directories[0]}/ghost_{index}")
-        with said() as lines:
-            self.restart()
-        [line] = [line for line in lines if "ghost" in line]
-        self.assertIn("no topic has ghost-0, ghost-1, ", line)
-        self.assertIn("ghost-9 and 2 others: the 12 logs are kept in the log directories and not served", line)
-
     def test_an_interrupted_deletion_is_finished_without_a_line(self) -> None:
         now(TopicStore(self.node.broker.tree).mark_deleted(self.node.broker.catalog.topics["more"]))
         now(self.node.broker.in_thread(self.node.broker.logs.delete("more", 7).remove))  # type: ignore[union-attr]

@@ -119,7 +119,10 @@ def test_taken_out_for_one_start_it_is_given_up(disks: TwoDisks, tmp_path: Path)
     one = BrokerProcess(tmp_path, {**settings(tmp_path, disks.other), **alone})
     try:
         one.start()
-        assert any(f"{TOPIC}-{disks.there} is in no log directory: recreated empty at offset 0" in line for line in one.process.lines)
+        assert any(
+            f"{TOPIC}-{disks.there} is in no log directory: recreated empty at offset 0" in line
+            for line in one.process.lines
+        )
         assert one.complaints() == []
         one.stop()
     finally:
