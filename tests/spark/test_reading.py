@@ -245,7 +245,8 @@ def test_a_broker_that_is_killed_in_the_middle(
     broker.start()
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make()
-        topics.fill(topic, [Rec(b"%06d" % number * 20) for number in range(30_000)])
+        for start in range(0, 30_000, 1_000):  # so that there are many batches, however slow the machine is
+            topics.fill(topic, [Rec(b"%06d" % number * 20) for number in range(start, start + 1_000)])
     small = {"kafka.max.partition.fetch.bytes": 100_000}
     options = ReadOptions.parse(options_of(broker.bootstrap, subscribe=topic, **small), streaming=False)
     timer = threading.Timer(0.3, broker.start)
