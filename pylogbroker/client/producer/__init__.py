@@ -1,16 +1,16 @@
 """The producer of the Python client.
 
-producer        what programs use
-parts           its parts, and what concerns them all: to flush, to refuse, to end
-settings        what older names of settings mean;  options: the settings as values
-model           what goes in, and what comes out;  errors: what it may fail with
-entrance        waiting for room;  topics: waiting for a topic, and which partition
-pipeline        records as events, where there are callback or event handlers
-many            many records at once
-accumulator     records become batches, without I/O: batch, lane (one partition's), sequences
-sender          batches leave;  answers: what leaders say to them
-identities      idempotence;  transactions: that, and more;  coordinating: what coordinators are asked
-given           what a producer is made of
+producer        the public class
+parts           wiring of its parts; flush, error propagation and close
+settings        translation of older setting names;  options: the settings as values
+model           input and output values;  errors: exceptions of records and transactions
+entrance        buffer admission;  topics: waiting for metadata, choosing partitions
+pipeline        records as events, for callback and event handlers
+many            bulk send
+accumulator     groups records into batches, without I/O: batch, lane (a partition's queue), sequences
+sender          sends batches;  answers: handles produce responses
+identities      producer ids for idempotence;  transactions;  coordinating: requests to coordinators
+given           plugins and validation of arguments
 """
 
 from pylogbroker.client.producer.errors import (

@@ -1,12 +1,11 @@
-"""Records become batches: the queue of a producer, without I/O; the time is passed in.
+"""Group records into batches: the producer's queue, without I/O; the time is passed in.
 
-Each partition has a lane (see `lane`), whose last batch takes records until it is full. A lane is *ready* when it has
-something that may leave: a full batch, one whose `linger` has passed, one that came back and has waited long enough, or
-anything while somebody waits for everything to leave (`hurry`). Which leader it goes to, and when, is the sender's
-business.
+Each partition has a queue (see `lane`), whose last batch takes records until it is full. A partition queue is *ready*
+when it may have a batch to send: a full one, one whose `linger` has passed, a requeued one whose backoff is over, or
+any while a flush runs (`hurry`). The sender decides about leaders and requests.
 
-The queue is bounded by the bytes and, if wished, the number of the records in it; those on their way count. What is
-appended is counted, whether there is room or not: who appends asks `has_room` first.
+The bytes of the records, and optionally their number, bound the queue; records in flight count. `append` counts a
+record even above the bound: the caller asks `has_room` first.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: le
 
 @attrs.frozen
 class Bounds:
-    """How batches and the queue are bounded. Times in seconds, sizes in bytes; 0 records is no bound on them."""
+    """Limits of batches and of the queue. Times in seconds, sizes in bytes; 0 records means no limit on them."""
 
     batch_bytes: int = 16384
     batch_records: int = 0
@@ -39,34 +38,34 @@ class Bounds:
 
 
 def nobody_to_tell(lane: Lane) -> None:
-    """For who does not want to know which batches are full."""
+    """Ignore the event: the default for `on_closed`."""
 
 
 @attrs.define(eq=False)
 class Accumulator:
-    """The lanes of a producer, and which are ready."""
+    """The partition queues of a producer, and which of them are ready."""
 
     bounds: Bounds
     idempotent: bool = True
     may_renew: bool = True
-    on_closed: Callable[[Lane], object] = nobody_to_tell  # called when a lane's last batch takes no more
+    on_closed: Callable[[Lane], object] = nobody_to_tell  # called when a queue's last batch is closed
     lanes: dict[tuple[str, int], Lane] = attrs.Factory(dict)
-    ready: dict[Lane, None] = attrs.Factory(dict)  # a set in order
+    ready: dict[Lane, None] = attrs.Factory(dict)  # an ordered set
     used: int = 0
     held: int = 0  # records
-    hurry: int = 0  # how many wait for everything to leave
+    hurry: int = 0  # number of callers that wait for everything to be sent
     _timers: list[tuple[float, int, Lane]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
     def lane(self, topic: str, partition: int) -> Lane:
-        """The lane of a partition."""
+        """Return the queue of a partition; create it if needed."""
         lane = self.lanes.get((topic, partition))
         if lane is None:
             lane = self.lanes[topic, partition] = Lane(topic, partition, self.idempotent, self.may_renew)
         return lane
 
     def has_room(self, size: int, records: int = 1) -> bool:
-        """Whether the queue may take as much; an empty one takes anything."""
+        """Return whether the records fit. An empty queue takes a record of any size."""
         bounds = self.bounds
         if not self.held:
             return True
@@ -83,7 +82,7 @@ class Accumulator:
         sink: Sink | None,
         now: float,
     ) -> Batch:
-        """Put a record of `size` bytes, overhead included, into the lane's last batch, or into a new one."""
+        """Add a record of `size` bytes, overhead included, to the queue's last batch or to a new one."""
         batch = lane.open
         if batch is None or batch.size + size > self.bounds.batch_bytes:
             batch = self._new_batch(lane, now)
@@ -116,9 +115,9 @@ class Accumulator:
         places: Sequence[int],
         now: float,
     ) -> int:
-        """Put as many of the records as it takes into the lane's last batch, or a new one; returned is how many.
+        """Add records without headers to the queue's last batch or to a new one; return how many fitted.
 
-        They have no headers. `collector` has `places` for what becomes of them. The sizes are as those of `append`.
+        `places` are the records' indexes in `collector`. Sizes include the overhead, as in `append`.
         """
         batch = lane.open
         if batch is None or batch.size + sizes[0] > self.bounds.batch_bytes:
@@ -135,22 +134,21 @@ class Accumulator:
         return taken
 
     def close(self, lane: Lane) -> None:
-        """The lane's last batch takes no more."""
         lane.open = None
         self.ready[lane] = None
         self.on_closed(lane)
 
     def take(self, lane: Lane, batch: Batch, node: int) -> None:
-        """The batch, which `next_batch` gave, leaves for the leader `node`."""
+        """Mark the batch, which `next_batch` returned, as in flight to the leader `node`."""
         was_open = batch is lane.open
         lane.take(batch, node)
         if was_open:
             self.on_closed(lane)
 
     def next_batch(self, lane: Lane, now: float, window: int, node: int) -> Batch | None:
-        """The lane's batch that may go now to the leader `node`.
+        """Return the batch that may go now to the leader `node`, or None.
 
-        If it is only too early for it, the lane will be ready in time.
+        If only the time is missing, a timer makes the queue ready when it is due.
         """
         batch = lane.sendable(window, node)
         if batch is None:
@@ -164,15 +162,14 @@ class Accumulator:
         return batch
 
     def wait(self, lane: Lane, due: float) -> None:
-        """The lane is ready at that time."""
+        """Make the queue ready at the time `due`."""
         heapq.heappush(self._timers, (due, next(self._order), lane))
 
     def next_due(self) -> float | None:
-        """When a lane becomes ready by time alone."""
         return self._timers[0][0] if self._timers else None
 
     def collect(self, now: float) -> list[Lane]:
-        """The lanes that are ready, to be looked at; they are ready no more until something happens to them."""
+        """Return the ready queues and clear their ready mark, until something happens to them."""
         while self._timers and self._timers[0][0] <= now:
             self.ready[heapq.heappop(self._timers)[2]] = None
         lanes = list(self.ready)
@@ -180,26 +177,24 @@ class Accumulator:
         return lanes
 
     def hurry_on(self) -> None:
-        """Nothing lingers, until `hurry` is taken back by one."""
+        """Stop lingering; the caller decrements `hurry` when it is done."""
         self.hurry += 1
         self.wake()
 
     def wake(self) -> None:
-        """All lanes with something in them are to be looked at."""
+        """Make every queue ready that has batches to send."""
         self.ready.update((lane, None) for lane in self.lanes.values() if lane.queue or lane.returned)
 
     def release(self, batch: Batch) -> None:
-        """The batch's room is free again: it is done, or has failed."""
         self.used -= batch.size
         self.held -= batch.count
 
     def count(self, batch: Batch) -> None:
-        """The batch takes room."""
         self.used += batch.size
         self.held += batch.count
 
     def expire(self, now: float) -> list[tuple[Lane, Batch]]:
-        """Take out what is not to be tried any longer; batches that are on their way are left alone."""
+        """Remove and return batches past their deadline, except those in flight."""
         expired = []
         for lane in self.lanes.values():
             while lane.queue and lane.queue[0].deadline <= now:
@@ -211,16 +206,13 @@ class Accumulator:
         return expired
 
     def drop(self) -> list[tuple[Lane, Batch]]:
-        """Take out all that is not on its way."""
         return self.expire(inf)
 
     def batches(self) -> list[Batch]:
-        """All that is here, on its way or not."""
         lanes = self.lanes.values()
         return [batch for lane in lanes for batch in (*lane.flying, *lane.returned, *lane.queue)]
 
     def _fitting(self, batch: Batch, sizes: Sequence[int]) -> int:
-        """How many records of these sizes the batch takes: one at least."""
         room, records = self.bounds.batch_bytes - batch.size, self.bounds.batch_records
         most = records - batch.count if records else len(sizes)
         ends = accumulate(sizes[: min(most, room // OVERHEAD + 1)])

@@ -1,12 +1,12 @@
-"""What a leader's answer means for a batch, and telling those who wait.
+"""Handle produce responses: what each means for its batch.
 
 =============================================  =====================================================================
-written, or written before                     acknowledged
-a batch of several records is too large        it is sent again as two
-out of order, or the producer is not known     it comes back as refused; `lane` says what that means
-the epoch is too old                           the same, except in a transaction: there it fails
-an error that may pass, or no answer           it comes back, and the lane pauses (`retry.backoff.ms`, growing)
-any other error                                it fails
+written, or a duplicate                        acknowledged
+a batch of several records is too large        split in two and sent again
+sequence out of order, unknown producer id     requeued as rejected (`refused`); `lane` says what follows
+the epoch is too old                           the same; in a transaction the batch fails
+retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
+any other error                                the batch fails
 =============================================  =====================================================================
 """
 
@@ -59,10 +59,10 @@ _LEADER_MOVED: Final = frozenset(
 
 @attrs.define(eq=False)
 class Answers:
-    """Deals with answers.
+    """Handler of produce responses.
 
-    `on_failed` is told of each batch that fails, `on_released` when there is room again; `are_wanted` says whether
-    batches that were not written are to be sent again.
+    `on_failed` receives the error of each batch that fails; `on_released` is called when the queue has space again.
+    `are_wanted` returns whether batches that were not written are to be sent again.
     """
 
     reactor: IReactorTime
@@ -76,7 +76,7 @@ class Answers:
     _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
 
     def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
-        """Fires when all these batches are done, or have failed."""
+        """Fire when each of these batches is acknowledged or has failed."""
         pending, done = set(batches), Deferred[None]()
         if pending:
             self._watches.append((pending, done))
@@ -85,7 +85,7 @@ class Answers:
         return done
 
     def answered(self, response: ProduceResponse | None, batches: Batches) -> None:
-        """The request with these batches was answered; or sent, if no answer was asked for."""
+        """Handle the response to the request with these batches; with `acks=0`, None once it was sent."""
         waiting = dict(batches)
         if response is not None and self.options.acks:
             for topic in response.responses:
@@ -96,13 +96,15 @@ class Answers:
                         self._look_after(found[0])
         for lane, batch in waiting.values():
             if self.options.acks:
-                self._try_again(lane, batch, KafkaError("the answer does not mention the batch"), doubtful=True)
+                self._try_again(
+                    lane, batch, KafkaError("the produce response does not contain the batch"), doubtful=True
+                )
             else:
                 self._written(lane, batch, UNKNOWN_OFFSET, -1)
             self._look_after(lane)
 
     def unanswered(self, failure: Failure, batches: Batches) -> None:
-        """The request with these batches could not be sent, or was not answered."""
+        """Handle a request that could not be sent or got no answer."""
         error = failure.value or ConnectionLost("no answer")
         for lane, batch in batches.values():
             if is_retriable(error):
@@ -113,13 +115,12 @@ class Answers:
             self._look_after(lane)
 
     def refuse(self, lane: Lane, batch: Batch, error: BaseException) -> None:
-        """The lane's next batch cannot be sent; unless it is taken out already."""
+        """Fail a batch that cannot be sent; a first attempt only if the batch still heads its queue."""
         if batch.attempts or lane.is_next(batch):
             self._failed(lane, batch, error)
             self._look_after(lane)
 
     def _failed(self, lane: Lane, batch: Batch, error: BaseException) -> None:
-        """The batch is not to be tried any more."""
         if batch.attempts:
             lane.failed(batch)
         else:
@@ -127,19 +128,17 @@ class Answers:
         self.tell(batch, error)
 
     def give_up(self, lane: Lane, batch: Batch, error: BaseException) -> None:
-        """The batch, which was taken out of its lane already, has failed."""
+        """Fail a batch that was already removed from its queue."""
         self.tell(batch, error)
         self._look_after(lane)
 
     def tell(self, batch: Batch, error: BaseException) -> None:
-        """The batch has failed: tell those who wait for it."""
         self.counts.failed += batch.count
         self.on_failed(error)
         batch.fail(error)
         self.finish(batch)
 
     def finish(self, batch: Batch) -> None:
-        """Nothing more happens to the batch."""
         self.accumulator.release(batch)
         self._replace(batch, ())
         self.on_released()
@@ -178,7 +177,6 @@ class Answers:
         self.finish(batch)
 
     def _split(self, lane: Lane, batch: Batch) -> None:
-        """The leader finds the batch too large: send its halves."""
         halves = lane.split(batch)
         self.accumulator.release(batch)
         for half in halves:
@@ -188,7 +186,7 @@ class Answers:
     def _try_again(
         self, lane: Lane, batch: Batch, error: BaseException, *, refused: bool = False, doubtful: bool = False
     ) -> None:
-        """The batch goes back to its lane, unless it has been tried often or long enough, or is not wanted any more."""
+        """Requeue the batch; fail it if its retries or its time are used up, or if it is not wanted any more."""
         now = self.reactor.seconds()
         lane.came_back(batch, refused=refused, doubtful=doubtful)
         is_settled = not batch.doubtful and not self.are_wanted()
@@ -198,16 +196,16 @@ class Answers:
         lane.resume_at = max(lane.resume_at, now + self.options.backoff.pause(batch.attempts))
 
     def _look_after(self, lane: Lane) -> None:
-        """Something has happened in the lane: let it go on."""
+        """Settle the queue if nothing is in flight, and make it ready."""
         if not lane.flying:
             refusal = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             for batch in lane.settle():
-                self.tell(batch, KafkaError("whether the records were written is not known", refusal))
+                self.tell(batch, KafkaError("outcome unknown: the records may or may not have been written", refusal))
         if not lane.idle:
             self.accumulator.ready[lane] = None
 
     def _replace(self, batch: Batch, others: Iterable[Batch]) -> None:
-        """Who waits for the batch to be finished waits for the others instead."""
+        """Make the watchers of the batch wait for `others` instead."""
         for watch in self._watches[:]:
             pending, done = watch
             if batch in pending:

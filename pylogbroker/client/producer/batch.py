@@ -1,4 +1,4 @@
-"""A batch on its way: records of one partition as columns, and who is to be told of them."""
+"""Batches: the records of one partition as columns, with the callbacks that receive their results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pylogbroker.records import Header
 
 
 class Sink(Protocol):
-    """What a record's sender waits with: a Deferred."""
+    """Receiver of a record's result: a Deferred or a `Ticket`."""
 
     def callback(self, result: Any) -> object:
-        """It is done."""
+        """Receive the record's metadata."""
 
     def errback(self, fail: Any) -> object:
-        """It has failed."""
+        """Receive the record's error."""
 
 
 @attrs.define(eq=False)
 class Collector:
-    """The results of several records that were sent together, in their order; told when all are there."""
+    """Results of records that were sent together, in their order; calls `done` when all are there."""
 
     results: list[RecordMetadata | BaseException]
     done: Callable[[list[RecordMetadata | BaseException]], object]
@@ -35,7 +35,7 @@ class Collector:
         self.missing = len(self.results)
 
     def put(self, places: Sequence[int], results: Sequence[RecordMetadata | BaseException]) -> None:
-        """`results` belong at `places`."""
+        """Store `results` at the indexes `places`."""
         if isinstance(places, range):
             self.results[places.start : places.stop] = results
         else:
@@ -48,14 +48,14 @@ class Collector:
 
 @attrs.frozen
 class Span:
-    """The records from `start` on of a batch, that belong at these places of a collector."""
+    """Records of a batch, from index `start` on, whose results belong at `places` of a collector."""
 
     start: int
     places: Sequence[int]
     collector: Collector
 
     def split(self, at: int) -> tuple[Span | None, Span | None]:
-        """What of it lies before `at` and what behind, each counted from its own start."""
+        """Split at the batch's index `at`; each part counts from the start of its own batch."""
         cut = min(max(at - self.start, 0), len(self.places))
         before = Span(self.start, self.places[:cut], self.collector) if cut else None
         start = max(self.start - at, 0)
@@ -67,14 +67,14 @@ class Span:
 class Batch:
     """Records for one partition.
 
-    `sinks` has one for each record, or None where a span speaks for it; `keys` and `headers` are None while no record
-    has any.  `position` is how many records of the partition were taken before it; with `identity` it is what makes a
-    repeated batch recognizable.
+    `sinks` has one entry per record: None where a span covers the record. `keys` and `headers` are None while no record
+    has any. `position` is the number of the partition's records sent before the batch; with `identity` it lets the
+    broker recognize a repeated batch.
     """
 
     created: float
-    deadline: float  # after which it is not tried any longer
-    due: float  # when it is to leave, even if it is not full
+    deadline: float  # when retries end
+    due: float  # when to send it, full or not
     values: list[bytes | None] = attrs.Factory(list)
     timestamps: list[int] = attrs.Factory(list)
     sinks: list[Sink | None] = attrs.Factory(list)
@@ -82,31 +82,27 @@ class Batch:
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None
     spans: list[Span] = attrs.Factory(list)
-    size: int = 0  # in bytes, before compression, rather too large than too small
+    size: int = 0  # in bytes, before compression; an upper estimate
     position: int = -1
     identity: Identity = ANONYMOUS
     attempts: int = 0
-    doubtful: bool = False  # an attempt got no answer, or one that leaves open whether it was written
-    refused: bool = False  # the last attempt was, because something before it is missing
+    doubtful: bool = False  # outcome unknown: an earlier attempt may have been written
+    refused: bool = False  # the leader rejected the last attempt: an earlier batch is missing
     sent_at: float = 0.0
 
     @property
     def count(self) -> int:
-        """How many records it has."""
         return len(self.values)
 
     def with_key(self, key: bytes | None) -> None:
-        """The record that comes next has the first key of the batch."""
         self.keys = [None] * len(self.values)
         self.keys.append(key)
 
     def with_headers(self, headers: tuple[Header, ...]) -> None:
-        """The record that comes next has the first headers of the batch."""
         self.headers = [()] * len(self.values)
         self.headers.append(headers)
 
     def succeed(self, results: Sequence[RecordMetadata]) -> None:
-        """Tell everybody where the records went."""
         for sink, result in zip(self.sinks, results, strict=True):
             if sink is not None:
                 sink.callback(result)
@@ -114,11 +110,9 @@ class Batch:
             span.collector.put(span.places, results[span.start : span.start + len(span.places)])
 
     def fail(self, error: BaseException) -> None:
-        """Tell everybody that the records did not get there."""
         self.fail_each([error] * len(self.values))
 
     def fail_each(self, errors: Sequence[BaseException]) -> None:
-        """Tell everybody that the records did not get there, each with its own reason."""
         for sink, error in zip(self.sinks, errors, strict=True):
             if sink is not None:
                 sink.errback(error)
@@ -126,7 +120,7 @@ class Batch:
             span.collector.put(span.places, errors[span.start : span.start + len(span.places)])
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Two batches of half the records, with the sequence numbers that these have already."""
+        """Split the batch in two; the records keep their positions."""
         half = self.count // 2
         parts = [span.split(half) for span in self.spans]
         return (

@@ -1,7 +1,7 @@
-"""The way into a producer's queue: first there must be room, then the topic must be known.
+"""Buffer admission: a record enters the producer's queue when it has space.
 
-Who finds no room waits, in order, for `queue.enqueue.timeout.ms`; all that come later wait behind. Records of a topic
-whose partitions are not known yet wait with the topic, and take their room already.
+A record that does not fit waits up to `queue.enqueue.timeout.ms`, in order; later records queue behind it. Records of
+a topic without metadata wait in `topics`, and count in the queue already.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from pylogbroker.client.producer.model import Counts
 
 @attrs.frozen(eq=False)
 class Waiter:
-    """Somebody who waits for room."""
-
     size: int
     deadline: float
     proceed: Callable[[], object]
@@ -31,7 +29,7 @@ class Waiter:
 
 @attrs.define(eq=False)
 class Entrance:
-    """Those who wait for room in the queue. `timeout` is in seconds: 0 is not at all, None for ever."""
+    """Records that wait for space in the queue. `timeout` is in seconds: 0 means no wait, None no limit."""
 
     reactor: IReactorTime
     accumulator: Accumulator
@@ -43,11 +41,11 @@ class Entrance:
     _moving: bool = False
 
     def is_open(self, size: int, records: int = 1) -> bool:
-        """Whether there is room, and nobody waits for it."""
+        """Return whether the records fit and nothing waits before them."""
         return not self.waiting and self.accumulator.has_room(size, records)
 
     def enter(self, size: int, proceed: Callable[[], object], refuse: Callable[[BaseException], object]) -> bool:
-        """Call `proceed` now or when there is room, or `refuse` if there is none; False if that is at once."""
+        """Call `proceed` when there is space, or `refuse` after the timeout; return False if refused at once."""
         if self.is_open(size):
             proceed()
         elif self.timeout == 0:
@@ -59,15 +57,14 @@ class Entrance:
         return True
 
     def room(self) -> Deferred[None]:
-        """Fires when all who wait now have entered, and there is room for more."""
+        """Fire when all current waiters have entered and there is space for more."""
         return succeed(None) if self.is_open(1) else self._mark(1)
 
     def passed(self) -> Deferred[None]:
-        """Fires when all who wait now have entered, or were refused."""
+        """Fire when all current waiters have entered or have been rejected."""
         return self._mark(0) if self.waiting else succeed(None)
 
     def move(self) -> None:
-        """There may be room: let in those for whom there is."""
         if self._moving:
             return
         self._moving = True
@@ -78,7 +75,6 @@ class Entrance:
             self._moving = False
 
     def refuse_all(self, error: BaseException) -> None:
-        """Nobody enters any more."""
         while self.waiting:
             self._leave().refuse(error)
         if self._timer is not None and self._timer.active():
@@ -92,7 +88,7 @@ class Entrance:
             self._timer = self.reactor.callLater(self.timeout, self._expire)
 
     def _mark(self, size: int) -> Deferred[None]:
-        """Wait like a record, without becoming one."""
+        """Queue a Deferred among the waiters; it takes no space."""
         done: Deferred[None] = Deferred()
         self.waiting.append(Waiter(size, inf, lambda: done.callback(None), lambda _: done.callback(None)))
         self._hurry()
@@ -125,4 +121,7 @@ class Entrance:
 
     def _full(self) -> QueueFull:
         bounds = self.accumulator.bounds
-        return QueueFull(f"{self.accumulator.held} records wait; see buffer.memory ({bounds.memory}) and queue.size")
+        return QueueFull(
+            f"{self.accumulator.held} records fill the queue; "
+            f"raise buffer.memory (now {bounds.memory}) or queue.size, or send more slowly"
+        )

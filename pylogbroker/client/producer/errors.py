@@ -1,4 +1,4 @@
-"""What a producer's records may fail with, besides what the broker says."""
+"""Errors of a producer's records and transactions, besides those that the broker reports."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from pylogbroker.client.producer.model import RecordMetadata
 
 
 class DeliveryTimedOut(ClientError):
-    """A record was not acknowledged within `delivery.timeout.ms`; whether it was written is not known."""
+    """A record was not acknowledged within `delivery.timeout.ms`; it may or may not have been written."""
 
     def __init__(self, topic: str, partition: int, seconds: float) -> None:
-        super().__init__(f"{topic}-{partition} did not take a record within {seconds:g} s (delivery.timeout.ms)")
+        super().__init__(
+            f"{topic}-{partition} did not acknowledge a record within {seconds:g} s (delivery.timeout.ms):"
+            " the record may or may not be written"
+        )
 
 
 class NotAllSent(ClientError):
-    """A producer was closed before it could send everything, or everything was acknowledged; `count` is of records."""
+    """The producer was closed with `count` records not acknowledged."""
 
     def __init__(self, count: int, why: str) -> None:
-        super().__init__(f"records that were not acknowledged when the producer was closed: {count} ({why})")
+        super().__init__(f"records not acknowledged when the producer was closed, which may be lost: {count} ({why})")
         self.count = count
 
 
 class SomeFailed(ClientError):
-    """Of the records of one `send_many`, some have failed; the cause is the first one's error.
+    """Some records of one `send_many` failed; the cause is the first one's error.
 
-    `results` has, in their order, what became of each: its metadata, or the exception that it failed with.
+    `results` has, in the records' order, the metadata or the exception of each.
     """
 
     def __init__(self, results: Sequence[RecordMetadata | BaseException]) -> None:
@@ -37,7 +40,7 @@ class SomeFailed(ClientError):
 
 
 class TransactionError(ClientError):
-    """What the producer was asked for does not fit the state of its transaction."""
+    """The call does not fit the state of the producer's transaction."""
 
 
 class TransactionAborted(TransactionError):
@@ -45,8 +48,8 @@ class TransactionAborted(TransactionError):
 
 
 class NeedsAbort(TransactionError):
-    """Something in the transaction has failed: all that can be done with it is to abort it. The cause says what."""
+    """Part of the transaction has failed, so only `abort` is possible. The cause is the failure."""
 
 
 class Fenced(TransactionError):
-    """Another producer with the same transactional id has taken over: this one can do nothing more."""
+    """Another producer with the same transactional id has taken over; this producer is unusable."""

@@ -1,31 +1,32 @@
-"""One partition's batches, in order: what waits, what is on its way, what came back.
+"""Partition queue: the batches of one partition, in order: queued, in flight and requeued.
 
     append -> queue -> take -> flying -> done
                         ^        |
                         |        v
                         +---- returned
 
-Each batch that is taken gets a position, the number of records taken before it, and keeps it when it is sent again.
-With an identity, the position becomes the sequence number, by which the leader keeps order and recognizes repetitions.
-Batches that came back go out again, in their order, before anything new, and after all that was on its way is answered.
+Each batch gets a position when it is first taken: the number of records taken before it. Retries keep it. With an
+identity the position becomes the sequence number, by which the leader keeps order and recognizes duplicates. Requeued
+batches leave in order, before new ones, and after everything in flight is answered.
 
-When a batch fails for good, what follows it has sequence numbers that the leader will not take.  Once nothing is on its
-way any more, `settle` puts that right, by what is known of the batch that failed:
+When a batch fails for good, the leader rejects the sequence numbers that follow it. Once nothing is in flight,
+`settle` repairs that. The cases depend on the batch that failed:
 
 ==============================================  ==============================================================
-it was never written (`hole`)                   those behind it move up: they cannot have been written either
-nobody knows (`lost`), and there are others     they are sent with their old numbers, which tells: if one of them is
-                                                taken, the lost one was written
-nobody knows, there are no others, the leader   a new epoch begins, and with it numbers from 0
-refused the first of them, or had nothing yet
+never written (`hole`)                          renumber the batches behind it: they cannot be written either
+outcome unknown (`lost`), others follow         send those with their old numbers: if the leader takes one,
+                                                the lost batch was written
+outcome unknown, none follow; or the leader     begin a new epoch, with sequence numbers from 0
+rejected the first that follows; or it had
+nothing of this identity yet
 ==============================================  ==============================================================
 
-A leader that has nothing of an identity takes a batch with any number.  Until one was taken no more than one is under
-way: a later one would be taken though the one before it was not, and prove nothing.
+A leader without any record of an identity accepts a batch with any number. So until it has accepted one, only one is
+in flight: otherwise it could accept a later batch after it missed an earlier one.
 
-A batch that the leader refuses because something before it is missing is sent again in the new epoch, unless an earlier
-attempt of its own may have been written: to send that one again could double it, so it fails.  A batch that is taken
-proves that all before it, in the same epoch, had been written.
+A batch that the leader rejects because an earlier one is missing is sent again in the new epoch. If one of its own
+attempts may have been written, it fails instead, since another attempt could duplicate it. An accepted batch proves
+that all batches before it in the same epoch were written.
 """
 
 from __future__ import annotations
@@ -45,50 +46,46 @@ _position = attrgetter("position")
 
 @attrs.define(eq=False)
 class Lane:
-    """The batches of one partition."""
-
     topic: str
     partition: int
     idempotent: bool = False
-    may_renew: bool = True  # whether a new epoch may begin here; not in transactions, where the coordinator gives them
+    may_renew: bool = True  # whether to begin new epochs here; in transactions the coordinator assigns them
     queue: deque[Batch] = attrs.Factory(deque)
-    open: Batch | None = None  # the last one of the queue, while it takes records
-    flying: list[Batch] = attrs.Factory(list)
-    returned: list[Batch] = attrs.Factory(list)
-    resume_at: float = 0.0  # nothing leaves before
-    identity: Identity | None = None  # None: it has to be asked for
-    is_known: bool = False  # whether the leader has taken something of it
-    spent: int = -1  # a producer id that had no epoch left when `identity` became None
+    open: Batch | None = None  # the last of `queue`, while it takes records
+    flying: list[Batch] = attrs.Factory(list)  # in flight
+    returned: list[Batch] = attrs.Factory(list)  # requeued
+    resume_at: float = 0.0  # backoff: nothing is sent before
+    identity: Identity | None = None  # None: to be requested
+    is_known: bool = False  # whether the leader has accepted a batch of it
+    spent: int = -1  # a producer id whose epochs are used up
     origin: int = 0  # the position with sequence number 0
     taken: int = 0
     hole: int | None = None
     lost: int | None = None
-    node: int = -1  # where the flying ones went
+    node: int = -1  # the leader that the batches in flight went to
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing here."""
         return not (self.queue or self.flying or self.returned)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a batch is missing, so that the leader would not take what follows."""
+        """Whether a batch is missing, so that the leader would reject what follows."""
         return self.hole is not None or self.lost is not None
 
     def is_next(self, batch: Batch) -> bool:
-        """Whether the batch is the first one of the queue."""
         return bool(self.queue) and self.queue[0] is batch
 
     def sequence(self, batch: Batch) -> int:
-        """The batch's base sequence; -1 without idempotence."""
+        """Return the batch's base sequence; -1 without idempotence."""
         return sequence_at(batch.position, self.origin) if self.idempotent else -1
 
     def adopt(self, identity: Identity) -> None:
-        """Number batches for `identity` from here on. Nothing may be on its way."""
+        """Number batches for `identity` from here on. Nothing may be in flight."""
         self._begin(identity)
 
     def sendable(self, window: int, node: int) -> Batch | None:
-        """The batch that may leave next to the leader `node`, not looking at the time; None if it has to wait."""
+        """Return the batch that may go next to the leader `node`, regardless of time; None if it must wait."""
         flying = self.flying
         if flying and (len(flying) >= window or node != self.node or (self.idempotent and not self.is_known)):
             return None
@@ -100,7 +97,7 @@ class Lane:
         return self.queue[0]
 
     def take(self, batch: Batch, node: int) -> None:
-        """`batch`, which `sendable` gave, leaves."""
+        """Put `batch`, which `sendable` returned, in flight."""
         if self.returned:
             del self.returned[0]
         else:
@@ -114,13 +111,13 @@ class Lane:
         self.node = node
 
     def leave(self, batch: Batch) -> None:
-        """The first batch leaves the queue; it takes no more records."""
+        """Remove the first batch from the queue; it takes no more records."""
         self.queue.popleft()
         if batch is self.open:
             self.open = None
 
     def succeeded(self, batch: Batch) -> list[Batch]:
-        """The leader took the batch; returned are those before it which have been written too, as that shows."""
+        """Record that the leader wrote the batch; return requeued ones before it, now proven written too."""
         self._land(batch)
         if not self.idempotent:
             return []
@@ -132,9 +129,9 @@ class Lane:
         return proven
 
     def came_back(self, batch: Batch, *, refused: bool = False, doubtful: bool = False) -> None:
-        """The batch is to be sent again.
+        """Requeue the batch.
 
-        It was `refused` because something before it is missing, or it is `doubtful` whether it was written.
+        `refused`: the leader rejected it, since an earlier batch is missing. `doubtful`: it may have been written.
         """
         self._land(batch)
         batch.refused = refused
@@ -142,7 +139,7 @@ class Lane:
         insort(self.returned, batch, key=_position)
 
     def failed(self, batch: Batch, *, doubtful: bool = False) -> None:
-        """The batch is not to be sent any more."""
+        """Drop the batch for good; remember the gap in the sequence."""
         self._land(batch)
         if not self.idempotent:
             return
@@ -152,7 +149,7 @@ class Lane:
             self.hole = batch.position if self.hole is None else min(self.hole, batch.position)
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:
-        """The batch, which is flying and was not written, is sent again as two."""
+        """Requeue a batch in flight that was not written as two halves."""
         self._land(batch)
         halves = batch.halves()
         for half in halves:
@@ -160,7 +157,7 @@ class Lane:
         return halves
 
     def settle(self) -> list[Batch]:
-        """To be called when nothing is flying any more: go on after failures. Returned are batches that fail by it."""
+        """Repair the sequence after failures, if nothing is in flight; return batches that fail by it."""
         if self.flying or not self.idempotent:
             return []
         if self.hole is not None and self.lost is None:
@@ -171,7 +168,7 @@ class Lane:
         return []
 
     def _renew(self) -> list[Batch]:
-        """Begin a new epoch."""
+        """Begin a new epoch; return the batches whose outcome is unknown."""
         given_up = [batch for batch in self.returned if batch.doubtful]
         self.returned = [batch for batch in self.returned if not batch.doubtful]
         self.spent = -1 if self.identity is None else self.identity.id
@@ -179,7 +176,7 @@ class Lane:
         return given_up
 
     def _give_up(self) -> list[Batch]:
-        """Leave it to a transaction's end to begin a new epoch."""
+        """Fail all requeued batches: the transaction's end begins a new epoch."""
         given_up, self.returned = self.returned, []
         self.lost = self.taken
         return given_up
@@ -192,7 +189,6 @@ class Lane:
         self.hole = self.lost = None
 
     def _move_up(self, position: int) -> None:
-        """What was to follow a batch that was never written takes its place."""
         self._renumber([batch for batch in self.returned if batch.position > position], position)
         self.hole = None
 
@@ -204,7 +200,6 @@ class Lane:
         self.taken = position
 
     def _land(self, batch: Batch) -> None:
-        """The batch is on its way no longer; it may have come back before, if it is now given up."""
         if batch in self.flying:
             self.flying.remove(batch)
         elif batch in self.returned:
