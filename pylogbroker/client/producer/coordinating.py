@@ -1,6 +1,6 @@
-"""What a transactional producer asks of its coordinator, and of the coordinators of groups.
+"""Requests of a transactional producer to the coordinators of transactions and of groups.
 
-What may pass is tried again for `max.block.ms`: a coordinator that moves, a connection that ends, a transaction before
+Transient errors are retried for `max.block.ms`: a coordinator that moves, a lost connection, a previous transaction
 that is still being completed. Any other error is raised.
 """
 
@@ -33,12 +33,12 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 _ELSEWHERE: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_ADD_PARTITIONS_VERSION: Final = 3  # higher ones are for brokers
+_ADD_PARTITIONS_VERSION: Final = 3  # higher versions are for brokers only
 
 
 @attrs.frozen
 class TransactionCoordinator:
-    """The coordinator of one transactional id."""
+    """Client of the coordinator of one transactional id."""
 
     pauses: Pauses
     cluster: Cluster
@@ -46,17 +46,15 @@ class TransactionCoordinator:
 
     @property
     def id(self) -> str:
-        """The transactional id."""
         return self.options.transactional_id or ""
 
     async def initialize(self, before: Identity) -> Identity:
-        """An id and an epoch, by which all before are shut out, and what they left open is aborted."""
+        """Return a producer id and epoch; fence earlier producers and abort their open transaction."""
         timeout = int(self.options.transaction_timeout * 1000)
         response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
         return Identity(response.producer_id, response.producer_epoch)
 
     async def add(self, identity: Identity, lanes: Iterable[Lane]) -> None:
-        """Make partitions part of the transaction."""
         topics: dict[str, AddPartitionsToTxnTopic] = {}
         for lane in lanes:
             topics.setdefault(lane.topic, AddPartitionsToTxnTopic(lane.topic)).partitions.append(lane.partition)
@@ -69,7 +67,7 @@ class TransactionCoordinator:
         await self._ask(request, version=_ADD_PARTITIONS_VERSION, codes=_partition_codes)
 
     async def send_offsets(self, identity: Identity, offsets: Offsets, member: GroupMember) -> None:
-        """Make a group part of the transaction, and commit offsets of it there."""
+        """Add a group to the transaction and commit its offsets in it."""
         await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for (topic, partition), given in offsets.items():
@@ -89,7 +87,6 @@ class TransactionCoordinator:
         await self._ask(request, Coordinator.GROUP, member.group, codes=_offset_codes)
 
     async def end(self, identity: Identity, committed: bool) -> None:
-        """Commit, or abort."""
         await self._ask(EndTxnRequest(self.id, identity.id, identity.epoch, committed))
 
     async def _ask(
@@ -101,7 +98,6 @@ class TransactionCoordinator:
         version: int | None = None,
         codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
     ) -> Any:
-        """The coordinator's answer."""
         where = self.id if key is None else key
 
         async def work() -> Any:

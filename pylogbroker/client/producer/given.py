@@ -1,4 +1,4 @@
-"""What a producer is made of: settings under old and new names, plugins, where brokers are found, headers."""
+"""Plugins, settings and arguments of a producer: lookup and validation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaErro
 from pylogbroker.interfaces import IEventHandler, ITree
 from pylogbroker.records import Header
 
-_PLAIN: Final = "bytes"  # the encoder that leaves bytes as they are
+_PLAIN: Final = "bytes"  # the encoder that passes bytes through
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @attrs.frozen
 class Plugins:
-    """The plugins of a producer; `plain_...` says that bytes need no encoder."""
+    """Plugins of a producer; `plain_values` and `plain_keys`: bytes need no encoder."""
 
     encode: Encode
     encode_key: Encode
@@ -39,7 +39,7 @@ class Plugins:
 
 
 def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
-    """Find what was chosen, by the settings' names; ConfigError if it is not there."""
+    """Return the plugins that the settings name; raise ConfigError if one is missing."""
     settings = values.by_name()
     value_encoder = plug(ENCODER, "value.serializer", choices["value.serializer"], settings)
     key_encoder = plug(ENCODER, "key.serializer", choices["key.serializer"], settings)
@@ -56,7 +56,7 @@ def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
 
 
 def given_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings by their names of today."""
+    """Return all settings under their current names; raise ConfigError if one is given twice."""
     given = translated(as_mapping(settings))
     for name, value in translated({keyword.replace("_", "."): value for keyword, value in named.items()}).items():
         if name in given:
@@ -74,32 +74,32 @@ def reactor_or(reactor: Any) -> Any:
 
 
 def source_of(bootstrap: str | Sequence[str] | None, coordination: ITree | None, values: Values) -> BrokerSource:
-    """Where brokers are found."""
+    """Return where brokers are found: the coordination tree if given, else the bootstrap list."""
     if coordination is not None:
         return TreeBrokers(coordination)
     return StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
 
 
 def check_topic(name: object) -> None:
-    """KafkaError unless it can be the name of a topic."""
+    """Raise KafkaError unless the name is a valid topic name."""
     if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise KafkaError(f"{name!r} cannot be the name of a topic", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def check_partition(number: object) -> None:
-    """InvalidRecords unless it can be the number of a partition, or is None."""
+    """Raise InvalidRecords unless the value is an integer or None."""
     if type(number) is not int and number is not None and not hasattr(number, "__index__"):
         raise InvalidRecords(f"partition: {number!r} is not accepted; expected a number")
 
 
 def check_time(timestamp: object) -> None:
-    """InvalidRecords unless it can be a timestamp."""
+    """Raise InvalidRecords unless the value is a valid timestamp."""
     if type(timestamp) is not int or not 0 <= timestamp < 1 << 63:
         raise InvalidRecords(f"a timestamp is a number of milliseconds since 1970; not {timestamp!r}")
 
 
 def checked_headers(headers: Sequence[Header], size: int) -> tuple[tuple[Header, ...], int]:
-    """The headers, and the size of the record with them."""
+    """Return the validated headers, and the record's size including them; raise InvalidRecords."""
     checked = []
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:

@@ -1,4 +1,4 @@
-"""The identity of an idempotent producer that has no transactions: asked for once, by the first batch."""
+"""Producer ids of an idempotent producer without transactions; the first batch requests one."""
 
 from __future__ import annotations
 
@@ -20,28 +20,27 @@ _NO_TIMEOUT = 2**31 - 1
 
 
 class OpenGate:
-    """For a producer without idempotence: every lane may send."""
+    """Gate of a producer without idempotence: every partition may send."""
 
     def admits(self, lane: Lane) -> bool:
-        """It may."""
         return True
 
 
 @attrs.define(eq=False)
 class Identities:
-    """Gives lanes the identity that their batches need."""
+    """Gate that gives each partition queue the producer id that its batches need."""
 
     pauses: Pauses
     cluster: Cluster
     backoff: Backoff
-    resume: Callable[[list[Lane]], object]  # called with lanes that were waiting
-    refuse: Callable[[BaseException], object]  # called when there is no identity to be had
+    resume: Callable[[list[Lane]], object]  # called with the queues that waited for an id
+    refuse: Callable[[BaseException], object]  # called when the request failed
     current: Identity | None = None
     _waiting: list[Lane] = attrs.Factory(list)
     _asking: bool = False
 
     def admits(self, lane: Lane) -> bool:
-        """Whether the lane has an identity; if not, it is asked for."""
+        """Return whether the queue has a producer id; request one if not."""
         if lane.identity is not None:
             return True
         if self.current is not None and self.current.id == lane.spent:

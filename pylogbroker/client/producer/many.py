@@ -1,4 +1,4 @@
-"""Many records at once: as columns, so that nothing is done record by record that can be done for all."""
+"""Bulk send: records as columns, to avoid work per record."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from pylogbroker.client.producer.topics import Topic
 
 @attrs.frozen
 class Columns:
-    """Records of one topic that need no encoder."""
-
     topic: str
     values: Sequence[bytes]
-    keys: Sequence[bytes] | None  # None: no record has one
+    keys: Sequence[bytes] | None  # None: no record has a key
     sizes: Sequence[int]
 
 
 def columns_of(records: Sequence[Any]) -> Columns | None:
-    """Tuples (topic, value), or all with a key, for one topic and with bytes only; None for whatever else."""
+    """Return the records as columns if all are alike: (topic, value[, key]) of one topic in bytes; else None."""
     if set(map(type, records)) != {tuple}:
         return None
     width = len(records[0])
@@ -43,10 +41,9 @@ def columns_of(records: Sequence[Any]) -> Columns | None:
 
 
 def put(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> int:
-    """Put the records into the batches of their partitions.
+    """Put the records into the batches of their partitions; return how many, counted from the first.
 
-    Returned is how many, from the first one on: fewer than all if the partitioner fails, the others are to be sent one
-    by one then.
+    The number is smaller than all if the partitioner fails; the caller then sends the rest one by one.
     """
     if columns.keys is None and topic.partitioner.batch_full is not None:
         return _put_in_runs(accumulator, topic, columns, collector, now)
@@ -63,7 +60,7 @@ def put(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Col
 
 
 def _put_in_runs(accumulator: Accumulator, topic: Topic, columns: Columns, collector: Collector, now: float) -> int:
-    """Records without keys, where the partitioner keeps to a partition until its batch is full."""
+    """Put records without keys, for a partitioner that stays with a partition until its batch is full."""
     timestamp, start, end = int(now * 1000), 0, len(columns.values)
     while start < end:
         try:
@@ -79,7 +76,6 @@ def _put_in_runs(accumulator: Accumulator, topic: Topic, columns: Columns, colle
 def _put_chosen(
     accumulator: Accumulator, lane: Lane, columns: Columns, places: list[int], collector: Collector, now: float
 ) -> None:
-    """Records that the partitioner has chosen for one partition."""
     timestamp, start = int(now * 1000), 0
     values = [columns.values[place] for place in places]
     sizes = [columns.sizes[place] for place in places]

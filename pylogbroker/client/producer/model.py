@@ -1,4 +1,4 @@
-"""What goes into a producer, and what comes back."""
+"""Values that go into a producer and come out of it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNKNOWN_OFFSET = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went.
+    """Partition, offset and timestamp of a record that was sent.
 
-    The offset is -1 where nobody knows it: with `acks=0`, for a record that a callback handler dropped or an event
-    handler of its own took, and for one that the broker has written earlier than it remembers.  The timestamp, in
-    milliseconds since 1970, is the record's, or the broker's where the topic has it so.
+    The offset is -1 if unknown: with `acks=0`, for a record that a callback handler dropped or a custom event handler
+    took, and for a duplicate older than the broker remembers. The timestamp is in milliseconds since 1970: the
+    record's, or the broker's with LogAppendTime.
 
-    A tuple, since one is made for every record.
+    A named tuple for speed: one is made for every record.
     """
 
     topic: str
@@ -32,7 +32,7 @@ class RecordMetadata(NamedTuple):
 def metadata_of(
     topic: str, partition: int, base_offset: int, timestamps: Sequence[int], append_time: int
 ) -> list[RecordMetadata]:
-    """Where the records of one batch went; without a loop in Python, since it is done for every record."""
+    """Return the metadata of a batch's records, without a Python loop: the cost is per record."""
     offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
     times = timestamps if append_time < 0 else repeat(append_time, len(timestamps))
     rows = zip(repeat(topic), repeat(partition), offsets, times, strict=False)
@@ -41,7 +41,7 @@ def metadata_of(
 
 @attrs.frozen
 class ProducerRecord:
-    """A record to send: what `send` takes, as a value."""
+    """A record to send: the arguments of `send` as a value."""
 
     topic: str
     value: Any = None
@@ -53,7 +53,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetToCommit:
-    """How far a group has consumed a partition: the offset of the next record, and a note of the consumer's."""
+    """Offset of the next record that a group is to consume, with the consumer's note."""
 
     offset: int
     metadata: str = ""
@@ -62,7 +62,7 @@ class OffsetToCommit:
 
 @attrs.frozen
 class GroupMember:
-    """A group, and the member of it that commits; without a member the commit is not fenced by a rebalance."""
+    """A group and its committing member; without a member id, rebalances do not fence the commit."""
 
     group: str
     generation: int = -1
@@ -75,21 +75,22 @@ Offsets = Mapping[tuple[str, int], int | OffsetToCommit]
 
 @attrs.define
 class Counts:
-    """What a producer has done so far: plain numbers, to be read at any time.
+    """Counters of a producer, to be read at any time.
 
-    `queued` and `waiting` go up and down, the others only up.  Times are seconds, added up over all batches.
+    `queued`, `queued_bytes` and `waiting` go up and down, the others only up. Times are in seconds, summed over all
+    batches.
     """
 
-    queued: int = 0  # records in the queue or on their way
+    queued: int = 0  # records in the queue or in flight
     queued_bytes: int = 0
-    waiting: int = 0  # records that wait for room in the queue
-    sent: int = 0  # records that were put into a request for the first time
+    waiting: int = 0  # records that wait for space in the queue
+    sent: int = 0  # records, when first put into a request
     acknowledged: int = 0
     failed: int = 0
     dropped: int = 0  # by a callback handler, or because the queue was full
-    bytes: int = 0  # of batches in requests, compressed, repeated ones included
+    bytes: int = 0  # of batches in requests, compressed, retries included
     batches: int = 0
     requests: int = 0
     retries: int = 0  # batches that were put into a request again
-    queue_time: float = 0.0  # between a batch's beginning and its first request
-    request_time: float = 0.0  # between a request and its answer
+    queue_time: float = 0.0  # from a batch's creation to its first request
+    request_time: float = 0.0  # from a request to its response

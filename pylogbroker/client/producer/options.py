@@ -1,4 +1,4 @@
-"""A producer's settings as what its parts need of them: seconds for milliseconds, one value for several settings."""
+"""Producer settings as values: seconds for milliseconds, several settings combined into one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.records import Codec
 
-_MOST_IN_FLIGHT: Final = 5  # batches of one producer that a broker remembers
+_MOST_IN_FLIGHT: Final = 5  # the batches per producer and partition that a broker remembers
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 @attrs.frozen
 class Options:
-    """How a producer behaves. Times are seconds, sizes bytes."""
+    """Behaviour of a producer. Times in seconds, sizes in bytes."""
 
     bounds: Bounds = attrs.Factory(Bounds)
     acks: int = -1
@@ -29,22 +29,21 @@ class Options:
     in_flight: int = 5
     codec: Codec = Codec.NONE
     level: int | None = None
-    compressed_topics: frozenset[str] = frozenset()  # none are all
+    compressed_topics: frozenset[str] = frozenset()  # empty: all topics
     max_request_size: int = 1_048_576
     retries: int = 2**31 - 1
     request_timeout: float = 30.0
-    enqueue_timeout: float | None = 60.0  # 0: not at all; None: for ever
-    patience: float = 60.0  # how long to wait for what a call needs (max.block.ms)
+    enqueue_timeout: float | None = 60.0  # 0: no wait; None: no limit
+    patience: float = 60.0  # time limit of blocking calls (max.block.ms)
     backoff: Backoff = attrs.Factory(partial(Backoff, 0.1, 1.0))
     sync: bool = False
 
     def codec_of(self, topic: str) -> Codec:
-        """How batches of the topic are compressed."""
         return self.codec if not self.compressed_topics or topic in self.compressed_topics else Codec.NONE
 
 
 def options_of(settings: Values) -> Options:
-    """What the settings say; ConfigError if they contradict each other."""
+    """Return the options of the settings; raise ConfigError if they contradict each other."""
     acks = _ACKS[settings.text("acks")]
     idempotent = _idempotent(settings, acks)
     level = settings["compression.level"]
@@ -81,7 +80,6 @@ def _bounds(settings: Values, sync: bool) -> Bounds:
 
 
 def _idempotent(settings: Values, acks: int) -> bool:
-    """Whether the producer is idempotent: as it is set, or else if it can be."""
     asked, transactional = settings["enable.idempotence"], settings["transactional.id"]
     if asked is None and transactional is None:
         return acks == -1
@@ -94,7 +92,7 @@ def _idempotent(settings: Values, acks: int) -> bool:
 
 
 def _in_flight(settings: Values, idempotent: bool) -> int:
-    """How many requests may be under way: with more than one, only idempotence keeps the order."""
+    """Return the maximum of requests in flight: more than one keeps the order only with idempotence."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
         return _MOST_IN_FLIGHT if idempotent else 1

@@ -1,4 +1,4 @@
-"""The parts of a producer, how they know of each other, and what concerns them all: to flush, to refuse, to end."""
+"""Wiring of a producer's parts; flush, error propagation and close."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ log = Logger()
 
 
 class Parts:
-    """All parts of one producer. Who calls `close` calls it once."""
+    """All parts of one producer. The caller calls `close` once."""
 
     def __init__(self, reactor: Any, options: Options, plugins: Plugins, cluster: Cluster) -> None:
         self.reactor = reactor
@@ -52,8 +52,8 @@ class Parts:
         self.cluster = cluster
         self.counts = counts = Counts()
         self.is_closed = False
-        self._first_failure: BaseException | None = None  # of a record, since it is being closed
-        self._late = 0  # records that came then
+        self._first_failure: BaseException | None = None  # of a record since `close` was called
+        self._late = 0  # records rejected since then
         is_transactional = options.transactional_id is not None
         self._pauses = Pauses(reactor)
         self.accumulator = Accumulator(self._bounds(), options.idempotent, not is_transactional)
@@ -73,45 +73,41 @@ class Parts:
         self.topics.watch()
         self.pipeline = self._make_pipeline(built_in) if self._in_events else None
 
-    # -- what concerns all parts -------------------------------------------------------------------------------------
+    # -- shared by the parts ------------------------------------------------------------------------------------------
 
     def kick(self) -> None:
-        """Something may leave: now, if each record leaves by itself, or at the next turn."""
+        """Run the sender: at once if each record is sent by itself (`sync`), else in the next reactor iteration."""
         if self.options.sync and not self.sender.running:
             self.sender.run()
         else:
             self.sender.kick()
 
     def released(self) -> None:
-        """There may be room."""
         if self.entrance.waiting:
             self.entrance.move()
 
     def record_failed(self, error: BaseException) -> None:
-        """A record has failed before it got into a batch."""
         self.counts.failed += 1
         self._failed(error)
 
     def came_late(self) -> None:
-        """A record was not taken: this is being closed, or no transaction is open."""
+        """Count a record rejected because the producer is closing or no transaction is open."""
         self.counts.failed += 1
         self._late += 1
 
     def _failed(self, error: BaseException) -> None:
-        """Records have failed."""
         if self._first_failure is None:
             self._first_failure = error
         if self.transactions is not None:
             self.transactions.failed(error)
 
     def refused(self, arrival: Arrival, error: BaseException) -> None:
-        """The record does not get into a batch."""
         self.record_failed(error)
         arrival.sink.errback(error)
         self.released()
 
     async def flush(self) -> None:
-        """Wait until all that was sent so far is done."""
+        """Wait until every record sent so far is acknowledged or has failed."""
         self.accumulator.hurry_on()
         try:
             if self.pipeline is not None:
@@ -126,11 +122,9 @@ class Parts:
             self.accumulator.hurry -= 1
 
     def landed(self) -> Deferred[None]:
-        """Fires when all batches that are here now are done."""
         return self.answers.finished(self.accumulator.batches())
 
     def refuse_waiting(self, error: BaseException) -> None:
-        """Nothing that is not on its way is wanted any more."""
         if self.pipeline is not None:
             self.pipeline.refuse_all(error)
         self.entrance.refuse_all(error)
@@ -138,12 +132,14 @@ class Parts:
         self.refuse_queued(error)
 
     def refuse_queued(self, error: BaseException) -> None:
-        """Of the batches, none that is not on its way will ever be."""
         for lane, batch in self.accumulator.drop():
             self.answers.give_up(lane, batch, error)
 
     async def close(self, timeout: float | None) -> None:
-        """Do what there is to do, if that succeeds in time, and end. NotAllSent, unless it was for a transaction."""
+        """Flush within `timeout` and close; abort an open transaction.
+
+        Raise NotAllSent if records were lost outside a transaction.
+        """
         failed, self._late, self._first_failure = self.counts.failed, 0, None
         obstacle = await self._within(timeout, self.flush() if self.transactions is None else self.transactions.close())
         reasons = (str(self._first_failure or ""), obstacle, self.cluster.trouble)
@@ -154,32 +150,32 @@ class Parts:
         error = Closed("the producer has been closed")
         self.refuse_waiting(error)
         await self.cluster.close()
-        self.refuse_queued(error)  # what came back meanwhile
+        self.refuse_queued(error)  # batches requeued meanwhile
         self.plugins.callbacks.close()
         unsent = self.counts.failed - self._late - failed
         if unsent and self.transactions is None:
             raise NotAllSent(unsent, "; ".join(filter(None, reasons)))
 
     async def _within(self, timeout: float | None, work: Coroutine[Any, Any, None]) -> str:
-        """Do it; what has come in its way, if anything has."""
+        """Await `work` for at most `timeout` seconds; return the reason why it did not finish, or an empty string."""
         done = Deferred.fromCoroutine(work)
         if timeout is not None:
             done.addTimeout(timeout, self.reactor)
         try:
             await done
         except (PylogbrokerError, TimedOut, CancelledError) as error:
-            log.warn("the producer is closed before all was done: {error!r}", error=error)
+            log.warn("closing the producer before all records were acknowledged: {error!r}", error=error)
             return str(error) if isinstance(error, PylogbrokerError) else f"not done within {timeout or 0:g} s"
         return ""
 
-    # -- how they are made -------------------------------------------------------------------------------------------
+    # -- construction -------------------------------------------------------------------------------------------------
 
     @property
     def _in_events(self) -> bool:
         return self.plugins.handler is not None or bool(self.plugins.callbacks.handlers)
 
     def _bounds(self) -> Bounds:
-        """Those of batches: events have lingered before they become one."""
+        """Return the limits of batches; events have already lingered in the pipeline."""
         bounds = self.options.bounds
         return attrs.evolve(bounds, linger=0.0) if self._in_events else bounds
 
@@ -221,7 +217,7 @@ class Parts:
         self.topics.put(arrival)
 
     def serialize(self, event: Event, sink: Sink) -> Arrival:
-        """The event as bytes; raises what it has to fail with."""
+        """Serialize and validate an event; raise its error."""
         if self.is_closed:
             raise Closed("the producer has been closed")
         if self.transactions is not None:
@@ -240,6 +236,5 @@ class Parts:
         return Arrival(event.topic, key, value, event.partition, event.timestamp, headers, size, sink, seen)
 
     def _resume(self, lanes: Sequence[Lane]) -> None:
-        """These lanes may send now."""
         self.accumulator.ready.update((lane, None) for lane in lanes)
         self.sender.kick()

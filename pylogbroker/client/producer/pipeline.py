@@ -1,11 +1,11 @@
-"""Records as events: the way through a producer that has callback handlers, or an event handler of its own.
+"""Records as events: the path through a producer with callback handlers or a custom event handler.
 
     send -> before_enqueue -> queue -> after_dequeue -> handle -> built-in handler -> before_send -> leader
                          after_enqueue
 
-A producer without any of them makes no events, and has no queue but its batches. Here events wait as they were given,
-for `queue.time` or until they are enough for a batch; the event handler takes them all together. The built-in one
-serializes them, finds their partitions and puts them into batches, which leave at once.
+A producer without handlers makes no events and has no queue but its batches. Here events wait unserialized, for
+`queue.time` or until they fill a batch. The event handler takes them all together. The built-in handler serializes
+them, chooses their partitions and puts them into batches, which are sent at once.
 """
 
 from __future__ import annotations
@@ -34,37 +34,35 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class Ticket:
-    """Who is to be told, once, what becomes of an event."""
+    """Completion of an event: passes the first result on to its sender."""
 
     sink: Sink
-    room: int  # that the event takes until it is told, or lies in a batch
+    room: int  # bytes counted for the event until it completes or enters a batch
     release: Callable[[int], object]
     told: Deferred[None] = attrs.Factory(Deferred)
 
     @property
     def open(self) -> bool:
-        """Whether nobody has been told yet."""
         return not self.told.called
 
     @property
     def is_kept(self) -> bool:
-        """Whether nobody has been told, and nobody will be by a batch."""
+        """Whether there is no result yet and no batch will bring one."""
         return self.open and self.room > 0
 
     def callback(self, result: Any) -> None:
-        """It is done; what is told later, of the same event once more, is not passed on."""
+        """Pass the metadata on; ignore further results of the same event."""
         if self.open:
             self._close()
             self.sink.callback(result)
 
     def errback(self, fail: Any) -> None:
-        """It has failed."""
         if self.open:
             self._close()
             self.sink.errback(fail)
 
     def leave(self) -> None:
-        """The event's room is taken by a batch now."""
+        """Release the event's bytes in the queue: a batch counts them from now on."""
         room, self.room = self.room, 0
         if room:
             self.release(room)
@@ -76,7 +74,7 @@ class Ticket:
 
 @attrs.define(eq=False)
 class Pipeline:
-    """The queue of events, and what is done with them. Times in seconds."""
+    """Queue of events and their handling. Times in seconds."""
 
     reactor: IReactorTime
     accumulator: Accumulator
@@ -93,10 +91,9 @@ class Pipeline:
     _timer: IDelayedCall | None = None
     _handling: dict[Deferred[None], Sequence[Event]] = attrs.Factory(dict)
     _is_dispatching: bool = False
-    _is_more: bool = False  # to be dispatched, after what is being dispatched
+    _is_more: bool = False  # whether to dispatch again after the current dispatch
 
     def send(self, event: Event, sink: Sink) -> None:
-        """Take an event in."""
         event.ticket = Ticket(sink, 0, self._release)
         change = self.callbacks.before_enqueue
         try:
@@ -110,7 +107,7 @@ class Pipeline:
             self._enter(changed, event.ticket)
 
     def dispatch(self) -> None:
-        """Let the event handler have what waits; what comes meanwhile has its turn later, to keep the order."""
+        """Pass the queued events to the event handler; events that arrive meanwhile follow in order."""
         self._is_more = True
         if self._is_dispatching:
             return
@@ -123,7 +120,7 @@ class Pipeline:
             self._is_dispatching = False
 
     async def handled(self) -> None:
-        """Wait until the event handler is done with all that it has now."""
+        """Wait until the event handler has finished all events that it has now."""
         self.dispatch()
         for each in list(self._handling):
             done: Deferred[None] = Deferred()
@@ -131,7 +128,7 @@ class Pipeline:
             await done
 
     def refuse_all(self, error: BaseException) -> None:
-        """What waits fails, and what an event handler has and did not pass on."""
+        """Fail the queued events, and those that the event handler holds without passing them on."""
         handled = [event for events in self._handling.values() for event in events if event.ticket is not None]
         kept = [event for event in handled if event.ticket.is_kept]
         self._fail(self._take_queue(), error)
@@ -195,14 +192,14 @@ class Pipeline:
             done.addBoth(lambda _: self._handling.pop(done, None))
 
     def _drop(self, events: Iterable[Event]) -> None:
-        """Events that go no further, which is no failure."""
+        """Complete events that a callback handler dropped; that is no failure."""
         for event in events:
             if event.ticket is not None and event.ticket.open:
                 self.counts.dropped += 1
                 event.ticket.callback(_nowhere(event))
 
     def _dealt_with(self, events: Iterable[Event]) -> None:
-        """The event handler is done with them: those that it has passed on are told by their batches."""
+        """Complete handled events, except those passed on: their batches complete them."""
         for event in events:
             if event.ticket is not None and event.ticket.is_kept:
                 event.ticket.callback(_nowhere(event))
@@ -222,7 +219,7 @@ class Pipeline:
 @implementer(IEventHandler)
 @attrs.define(eq=False)
 class BuiltInHandler:
-    """The built-in event handler: serializes and sends. `serialize` makes an arrival of an event, or raises."""
+    """Built-in event handler: serializes and sends. `serialize` turns an event into an `Arrival`, or raises."""
 
     reactor: IReactorTime
     serialize: Callable[[Event, Sink], Arrival]
@@ -232,7 +229,7 @@ class BuiltInHandler:
     before_send: Callable[[Sequence[Event]], Sequence[Event]] | None
 
     def handle(self, events: Sequence[Event]) -> Deferred[None]:
-        """Send the events; done when all are acknowledged or have failed."""
+        """Send the events; fire when all are acknowledged or have failed."""
         waiting: list[Deferred[None]] = []
         for event in events:
             if not isinstance(event.ticket, Ticket):
@@ -250,19 +247,19 @@ class BuiltInHandler:
             ticket.errback(error)
             return
         self.put(arrival)
-        ticket.leave()  # behind it: who waits for the room is not to overtake
+        ticket.leave()  # after `put`: records that wait for space must not overtake
 
     def prepare(self, lane: Lane, batch: Batch) -> None:
-        """Let callback handlers see the batch before it is sent, and make it what they leave of it.
+        """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
 
-        Those whose records it loses by that are told at the reactor's next turn: they may do anything with the
-        producer, and the batch is half done.
+        Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
+        half built now.
         """
         events, change = batch.events, self.before_send
         if not events or change is None:
             return
         kept = change(events)
-        if not lane.is_next(batch):  # a handler has had the queue emptied
+        if not lane.is_next(batch):  # a handler has emptied the queue
             return
         for event in _left_out(events, kept):
             self.counts.dropped += 1
@@ -292,36 +289,33 @@ class BuiltInHandler:
 
 
 class _Nobody:
-    """Waits for nothing."""
+    """Completion that ignores the result."""
 
     def callback(self, result: object) -> None:
-        """It is all the same."""
+        """Ignore the result."""
 
     def errback(self, fail: object) -> None:
-        """It is all the same."""
+        """Ignore the error."""
 
 
 def _nowhere(event: Event) -> RecordMetadata:
-    """What is told of an event that is not written, or not by this producer."""
+    """Return the metadata of an event that this producer does not write."""
     partition = UNKNOWN_OFFSET if event.partition is None else event.partition
     timestamp = UNKNOWN_OFFSET if event.timestamp is None else event.timestamp
     return RecordMetadata(event.topic, partition, UNKNOWN_OFFSET, timestamp)
 
 
 def _pass_on(result: T, done: Deferred[None]) -> T:
-    """Tell somebody else, too, that it is done."""
     done.callback(None)
     return result
 
 
 def _left_out(events: Sequence[Event], kept: Sequence[Event]) -> list[Event]:
-    """The events whose tickets are not among those kept."""
     tickets = {id(event.ticket) for event in kept if event.ticket is not None}
     return [event for event in events if id(event.ticket) not in tickets]
 
 
 def _all(waiting: list[Deferred[None]]) -> Deferred[None]:
-    """Fires when all of them have."""
     done: Deferred[None] = Deferred()
     missing = len(waiting)
 
@@ -339,5 +333,4 @@ def _all(waiting: list[Deferred[None]]) -> Deferred[None]:
 
 
 def _size(data: object) -> int:
-    """Bytes that something takes, roughly, before it is serialized."""
     return len(data) if isinstance(data, bytes | str | bytearray | memoryview) else 0 if data is None else 64

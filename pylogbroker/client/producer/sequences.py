@@ -1,7 +1,7 @@
-"""Who an idempotent producer is, and how its batches are numbered.
+"""Producer ids, epochs and sequence numbers of an idempotent producer.
 
-A broker keeps, for each partition and producer id, the epoch and the sequence number that the next batch must begin
-with: the number of records before it.  Sequence numbers go on at 0 behind 2^31 - 1.  A higher epoch begins at 0 again.
+For each partition and producer id, a broker keeps the epoch and the sequence number that the next batch must begin
+with: the number of records before it. Sequence numbers wrap to 0 after 2^31 - 1. A higher epoch begins at 0.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ from typing import Final
 
 import attrs
 
-LAST_EPOCH: Final = 0x7FFF - 1  # 32767 is what coordinators fence with
+LAST_EPOCH: Final = 0x7FFF - 1  # coordinators use 32767 for fencing
 _SEQUENCE_BITS: Final = 0x7FFFFFFF
 
 
 @attrs.frozen
 class Identity:
-    """A producer id and its epoch."""
-
     id: int
     epoch: int
 
     def bumped(self) -> Identity | None:
-        """The same producer in its next epoch; None when there is none left."""
+        """Return the identity in its next epoch; None if there is none left."""
         return Identity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
 
 
 ANONYMOUS: Final = Identity(-1, -1)
-"""A producer without idempotence."""
+"""Identity without idempotence."""
 
 
 def sequence_at(position: int, origin: int) -> int:
-    """The sequence number of the record at `position` of its partition, if the one at `origin` has 0."""
+    """Return the sequence number of the record at `position`, where the record at `origin` has 0."""
     return (position - origin) & _SEQUENCE_BITS

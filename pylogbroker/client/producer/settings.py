@@ -1,10 +1,8 @@
-"""The settings of producers: their rows of the client's table, and what older names mean.
+"""Older names of producer settings.
 
-The table is read by `pylogbroker.client.settings`, which adds what all clients share.
-
-Kafka's own names come first. Those of the first releases mean the same as a newer one where there is one; they are
-translated, values included, before the table is looked at. `batch.size` is Kafka's, in bytes; the number of records
-that the first releases had under that name is `batch.num.messages`, as in the releases that followed.
+Settings of the first Kafka releases are translated, values included, to their current names before the settings table
+(`pylogbroker.client.settings`) is read. `batch.size` keeps Kafka's current meaning, in bytes. The number of records,
+which the first releases called `batch.size`, is `batch.num.messages`, as in the releases that followed.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "4": "zst
 
 
 def translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by their names of today; ConfigError if one is given under two names."""
+    """Return the settings under their current names; raise ConfigError if one is given under two names."""
     result: dict[str, Any] = {}
     for name, value in given.items():
         today = SYNONYMS.get(name, name)
