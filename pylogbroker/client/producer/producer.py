@@ -1,13 +1,12 @@
-"""The producer that programs use: records in, Deferreds of where they went out.
+"""The public producer: send records, get Deferreds of their metadata.
 
     producer = Producer("localhost:9092", linger_ms=5)
     metadata = await producer.send("greetings", b"hello", key=b"world")
     print(metadata.partition, metadata.offset)
     await producer.close()
 
-Records of one partition keep the order of the calls, whatever fails and is tried again in between. What is sent leaves
-at the next turn of the reactor, or when it has lingered (`linger.ms`); who sends in a loop gives way to the reactor now
-and then, best by awaiting `room`.
+Records of one partition keep the order of the calls, even when some are retried. Records are sent in the next reactor
+iteration, or after `linger.ms`. A loop that sends must let the reactor run from time to time, best by awaiting `room`.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 
 
 class Producer:
-    """Sends records to a cluster; see the module's text, and `pylogbroker.client.settings` for its settings.
+    """Sends records to a cluster; see the module docstring, and `pylogbroker.client.settings` for the settings.
 
-    Brokers are found by `bootstrap` ("host:port,host:port") or in a coordination tree. Plugins are given as objects, or
-    named by settings. Everything is called on the reactor's thread.
+    Brokers are found by `bootstrap` ("host:port,host:port") or in a coordination tree. Plugins are objects, or named by
+    settings. Call everything on the reactor thread.
 
     With `transactional.id`, records are sent between `begin` and `commit` or `abort`.
     """
@@ -109,11 +108,11 @@ class Producer:
         timestamp: int | None = None,
         headers: Sequence[Header] = (),
     ) -> Deferred[RecordMetadata]:
-        """Send a record; the Deferred fires with where it went, once that is acknowledged.
+        """Send a record; the Deferred fires with its metadata once it is acknowledged.
 
-        Without a partition, the partitioner chooses; without a timestamp (milliseconds since 1970) it is now. It fails
-        with KafkaError (what the broker said), DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed,
-        TransactionError or Closed. To cancel it does not take the record back.
+        By default the partitioner chooses the partition, and the timestamp (milliseconds since 1970) is now. The
+        Deferred fails with KafkaError (the broker's error), DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed,
+        TransactionError or Closed. Cancelling it does not withdraw the record.
         """
         done: Deferred[RecordMetadata] = Deferred()
         if self._is_closing or self._transactions is not None:
@@ -160,10 +159,10 @@ class Producer:
         return done
 
     def send_many(self, records: Iterable[Record]) -> Deferred[list[RecordMetadata]]:
-        """Send records, each a ProducerRecord or (topic, value) or (topic, value, key).
+        """Send records, each a ProducerRecord, (topic, value) or (topic, value, key).
 
-        The Deferred fires with where they went, in their order, when all are done; if some have failed, it fails with
-        SomeFailed, which says what became of each.
+        The Deferred fires with their metadata, in order, when all are acknowledged. If some failed, it fails with
+        SomeFailed, which holds the result of each.
         """
         done: Deferred[list[RecordMetadata]] = Deferred()
         given = records if isinstance(records, list) else list(records)
@@ -184,37 +183,38 @@ class Producer:
 
     @property
     def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
-        """The handlers in their order, those that settings name too: their counts can be read there."""
+        """Callback handlers in order, including those named by settings; their counters can be read there."""
         return self._plugins.callbacks.handlers
 
     @property
     def trouble(self) -> str:
-        """Why no broker could be asked the last time; "" if one could."""
+        """Why the last request could reach no broker; "" if it reached one."""
         return self._parts.cluster.trouble
 
     @property
     def counts(self) -> Counts:
-        """What the producer has done so far."""
+        """Counters of the producer, current at the call."""
         counts, accumulator = self._parts.counts, self._accumulator
         counts.queued, counts.queued_bytes = accumulator.held, accumulator.used
         counts.waiting = len(self._entrance.waiting)
         return counts
 
     def room(self) -> Deferred[None]:
-        """Fires when the queue has room: what a loop that sends awaits, so that it is never ahead by more than that."""
+        """Fire when the queue has space. A loop that sends awaits this to stay within the queue's limits."""
         return self._entrance.room()
 
     def flush(self) -> Deferred[None]:
-        """Send all that waits, without lingering; fires when it is acknowledged, or has failed."""
+        """Send everything without lingering; fire when all is acknowledged or has failed."""
         if self._has_closed:
             return fail(Closed("the producer has been closed"))
         return Deferred.fromCoroutine(self._parts.flush())
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
-        """Flush and end; what is not done after `timeout` seconds fails with Closed. An open transaction is aborted.
+        """Flush and close; records not acknowledged after `timeout` seconds fail with Closed.
 
-        When all is closed, it fails with NotAllSent if records could not be sent, which have failed then. No records
-        are taken from now on. Who calls it again waits for the same end; to cancel it does not stop it.
+        Aborts an open transaction. No records are accepted from now on. Fails with NotAllSent, after closing, if
+        records could not be sent; their own Deferreds have failed by then. Repeated calls wait for the same close;
+        cancelling one does not stop it.
         """
         self._is_closing = True
         return self._closing.run(lambda: self._close(timeout))
@@ -222,27 +222,27 @@ class Producer:
     # -- transactions --------------------------------------------------------------------------------------------------
 
     def begin(self) -> Deferred[None]:
-        """Begin a transaction. The first time, producers with the same transactional id are shut out."""
+        """Begin a transaction. The first call fences other producers with the same transactional id."""
         if self._is_closing:
             return fail(Closed("the producer has been closed"))
         return Deferred.fromCoroutine(self._in_transactions().begin())
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember) -> Deferred[None]:
-        """Commit offsets of a group, by (topic, partition), as part of the transaction, whose end waits for that."""
+        """Commit a group's offsets, by (topic, partition), as part of the transaction. Its end waits for them."""
         member = GroupMember(group) if isinstance(group, str) else group
         return self._in_transactions().send_offsets(offsets, member)
 
     def commit(self) -> Deferred[None]:
-        """Flush, and commit the transaction. NeedsAbort if anything in it has failed.
+        """Flush and commit the transaction; fail with NeedsAbort if anything in it has failed.
 
-        To cancel it ends the wait alone; who calls it again meanwhile waits for the same end.
+        Cancelling ends only the wait. A repeated call meanwhile waits for the same commit.
         """
         return self._in_transactions().commit()
 
     def abort(self) -> Deferred[None]:
-        """Abort the transaction: records that are not on their way yet fail with TransactionAborted.
+        """Abort the transaction: records that are not in flight fail with TransactionAborted.
 
-        If the outcome of a commit was not known, and it turns out that it took place, it fails with TransactionError.
+        Fails with TransactionError if an earlier commit with an unknown outcome turns out to have succeeded.
         """
         return self._in_transactions().abort()
 
@@ -251,24 +251,21 @@ class Producer:
             raise ConfigError("transactional.id: is not set; transactions need one")
         return self._transactions
 
-    # -- the inside ---------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        """Raise why no record can be sent, if none can."""
         if self._is_closing:
             raise Closed("the producer has been closed")
         if self._transactions is not None:
             self._transactions.check_open()
 
     def _arrive(self, arrival: Arrival) -> None:
-        """A record that could not be put into a batch at once."""
         check_topic(arrival.topic)
         self._entrance.enter(
             arrival.size, lambda: self._topics.put(arrival), lambda error: self._parts.refused(arrival, error)
         )
 
     def _send_each(self, records: Sequence[Any], start: int, collector: Collector) -> None:
-        """One by one: what is not alike, or has to wait."""
         for place, record in enumerate(records[start:], start):
             try:
                 one = record if isinstance(record, ProducerRecord) else ProducerRecord(*_fields(record))
@@ -285,7 +282,7 @@ class Producer:
             )
 
     def _send_columns(self, records: Sequence[Any], collector: Collector) -> int:
-        """Those at the beginning all together, if they are tuples for one topic that is known, and there is room."""
+        """Send leading records in bulk, if they are uniform, their topic is known and they fit; return their number."""
         columns = None
         if self._pipeline is None and self._plain_values and self._plain_keys and not self._is_closing:
             columns = columns_of(records)
@@ -297,7 +294,6 @@ class Producer:
         return count
 
     def _takes(self, sizes: Sequence[int]) -> bool:
-        """Whether records of these sizes may enter now."""
         if self._transactions is not None and not self._transactions.is_open:
             return False
         return max(sizes) <= self._options.max_request_size and self._entrance.is_open(sum(sizes), len(sizes))
@@ -311,7 +307,7 @@ class Producer:
 
 
 def _fields(record: Any) -> Sequence[Any]:
-    """A tuple's or a list's, which may be that of a record without a ProducerRecord."""
+    """Return a tuple or list of 2 or 3 fields; raise InvalidRecords for anything else."""
     if isinstance(record, tuple | list) and 2 <= len(record) <= 3:
         return record
     raise InvalidRecords(f"expected a ProducerRecord, (topic, value) or (topic, value, key); not {record!r:.100}")

@@ -1,9 +1,9 @@
-"""Batches leave for their leaders, and what the leaders answer finds its way back.
+"""Send batches to their leaders.
 
-One turn (`run`) takes from every lane that is ready what may leave, and sends one request to each leader, then another
-one while there is more: at most `max.in.flight.requests.per.connection` of them are under way, a request has one batch
-of a partition, and no batch leaves for a new leader before the old one has answered for those before it. What an answer
-means for its batches, `answers` knows.
+One run takes the due batch of every ready partition queue and sends one request per leader, then repeats while there
+is more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. A request has at most one
+batch per partition. No batch goes to a new leader before the old one has answered for the batches before it.
+`answers` handles the responses.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 
 log = Logger()
 
-_SWEEPS: Final = 1.0  # seconds between two looks for batches that have been tried for too long
+_SWEEPS: Final = 1.0  # seconds between checks for expired batches
 
 
 class Gate(Protocol):
-    """Says which lanes may send: those whose batches have an identity, in a transaction those that are part of it."""
+    """Decides which partitions may send: those with a producer id; in a transaction those added to it."""
 
     def admits(self, lane: Lane) -> bool:
-        """Whether the lane may send now. If not, it is made ready, and the sender woken, as soon as it may."""
+        """Return whether the partition may send now. If not, make it ready and wake the sender once it may."""
 
 
 @attrs.define(eq=False)
 class Sender:
-    """Sends what the accumulator has. `prepare` has the last look at a batch before its first attempt."""
+    """Sends the accumulator's batches. `prepare` sees each batch before its first attempt."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -63,13 +63,11 @@ class Sender:
     _seeking: set[Lane] = attrs.Factory(set)
 
     def kick(self) -> None:
-        """Look, at the next turn of the reactor, what may leave."""
         if not self.scheduled and not self.closed:
             self.scheduled = True
             self._turn = self.reactor.callLater(0, self.run)
 
     def run(self) -> None:
-        """Send what may leave."""
         if self._turn is not None and self._turn.active():
             self._turn.cancel()
         self.scheduled = False
@@ -84,16 +82,15 @@ class Sender:
         self._start_sweeping()
 
     def close(self) -> None:
-        """Nothing leaves any more."""
         self.closed = True
         for call in (self._turn, self._timer, self._sweep):
             if call is not None and call.active():
                 call.cancel()
 
-    # what leaves
+    # requests
 
     def _send_round(self, lanes: Iterable[Lane]) -> list[Lane]:
-        """Send one batch of each lane; returned are the lanes that may have another one."""
+        """Send one batch of each partition; return the partitions that may have another."""
         now = self.reactor.seconds()
         loads: dict[int, _Load] = {}
         more = []
@@ -113,7 +110,7 @@ class Sender:
         return more
 
     def _load_for(self, lane: Lane, loads: dict[int, _Load]) -> _Load | None:
-        """The request that a batch of the lane may join; None if it has to wait."""
+        """Return the request that a batch of the partition may join; None if it must wait."""
         if lane.idle or not self.gate.admits(lane):
             return None
         node = self.cluster.leader_of(lane.topic, lane.partition)
@@ -128,7 +125,7 @@ class Sender:
         return loads[node]
 
     def _load(self, lane: Lane, batch: Batch, load: _Load, now: float) -> None:
-        """Put the batch into the request, unless a plugin or the format refuses it."""
+        """Add the batch to the request; fail it if a plugin or the encoder raises."""
         try:
             if not batch.attempts and not self._prepare(lane, batch):
                 return
@@ -141,10 +138,10 @@ class Sender:
         load.add(lane, batch, data)
 
     def _prepare(self, lane: Lane, batch: Batch) -> bool:
-        """Let callback handlers see the batch; False if they left nothing of it, or it is not to be sent any more."""
+        """Run `prepare`; return False if it left no records, or if the batch is not to be sent any more."""
         if self.prepare is None:
             return True
-        if batch is lane.open:  # what they send meanwhile belongs to the next one
+        if batch is lane.open:  # records that handlers send meanwhile go into the next batch
             self.accumulator.close(lane)
         self.accumulator.release(batch)
         try:
@@ -185,7 +182,6 @@ class Sender:
             counts.queue_time += now - batch.created
 
     def _send(self, load: _Load, now: float) -> None:
-        """Send the request, and wait for what becomes of it."""
         options = self.options
         request = load.request(options)
         self.counts.requests += 1
@@ -193,24 +189,22 @@ class Sender:
         timeout = min(options.request_timeout, max(_SWEEPS, load.deadline - now))
         sent = self.cluster.send(load.node, request, expect_answer=options.acks != 0, timeout=timeout)
         sent.addCallbacks(self.answers.answered, self.answers.unanswered, (load.batches,), {}, (load.batches,), {})
-        sent.addErrback(lambda failure: log.failure("an answer could not be dealt with", failure))
+        sent.addErrback(lambda failure: log.failure("handling a produce response failed", failure))
         sent.addBoth(self._landed, load.node)
 
     def _landed(self, _: object, node: int) -> None:
-        """A request is answered, or never will be: others may go."""
         self._under_way[node] -= 1
         self.accumulator.ready.update(self._blocked.pop(node, {}))
         self.kick()
 
     def _seek(self, lane: Lane) -> None:
-        """Find the lane's leader."""
         if lane not in self._seeking:
             self._seeking.add(lane)
             found = Deferred.fromCoroutine(self.cluster.find_leader(lane.topic, lane.partition))
             found.addBoth(self._found, lane)
 
     def _found(self, result: object, lane: Lane) -> None:
-        """The lane's leader is known, or could not be found in time: then the next look goes on seeking."""
+        """Resume the partition; if no leader was found in time, after a pause."""
         self._seeking.discard(lane)
         if isinstance(result, Failure):
             lane.resume_at = self.reactor.seconds() + self.options.backoff.pause(1)
@@ -222,10 +216,9 @@ class Sender:
             self.accumulator.ready[lane] = None
             self.kick()
 
-    # time
+    # timers
 
     def _set_timer(self) -> None:
-        """Wake when the next lane is ready by time alone."""
         due = self.accumulator.next_due()
         if self._timer is not None and self._timer.active():
             if due is not None and due >= self._timer.getTime():
@@ -235,7 +228,7 @@ class Sender:
             self._timer = self.reactor.callLater(max(0.0, due - self.reactor.seconds()), self.run)
 
     def _start_sweeping(self) -> None:
-        """As long as there is anything, look now and then for what has been tried for too long."""
+        """Check every second for expired batches, while there are records."""
         if self.accumulator.held and not self.closed and (self._sweep is None or not self._sweep.active()):
             self._sweep = self.reactor.callLater(_SWEEPS, self._expire)
 
@@ -248,22 +241,18 @@ class Sender:
 
 @attrs.define(eq=False)
 class _Load:
-    """A request in the making."""
-
     node: int
     batches: dict[tuple[str, int], tuple[Lane, Batch]] = attrs.Factory(dict)
     topics: dict[str, list[PartitionProduceData]] = attrs.Factory(dict)
     size: int = 0
-    deadline: float = 0.0  # of the batch that may take longest
+    deadline: float = 0.0  # the latest of its batches
 
     def add(self, lane: Lane, batch: Batch, data: bytes) -> None:
-        """A batch, and its bytes."""
         self.batches[lane.topic, lane.partition] = (lane, batch)
         self.topics.setdefault(lane.topic, []).append(PartitionProduceData(lane.partition, data))
         self.size += batch.size
         self.deadline = max(self.deadline, batch.deadline)
 
     def request(self, options: Options) -> ProduceRequest:
-        """The request with all that was added."""
         topics = [TopicProduceData(name, partitions) for name, partitions in self.topics.items()]
         return ProduceRequest(options.transactional_id, options.acks, int(options.request_timeout * 1000), topics)

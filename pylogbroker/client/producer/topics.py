@@ -1,6 +1,6 @@
-"""Where records go: the topics that a producer writes to, their partitions and partitioners.
+"""Topics that a producer writes to: their partitions, and records that wait for metadata.
 
-Records of a topic that is not known yet wait with it, in order, and take their room in the queue meanwhile.
+Records of an unknown topic wait in order, and count in the queue meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = Logger()
 
 @attrs.frozen
 class Arrival:
-    """A record on its way into a batch; `event` is what callback handlers shall see of it before it is sent."""
+    """A serialized record before it enters a batch; `event` is the event that callback handlers see."""
 
     topic: str
     key: bytes | None
@@ -45,32 +45,31 @@ class Arrival:
 
 @attrs.define(eq=False)
 class Topic:
-    """A topic that is known."""
+    """A topic with known partitions."""
 
     name: str
     lanes: list[Lane]
     partitioner: TopicPartitioner
-    sticky: int = -1  # where the last record without a key went
+    sticky: int = -1  # the partition of the last record without a key
 
     def choose(self, key: bytes | None) -> Lane:
-        """The lane of a record with this key; PluginFailed if the partitioner fails."""
+        """Return the partition queue for a record with this key; raise PluginFailed if the partitioner fails."""
         partition = self.partitioner.partition(key, len(self.lanes))
         if key is None:
             self.sticky = partition
         return self.lanes[partition]
 
     def lane(self, partition: int) -> Lane | None:
-        """The lane of a partition, if the topic has it."""
         return self.lanes[partition] if self.has(partition) else None
 
     def has(self, partition: int | None) -> bool:
-        """Whether there is such a partition; if it does not matter which, whether there is any."""
+        """Return whether the topic has the partition; for None, whether it has any."""
         return 0 <= (partition or 0) < len(self.lanes)
 
 
 @attrs.define(eq=False)
 class Topics:
-    """The topics by their names, and the records that wait for them. `refused` is told of records that fail here."""
+    """Topics by name, and the records that wait for them. `refused` receives records that fail here."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -86,12 +85,11 @@ class Topics:
     _stop_watching: Callable[[], None] = lambda: None
 
     def watch(self) -> None:
-        """Keep the numbers of partitions up to date."""
         self._stop_watching = self.cluster.watch(self._refreshed)
         self.accumulator.on_closed = self._batch_full
 
     def put(self, arrival: Arrival) -> None:
-        """Put a record into its partition's batch, as soon as its topic is known."""
+        """Put a record into its partition's batch, once its topic is known."""
         topic = self.ready(arrival.topic)
         if topic is None or not topic.has(arrival.partition):
             self._wait(arrival)
@@ -99,11 +97,11 @@ class Topics:
             self._place(topic, arrival)
 
     def ready(self, name: str) -> Topic | None:
-        """The topic, if it is known and no record waits for it."""
+        """Return the topic if it is known and no record waits for it."""
         return None if name in self._waiting else self.known.get(name)
 
     def settled(self) -> Deferred[None]:
-        """Fires when no record waits for its topic."""
+        """Fire when no record waits for its topic."""
         done: Deferred[None] = Deferred()
         if self._waiting:
             self._markers.append(done)
@@ -112,20 +110,17 @@ class Topics:
         return done
 
     def refuse_all(self, error: BaseException) -> None:
-        """Those that wait fail."""
         for name in list(self._waiting):
             self._refuse(name, error)
 
     def close(self) -> None:
-        """Look at the cluster no more."""
         self._stop_watching()
 
     def _place(self, topic: Topic, arrival: Arrival) -> None:
-        """Put the record into a batch; the partition, if it says one, is there."""
         try:
             lane = topic.choose(arrival.key) if arrival.partition is None else topic.lanes[arrival.partition]
             self._append(lane, arrival)
-        except Exception as error:  # a plugin's, say
+        except Exception as error:  # a plugin's, for example
             self.refused(arrival, error)
             return
         self.kick()
@@ -143,7 +138,7 @@ class Topics:
             batch.events.append(event)
 
     def _wait(self, arrival: Arrival) -> None:
-        """The record's topic, or its partition, is not known: it waits, and all that follow to the topic do."""
+        """Queue a record whose topic or partition is unknown; later records of the topic wait behind it."""
         waiting = self._waiting.setdefault(arrival.topic, deque())
         waiting.append((self.reactor.seconds() + self.patience, arrival))
         self.accumulator.used += arrival.size
@@ -162,7 +157,7 @@ class Topics:
         await self.cluster.find_topic(name)
 
     def _found(self, name: str) -> None:
-        """Those who wait go on, one by one: who comes meanwhile waits behind them."""
+        """Place the waiting records one by one, so that records that arrive meanwhile stay behind them."""
         self._update(name)
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting:
@@ -177,30 +172,28 @@ class Topics:
             self._place(topic, arrival)
             return
         count = 0 if topic is None else len(topic.lanes)
-        what = f"the partitions of {name} are those from 0 to {count - 1}" if count else f"{name} has no partitions"
+        what = f"the partitions of {name} are 0 to {count - 1}" if count else f"{name} has no partitions"
         self.refused(arrival, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def _stuck(self, name: str, error: BaseException) -> None:
-        """Neither found nor missed: those who wait fail, and whoever comes later has it looked for anew."""
+        """Fail the waiting records after an unexpected error; the next record starts a new lookup."""
         log.failure("records that waited for the topic {topic} have failed", Failure(error), topic=name)
         self._seeking.discard(name)
         self._refuse(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
-        """The topic was not found in time: nor will it be for those who wait as long."""
+        """Fail the records whose time is over, or all if the error is final; look again for the rest."""
         self._refuse(name, error, self.reactor.seconds() if is_retriable(error) else inf)
         self._seeking.discard(name)
         if name in self._waiting:
             self._seek(name)
 
     def _refuse(self, name: str, error: BaseException, until: float = inf) -> None:
-        """Those fail who wait for it now, and would not have waited longer than that."""
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting and self._waiting[name][0][0] <= until:
                 self.refused(self._leave(name), error)
 
     def _leave(self, name: str) -> Arrival:
-        """The first one who waits for the topic waits no more."""
         waiting = self._waiting[name]
         _, arrival = waiting.popleft()
         self.accumulator.used -= arrival.size
@@ -218,7 +211,6 @@ class Topics:
                 marker.callback(None)
 
     def _update(self, name: str) -> None:
-        """Take over how many partitions the topic has."""
         count = self.cluster.partitions_of(name) or 0
         topic = self.known.get(name)
         if count and topic is None:
@@ -227,7 +219,6 @@ class Topics:
             topic.lanes = [self.accumulator.lane(name, partition) for partition in range(count)]
 
     def _refreshed(self) -> None:
-        """The cluster knows something new: leaders, and how many partitions there are."""
         for name in self.known:
             self._update(name)
         self.accumulator.wake()

@@ -1,21 +1,20 @@
-"""Transactions: records of several partitions, and a group's offsets, that become visible together or not at all.
+"""Transactions: records of several partitions and a group's offsets become visible together or not at all.
 
 ===========  ====================================================  =================================================
-state        what it means                                         what leads on
+state        meaning                                               transitions
 ===========  ====================================================  =================================================
-READY        no transaction                                        `begin`
-BEGINNING    the first time: the coordinator is asked for an id    its answer: OPEN
-OPEN         records may be sent                                   `commit`, `abort`; a failure makes it BROKEN
-COMMITTING   what was sent leaves, then the coordinator is told    its answer: READY; a failure makes it BROKEN
-BROKEN       something has failed                                  `abort`
-ABORTING     what is on its way lands, then the same               its answer: READY, or else BROKEN
-FENCED       another producer has taken over                       nothing
+READY        no transaction                                        `begin`: OPEN; the first time BEGINNING
+BEGINNING    a producer id was requested from the coordinator      response: OPEN
+OPEN         records are accepted                                  `commit`, `abort`; failure: BROKEN
+COMMITTING   flush, then EndTxn                                    response: READY; failure: BROKEN
+BROKEN       part of the transaction has failed                    `abort`
+ABORTING     wait for what is in flight, then EndTxn               response: READY, otherwise BROKEN
+FENCED       another producer has taken over                       none
 ===========  ====================================================  =================================================
 
-Whatever fails in a transaction breaks it, so that none is committed that lacks a record; what has not left then fails
-as well. A partition is added to the transaction at its coordinator before the first batch for it leaves: as a gate of
-the sender, this lets only added lanes through. After a failure the producer takes a new epoch, in which all sequences
-begin anew.
+Any failure breaks the transaction, so that none is committed that lacks a record; records not yet sent fail too. The
+coordinator adds a partition to the transaction before its first batch is sent: as a gate of the sender, this class
+admits only added partitions. After a failure the producer takes a new epoch, in which sequence numbers start at 0.
 """
 
 from __future__ import annotations
@@ -40,15 +39,13 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 log = Logger()
 
 _FENCING: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-# What a coordinator says to the end of a transaction that it does not have, or not any more.
+# Errors of EndTxn for a transaction that the coordinator does not have, or not any more.
 _NOTHING_TO_END: Final = frozenset(
     {ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
 
 
 class State(Enum):
-    """Where the producer is; see the module's table."""
-
     READY = auto()
     BEGINNING = auto()
     OPEN = auto()
@@ -60,10 +57,10 @@ class State(Enum):
 
 @attrs.define(eq=False)
 class Transactions:
-    """The transactions of one producer.
+    """Transactions of one producer.
 
-    `resume` is called with lanes that may send now.  `flush` waits until all is acknowledged or has failed, `landed`
-    until nothing is on its way; `refuse` fails all that is not.
+    `resume` is called with partition queues that may send now. `flush` waits until all is acknowledged or has failed,
+    `landed` until nothing is in flight. `refuse` fails everything that is not in flight.
     """
 
     coordinator: TransactionCoordinator
@@ -80,17 +77,17 @@ class Transactions:
     _added: set[Lane] = attrs.Factory(set)
     _wanted: dict[Lane, None] = attrs.Factory(dict)
     _adding: bool = False
-    _asking: int = 0  # requests that belong to the transaction and have no answer yet
+    _asking: int = 0  # requests of the transaction without a response
     _answered: list[Deferred[None]] = attrs.Factory(list)
-    _began: bool = False  # whether the coordinator may know of a transaction to end
-    _in_doubt: bool = False  # a commit was asked for, and nobody knows whether it took place
-    _too_late: bool = False  # it did, as an abort has found out
-    _renew: bool = False  # whether sequences have to begin anew
+    _began: bool = False  # whether the coordinator may have a transaction to end
+    _in_doubt: bool = False  # a commit was requested and its outcome is unknown
+    _too_late: bool = False  # an abort found that the commit had succeeded
+    _renew: bool = False  # whether a new epoch is needed
 
     # -- as a gate ---------------------------------------------------------------------------------------------------
 
     def admits(self, lane: Lane) -> bool:
-        """Whether the lane is part of the transaction; if not, it is added."""
+        """Return whether the partition is part of the transaction; add it if not."""
         if lane in self._added:
             return True
         if self.takes_records:
@@ -98,31 +95,28 @@ class Transactions:
             if not self._adding:
                 self._adding = True
                 adding = Deferred.fromCoroutine(self._add_wanted())
-                adding.addErrback(lambda failure: log.failure("partitions could not be added", failure))
+                adding.addErrback(lambda failure: log.failure("adding partitions to the transaction failed", failure))
         return False
 
     @property
     def is_open(self) -> bool:
-        """Whether records may be given."""
         return self.state is State.OPEN
 
     @property
     def takes_records(self) -> bool:
-        """Whether records are sent: new ones, or those from before `commit`."""
+        """Whether accepted records are sent: in OPEN and COMMITTING."""
         return self.state in (State.OPEN, State.COMMITTING)
 
     def check_open(self) -> None:
-        """TransactionError unless records may be given."""
         if self.state is not State.OPEN:
             raise self._refusal("send a record")
 
     def check_taking(self) -> None:
-        """TransactionError unless records that were given may be sent."""
         if not self.takes_records:
             raise self._refusal("send a record")
 
     def failed(self, error: BaseException) -> None:
-        """Something of the transaction has failed."""
+        """Break the transaction, or fence the producer, after an error in it."""
         if isinstance(error, KafkaError) and error.code in _FENCING:
             self._fence(error)
         elif self.takes_records:
@@ -131,10 +125,10 @@ class Transactions:
             self._wanted.clear()
             self.refuse(error)
 
-    # -- what programs ask for ---------------------------------------------------------------------------------------
+    # -- calls of the program ----------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Begin a transaction; the first time, shut out producers with the same id, and abort what they left open."""
+        """Begin a transaction; the first time, fence producers with the same id and abort their transaction."""
         if self.state is not State.READY:
             raise self._refusal("begin a transaction")
         if self.identity is None:
@@ -147,25 +141,25 @@ class Transactions:
         self.state = State.OPEN
 
     def commit(self) -> Deferred[None]:
-        """Send what is left, and commit. Who asks while that is being done waits with those who did before."""
+        """Flush and commit. A repeated call waits for the same commit."""
         return self._committing.run(self._commit)
 
     def abort(self) -> Deferred[None]:
-        """Abort; it is the same for those who ask meanwhile."""
+        """Abort. A repeated call waits for the same abort."""
         return self._aborting.run(self._abort)
 
     def send_offsets(self, offsets: Offsets, member: GroupMember) -> Deferred[None]:
-        """Commit a group's offsets as part of the transaction, whose end waits for that."""
+        """Commit a group's offsets as part of the transaction. Its end waits for them."""
         return Joint().run(lambda: self._send_offsets(offsets, member))
 
     async def close(self) -> None:
-        """Let a commit come to its end; abort what is open then."""
+        """Wait for a running commit or abort, then abort an open transaction."""
         await self._committing.over()
         await self._aborting.over()
         if self.state in (State.OPEN, State.BROKEN):
             await self.abort()
 
-    # -- how it is done ----------------------------------------------------------------------------------------------
+    # -- implementation ----------------------------------------------------------------------------------------------
 
     async def _commit(self) -> None:
         if self.state is not State.OPEN:
@@ -203,10 +197,9 @@ class Transactions:
         self.state, self.cause = State.READY, None
         if self._too_late:
             self._too_late = False
-            raise TransactionError("cannot abort: the transaction had been committed, though nobody was told")
+            raise TransactionError("cannot abort: the transaction was committed, although the response was lost")
 
     async def _take_back(self) -> None:
-        """End the transaction without committing it."""
         try:
             await self._end(False)
         except KafkaError as error:
@@ -229,12 +222,10 @@ class Transactions:
         self._forget()
 
     def _forget(self) -> None:
-        """The coordinator has no transaction to end."""
         self._began = self._in_doubt = False
         self._added.clear()
 
     async def _initialize(self) -> None:
-        """Get an id and an epoch."""
         is_forgotten = _code(self.cause) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         before = ANONYMOUS if self.identity is None or is_forgotten else self.identity
         try:
@@ -262,7 +253,6 @@ class Transactions:
             self._less_asked()
 
     async def _add_wanted(self) -> None:
-        """Add the lanes that are wanted, and those that are by then."""
         self._asking += 1
         try:
             while self._wanted:
@@ -284,7 +274,6 @@ class Transactions:
             self._added.add(lane)
 
     def _quiet(self) -> Deferred[None]:
-        """Fires when all that was asked of coordinators is answered."""
         if not self._asking:
             return succeed(None)
         self._answered.append(Deferred())
@@ -308,7 +297,6 @@ class Transactions:
             self.refuse(error)
 
     def _refusal(self, what: str) -> TransactionError:
-        """Why something cannot be done now."""
         texts = {
             State.READY: "no transaction has begun",
             State.BEGINNING: "a transaction is about to begin",
