@@ -1,18 +1,19 @@
-"""Consumers of groups: the connector, its streams, and what they are made of.
+"""Group consumers: the connector, its streams and their parts.
 
 ==================  ========================================================================================
-`connector`         the public class; `parts`: what it is made of, as settings say
-`streams`           what a program reads messages from
-`reading`           the partitions read now, from taking them to giving them up
-`feeds`             one of them: what was fetched and not read, and how far everybody is
-`fetcher`           keeps feeds filled; `sessions`: fetch sessions; `unpacking`: bytes to messages
-`positions`         where reading begins; `looking_up`: offsets by time
+`connector`         the public class; `parts`: wiring by settings
+`streams`           the interface from which a program reads messages
+`reading`           the assigned partitions, from assignment to revocation
+`feeds`             fetch buffer and offsets of one partition
+`fetcher`           fills the feeds; `sessions`: fetch sessions; `unpacking`: bytes to messages
+`positions`         start offsets; `looking_up`: offsets by time
+`truncation`        truncation detection after a change of leader
 `committing`        when which offsets are committed; `offset_stores`: where
-`belonging`         membership, either way
-`membership`        the group protocol as a state machine; `actions`: what it wants done; `group_member`: does it
-`subscription`      what members tell each other of who reads what; who does is said by `pylogbroker.assigning`
-`registry`          membership by way of the coordination tree; `registry_plan`: its algorithm
-`filters`           topics by regex; `subscribing`: what is subscribed to
+`belonging`         group membership, by brokers or by the coordination tree
+`membership`        the group protocol as a state machine; `actions`: its output; `group_member`: its requests
+`subscription`      subscriptions and assignments as bytes; `pylogbroker.assigning` has the assignors
+`registry`          membership by the coordination tree; `registry_plan`: its algorithm
+`filters`           topics by regex; `subscribing`: the subscription of a program
 ==================  ========================================================================================
 """
 

@@ -1,4 +1,4 @@
-"""What a member of a group is to do next, as `membership` says it."""
+"""Actions of a group member, as `membership` orders them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Partitions = frozenset[TopicPartition]
 
 @attrs.frozen
 class Find:
-    """Look for the coordinator; then `found` or `refused`."""
+    """Look for the coordinator; then call `found` or `refused`."""
 
 
 @attrs.frozen
 class Join:
-    """Send JoinGroup; then `joined`. `given` is what the last assignment said, `owned` what is not given up."""
+    """Send JoinGroup; then call `joined`. `given` is the last assignment, `owned` the partitions still read."""
 
     member_id: str
     owned: Partitions
@@ -30,7 +30,7 @@ class Join:
 
 @attrs.frozen
 class Divide:
-    """Ask the assignor of that name; then `divided`."""
+    """Run the assignor of that name; then call `divided`."""
 
     protocol: str
     members: Sequence[JoinGroupResponseMember]
@@ -38,7 +38,7 @@ class Divide:
 
 @attrs.frozen
 class Sync:
-    """Send SyncGroup; then `synced`."""
+    """Send SyncGroup; then call `synced`."""
 
     member_id: str
     generation: int
@@ -48,7 +48,7 @@ class Sync:
 
 @attrs.frozen
 class Beat:
-    """Send a heartbeat; then `beaten`."""
+    """Send a heartbeat; then call `beaten`."""
 
     member_id: str
     generation: int
@@ -56,7 +56,7 @@ class Beat:
 
 @attrs.frozen
 class GiveUp:
-    """Stop reading these; then `given_up`. If they are `lost`, others have them already: commit nothing."""
+    """Stop reading the partitions; then call `given_up`. Do not commit `lost` ones: other members have them already."""
 
     partitions: Partitions
     lost: bool
@@ -64,21 +64,21 @@ class GiveUp:
 
 @attrs.frozen
 class Take:
-    """Begin to read these."""
+    """Begin to read the partitions."""
 
     partitions: Partitions
 
 
 @attrs.frozen
 class Leave:
-    """Send LeaveGroup; then `left`."""
+    """Send LeaveGroup; then call `left`."""
 
     member_id: str
 
 
 @attrs.frozen
 class Fail:
-    """It is over; the user is to be told."""
+    """Report the error to the user: membership has ended."""
 
     error: Exception
 

@@ -1,7 +1,7 @@
-"""How a connector belongs to its group: by way of the brokers, or of the coordination tree.
+"""Group membership of a connector, by the brokers or by the coordination tree.
 
-Either way its partitions come and go by `take`, `give_up` and `lose` of what reads them, and `join` ends when the group
-has said for the first time which they are.
+Both call `take`, `give_up` and `lose` of the reading side when partitions come and go. `join` ends with the first
+assignment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = Logger()
 
 
 class Belonging(Protocol):
-    """What a connector has of its group; and the capacity in which its offsets are committed."""
+    """A connector's membership, and the identity with which it commits offsets."""
 
     @property
     def generation(self) -> int: ...
@@ -43,27 +43,27 @@ class Belonging(Protocol):
 
     @property
     def member(self) -> GroupMember | None:
-        """What the brokers know of it."""
+        """Member of a broker-based group; None for a tree-based one."""
 
     def check(self) -> None:
-        """Raise if offsets cannot be committed now, since the group has not taken us in yet."""
+        """Raise if offsets cannot be committed now, since the group has not accepted this member yet."""
 
     def refused(self, code: ErrorCode) -> None:
-        """The group has refused a commit: maybe it does not know us any more."""
+        """Handle a rejected commit: the member may be unknown to the group now."""
 
     async def join(self, subscribed: Subscribed) -> None:
-        """Become a member, and wait for the first partitions."""
+        """Become a member and wait for the first partitions."""
 
     def look(self) -> None:
-        """Topics may have come, gone or grown."""
+        """Check for topics that were created, deleted or extended."""
 
     async def leave(self) -> None:
-        """Give everything up and go. Whoever waits in `join` gets Closed."""
+        """Give up all partitions and leave. Callers that wait in `join` get Closed."""
 
 
 @attrs.define(eq=False)
 class ByBrokers:
-    """A member by Kafka's group protocol."""
+    """Membership by Kafka's group protocol."""
 
     _cluster: Cluster
     _reactor: Any
@@ -108,13 +108,13 @@ class ByBrokers:
         if self.member is not None:
             await self.member.leave()
         self._settle(Closed("the connector was shut down"))
-        self._settled.addErrback(lambda _: None)  # there may be nobody who waits for it
+        self._settled.addErrback(lambda _: None)  # maybe no caller waits for it
 
     def _settle(self, error: Exception | None = None) -> None:
         if not self._settled.called:
             self._settled.callback(None) if error is None else self._settled.errback(error)
 
-    # -- what the group says ---------------------------------------------------------------------------------------
+    # -- called by the group -----------------------------------------------------------------------------------------
 
     def topics(self) -> frozenset[str]:
         return self._topics()
@@ -128,14 +128,16 @@ class ByBrokers:
 
     def failed(self, error: Exception) -> None:
         if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
-            error = KafkaError(f"another member has taken over the id {self._settings.instance_id!r}", error.code)
+            error = KafkaError(
+                f"another member has taken over the group.instance.id {self._settings.instance_id!r}", error.code
+            )
         self._settle(error)
         self._failed(error)
 
 
 @attrs.define(eq=False)
 class ByTree:
-    """A member by the registry in the coordination tree. The brokers know nothing of it."""
+    """Membership by the registry in the coordination tree; the brokers know no member."""
 
     _tree: ITree
     _reactor: Any
@@ -150,10 +152,10 @@ class ByTree:
     instance_id: str | None = None
 
     def check(self) -> None:
-        """The brokers take offsets from anybody, if their group has no members that they know of."""
+        """Accept: brokers take offsets from anyone while their group has no members."""
 
     def refused(self, code: ErrorCode) -> None:
-        """That says nothing about the registry."""
+        """Ignore the error: it does not concern the registry."""
 
     async def join(self, subscribed: Subscribed) -> None:
         self._registry = Registry(
@@ -168,13 +170,13 @@ class ByTree:
         await self._registry.start()
 
     def look(self) -> None:
-        """The registry has watches of its own."""
+        """Do nothing: the registry has its own watches."""
 
     async def leave(self) -> None:
         if self._registry is not None:
             await self._registry.stop()
 
-    # -- what the registry says ------------------------------------------------------------------------------------
+    # -- called by the registry --------------------------------------------------------------------------------------
 
     async def give_up(self, partitions: Collection[TopicPartition]) -> None:
         await self._reading.give_up(partitions)
@@ -186,5 +188,5 @@ class ByTree:
         self._reading.take(dict(partitions))
 
     def failed(self, error: Exception) -> None:
-        log.warn("the group {group} does not settle: {error}", group=self._group, error=error)
+        log.warn("the rebalance of group {group} does not complete: {error}", group=self._group, error=error)
         self._unsettled(error)

@@ -1,4 +1,4 @@
-"""Error codes of answers as values."""
+"""Error codes of responses."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pylogbroker.errors import ErrorCode
 
 
 def code_of(number: int) -> ErrorCode:
-    """The code that a number of an answer stands for; one that only newer brokers know is an unknown error."""
+    """Return the error code of a number; an unknown number gives UNKNOWN_SERVER_ERROR."""
     return error_of(number).code if number else ErrorCode.NONE

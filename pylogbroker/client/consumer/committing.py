@@ -1,10 +1,10 @@
-"""Committing how far the readers are: by and by, when partitions are given up, and when the program asks for it.
+"""Commits of the readers' offsets: periodic, on revocation, and on the program's request.
 
-What counts is what the reader is done with; when the program asks, and at the end, that is all that the reader was
-given. One commit is under way at a time, so that none overtakes another.
+A commit covers the messages that the reader has finished. On request, and at shutdown, it covers all messages that the
+reader was given. One commit is in flight at a time, so that none overtakes another.
 
-A commit is tried again while that may help, and as long as its partitions are this member's: after a rebalance it would
-undo what their next reader has committed.
+Transient errors are retried while the partitions are still this member's. After a rebalance, a retry could undo the
+commits of their next reader.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _OUTDATED: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_ME
 
 
 class GivenAway(ClientError):
-    """Partitions were given to other members before their offsets could be committed: those will read on."""
+    """Partitions went to other members before their offsets were committed; their messages are delivered again."""
 
 
 class Standing(Protocol):
-    """Whether we are a member of the group that commits, and since when."""
+    """The committing member and its generation."""
 
     @property
     def generation(self) -> int: ...
 
     def check(self) -> None:
-        """Raise if nothing can be committed now, since the group has not taken us in yet."""
+        """Raise if nothing can be committed now, since the group has not accepted this member yet."""
 
     def refused(self, code: ErrorCode) -> None:
-        """The group has refused a commit: maybe it does not know us any more."""
+        """Handle a rejected commit: the member may be unknown to the group now."""
 
 
 def done_with(feeds: Iterable[Feed]) -> dict[TopicPartition, int]:
-    """What the readers are done with and is not committed."""
+    """Return the offsets that the readers have finished and that are not committed."""
     return {feed.key: feed.done for feed in feeds if feed.done >= 0 and feed.done != feed.committed}
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether the same commit can succeed a little later. That of a topic that is gone cannot."""
+    """Return whether a retry can succeed. For a deleted topic it cannot."""
     if not isinstance(error, KafkaError):
         return is_retriable(error)
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -65,14 +65,14 @@ def _may_pass(error: BaseException) -> bool:
 
 @attrs.define(eq=False)
 class Committer:
-    """Commits offsets of a group."""
+    """Commits offsets of a group, one commit at a time."""
 
     _pauses: Pauses
     _commit: Commit
     _standing: Standing
     _is_ours: Callable[[Feed], bool]
     _backoff: Backoff
-    _patience: float  # seconds that a commit is tried for
+    _patience: float  # seconds for which a commit is retried
     _lock: DeferredLock = attrs.field(factory=DeferredLock)
     _timer: Any = None
     failures: int = 0
@@ -83,11 +83,10 @@ class Committer:
         return clock
 
     def start(self, interval: float, feeds: Callable[[], Iterable[Feed]]) -> None:
-        """Commit what readers are done with every so many seconds."""
+        """Commit the finished offsets every `interval` seconds."""
         self._timer = self._clock.callLater(interval, self._by_and_by, interval, feeds)
 
     def stop(self) -> None:
-        """Commit by and by no more."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
@@ -95,7 +94,7 @@ class Committer:
     async def commit(
         self, offsets: Offsets, feeds: Mapping[TopicPartition, Feed], patience: float | None = None
     ) -> None:
-        """Commit these, which `feeds` have come to; errors that may pass are tried again until patience ends."""
+        """Commit the offsets, which `feeds` have reached; retry transient errors for `patience` seconds."""
         if not offsets:
             return
         mine = {key: feed for key in offsets if (feed := feeds.get(key)) is not None}
@@ -110,16 +109,16 @@ class Committer:
             feed.committed = offsets[key]
 
     async def commit_quietly(self, offsets: Offsets, feeds: Mapping[TopicPartition, Feed], patience: float) -> None:
-        """The same where there is nobody to tell of a failure: it is logged, and what was read is delivered again."""
+        """Commit, but log a failure instead of raising it; uncommitted messages are delivered again."""
         try:
             await ensureDeferred(self.commit(offsets, feeds, patience)).addTimeout(patience, self._clock)
         except (PylogbrokerError, TimeoutError) as error:
             self.failures += 1
-            log.warn("offsets were not committed: {error}", error=error)
+            log.warn("offsets were not committed, messages may be delivered again: {error}", error=error)
 
     async def _attempt(self, offsets: Offsets, mine: Iterable[Feed]) -> None:
         if given := [feed.key for feed in mine if not self._is_ours(feed)]:
-            raise GivenAway(f"others read {given} now")
+            raise GivenAway(f"the group has assigned {given} to other members")
         self._standing.check()
         generation = self._standing.generation
         try:

@@ -1,4 +1,4 @@
-"""The consumer of groups: streams of messages out of topics that the members of a group share.
+"""The group consumer: streams of messages from topics that the members of a group share.
 
     connector = ConsumerConnector("localhost:9092", group="billing")
     streams = await connector.create_message_streams({"orders": 2})
@@ -8,9 +8,8 @@
 
     streams = await connector.create_message_streams_by_filter(Whitelist("orders-.*"), 4)
 
-Members find each other by Kafka's group protocol, or, where a coordination tree is given, by the registry below
-`/consumers` of it. Partitions are dealt out among the streams of a connector evenly; there can be more streams than
-partitions, which then have nothing to give.
+Members find each other by Kafka's group protocol or, with a coordination tree, by its registry below `/consumers`. The
+streams of a connector share its partitions evenly. Streams in excess of the partitions stay empty.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ log = Logger()
 
 
 class NotAssigned(ClientError):
-    """The group has not given the partition to this connector."""
+    """The partition is not assigned to this connector."""
 
 
 class ConsumerConnector:
-    """A member of a consumer group, and what it reads.
+    """A member of a consumer group, and its streams.
 
-    `coordination` is a tree where the brokers are found, and that keeps the group; `bootstrap` says where brokers are,
-    and then it is they who keep the group. `decoder`, `key_decoder` and `assignor` are plugins, or names of such. All
-    methods are called on the reactor's thread; what takes time returns a Deferred.
+    With `coordination`, the tree names the brokers and keeps the group. With `bootstrap` alone, the brokers keep the
+    group. `decoder`, `key_decoder` and `assignor` are plugins or their names. Call all methods on the reactor thread;
+    those that take time return a Deferred.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class ConsumerConnector:
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
-        self._refused: dict[str, KafkaError] = {}  # topics of which the streams were told that they cannot be read
+        self._refused: dict[str, KafkaError] = {}  # topics whose errors the streams have received
         self._reading = make_reading(self._reactor, values, self._streams_of, listener or Nobody())
         self._group = self._make_group(coordination)
         self._store = self._make_store(coordination)
@@ -94,22 +93,22 @@ class ConsumerConnector:
 
     @property
     def member(self) -> GroupMember | None:
-        """What the brokers know of this connector, once it has begun to join."""
+        """Member of a broker-based group, once joining has begun."""
         return self._group.member
 
     @property
     def trouble(self) -> str:
-        """Why no broker could be asked the last time; "" if one could."""
+        """Why the last request could reach no broker; "" if it reached one."""
         return self._cluster.trouble
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
     def create_message_streams(self, topics: Mapping[str, int]) -> Deferred[dict[str, list[Stream]]]:
-        """So many streams for each topic, once the group has given this member its first partitions."""
+        """Create the given number of streams for each topic; wait for the first assignment."""
         return ensureDeferred(self._create_message_streams(topics))
 
     def create_message_streams_by_filter(self, topics: TopicFilter, count: int = 1) -> Deferred[list[Stream]]:
-        """So many streams for all topics that pass the filter, those too that are still to come."""
+        """Create `count` streams for all topics that match, including topics created later."""
         return ensureDeferred(self._create_by_filter(topics, count))
 
     async def _create_message_streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]:
@@ -125,12 +124,12 @@ class ConsumerConnector:
     async def _subscribe(self, subscribed: Subscribed) -> None:
         self._check_open()
         if self._subscribed.streams():
-            raise ClientError("the streams of this connector were created before: another set takes another connector")
+            raise ClientError("the streams of this connector exist already: create another connector for more streams")
         self._subscribed = subscribed
         try:
             await self._learn_topics()
         except BaseException:
-            self._subscribed = Subscribed()  # nothing has begun: it may be tried again
+            self._subscribed = Subscribed()  # nothing has begun, so the caller may retry
             raise
         self._check_open()
         self._unwatch = self._cluster.watch(self._look_at_topics)
@@ -150,11 +149,11 @@ class ConsumerConnector:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this member reads now."""
+        """Partitions that this member reads now."""
         return frozenset(self._reading.feeds)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> Deferred[None]:
-        """Commit these, or all that the streams have given until now, which so counts as dealt with.
+        """Commit these offsets, or those of all messages that the streams have given, which then count as finished.
 
         Each offset is that of the next message to read.
         """
@@ -172,35 +171,35 @@ class ConsumerConnector:
         reading.deal_with(given, feeds)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
-        """What the group has committed for these, or for all that this member reads, where it has."""
+        """Return the group's committed offsets of these, or of all assigned partitions, where there are any."""
         self._check_open()
         wanted = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
         return ensureDeferred(self._store.fetch(wanted))
 
     def position(self, topic: str, partition: int) -> int | None:
-        """The offset of the next message that a stream gives; None as long as that is being found out."""
+        """Return the offset of the next message that a stream gives; None until it is known."""
         return self._reading.given().get(self._feed(topic, partition).key)
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How many offsets of the partition are behind the position; None if that is not known yet."""
+        """Return the number of offsets from the position to the high watermark; None until both are known."""
         feed, position = self._feed(topic, partition), self.position(topic, partition)
         return None if feed.high_watermark < 0 or position is None else max(0, feed.high_watermark - position)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Let the next message of the partition be the one at this offset, or the first behind it."""
+        """Continue the partition at this offset, or at the first message after it."""
         self._reading.seek(self._feed(topic, partition).key, arguments.offset("offset", offset))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
+        """Partitions that are paused."""
         return frozenset(self._reading.paused)
 
     def pause(self, topic: str, partition: int) -> None:
-        """Let streams give no more messages of the partition, until `resume`, or until another member has it."""
+        """Stop giving messages of the partition, until `resume` or until another member gets it."""
         self._reading.pause(self._feed(topic, partition).key)
 
     def resume(self, topic: str, partition: int) -> None:
-        """Let messages of a paused partition come again, from where it was left."""
+        """Continue a paused partition where it stopped."""
         self._reading.resume(self._feed(topic, partition).key)
 
     def _feed(self, topic: str, partition: int) -> Feed:
@@ -209,7 +208,7 @@ class ConsumerConnector:
             raise NotAssigned(f"{topic}/{partition} is not assigned to this connector")
         return feed
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- shutdown --------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> Deferred[None]:
         """Commit what the streams have given, leave the group, end the streams and close all connections."""
@@ -227,7 +226,7 @@ class ConsumerConnector:
         try:
             await self._group.leave()
         except Exception:
-            log.failure("leaving the group {group}", group=self.group)
+            log.failure("leaving the group {group} failed", group=self.group)
         for stream in self._subscribed.streams():
             stream.end()
         self._reading.close()
@@ -239,13 +238,12 @@ class ConsumerConnector:
             raise Closed("the connector is shut down")
 
     def relay_through(self, relay: Relay) -> None:
-        """Messages of the streams go through this on their way to their reader."""
+        """Pass the streams' messages through `relay` on their way to the reader."""
         self._reading.relay = relay
 
     # -- the group -------------------------------------------------------------------------------------------------
 
     def topics(self) -> frozenset[str]:
-        """What is subscribed to now."""
         return self._subscribed.among(self._cluster.topics())
 
     async def _learn_topics(self) -> None:
@@ -259,7 +257,6 @@ class ConsumerConnector:
                 raise error
 
     def _refusals(self) -> dict[str, KafkaError]:
-        """Topics that were named and cannot be read, now or later, and why."""
         found = {topic: self._cluster.refusal_of(topic) for topic in self._subscribed.topics}
         return {topic: error for topic, error in found.items() if error is not None}
 
@@ -273,13 +270,13 @@ class ConsumerConnector:
         self._refused = refused
 
     def _fail(self, error: Exception) -> None:
-        """It is over: whoever waits for messages is told."""
+        """Report the error to the readers and end the streams."""
         self._tell(error)
         for stream in self._subscribed.streams():
             stream.end()
 
     def _tell(self, error: Exception) -> None:
-        """Readers are to know of it, and can read on."""
+        """Report the error to the readers, which can continue."""
         for stream in self._subscribed.streams():
             stream.fail(error)
 

@@ -1,6 +1,6 @@
-"""A member of a consumer group on the wire: does what `membership` says, and tells it what came of it.
+"""Requests of a group member: carries out the actions of `membership` and reports their results to it.
 
-Who reads (`Reader`) is told which partitions to begin with and which to give up; the group waits for the latter.
+The `Reader` learns which partitions to start and which to stop; the group waits for the latter.
 """
 
 from __future__ import annotations
@@ -56,31 +56,31 @@ from pylogbroker.wire.schema import Request
 
 log = Logger()
 
-#: seconds that an answer may take longer than the rebalance that it is about
+#: seconds that a response may take beyond the rebalance timeout
 GRACE: Final = 5.0
-#: seconds that saying goodbye may take
+#: time limit of LeaveGroup in seconds
 GOODBYE: Final = 2.0
 
 
 class Reader(Protocol):
-    """Who reads the partitions that the group assigns."""
+    """Reader of the assigned partitions."""
 
     def topics(self) -> frozenset[str]:
-        """What is subscribed to now."""
+        """Return the topics subscribed to now."""
 
     async def give_up(self, partitions: Partitions, lost: bool) -> None:
-        """Stop reading these, and commit how far that went, unless they are lost."""
+        """Stop reading the partitions and, unless they are lost, commit their offsets."""
 
     def take(self, partitions: Partitions) -> None:
-        """Begin to read these."""
+        """Begin to read the partitions."""
 
     def failed(self, error: Exception) -> None:
-        """The group does not want us, for good."""
+        """Handle the permanent end of the membership."""
 
 
 @attrs.frozen
 class GroupSettings:
-    """Who we are in the group, and how patient everybody is."""
+    """Identity in the group, and timeouts."""
 
     group: str
     instance_id: str | None = None
@@ -94,7 +94,7 @@ class GroupSettings:
 
 
 def is_cooperative(assignors: Iterable[Plugged[IAssignor]]) -> bool:
-    """Whether members may keep what they have: if every assignor that the group may settle on can do that."""
+    """Return whether members may keep partitions while rejoining: every possible assignor is cooperative."""
     return all(each.plugin.protocol == "cooperative" for each in assignors)
 
 
@@ -108,8 +108,6 @@ def _topics_of(subscriptions: Iterable[Subscription]) -> set[str]:
 
 @attrs.define(eq=False)
 class GroupMember:
-    """One member of one group."""
-
     _cluster: Cluster
     _clock: IReactorTime
     _settings: GroupSettings
@@ -118,8 +116,8 @@ class GroupMember:
     _machine: Membership = attrs.field(init=False)
     _node: int = -1
     _timer: Any = None
-    _divided: Mapping[str, int] = attrs.field(factory=dict)  # topics and their partitions, as the leader knew them
-    _subscribed: frozenset[str] = frozenset()  # as last told to the group
+    _divided: Mapping[str, int] = attrs.field(factory=dict)  # as leader: partition counts at the last assignment
+    _subscribed: frozenset[str] = frozenset()  # as last sent to the group
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
     _gone: list[Deferred[None]] = attrs.field(factory=list)
 
@@ -134,7 +132,7 @@ class GroupMember:
             static=settings.instance_id is not None,
         )
 
-    # -- for whoever reads -----------------------------------------------------------------------------------------
+    # -- called by the reader --------------------------------------------------------------------------------------
 
     @property
     def member_id(self) -> str:
@@ -150,15 +148,13 @@ class GroupMember:
 
     @property
     def stable(self) -> bool:
-        """Whether there is nothing to wait for: what is assigned is assigned."""
         return self._machine.state is State.STABLE
 
     def start(self) -> None:
-        """Join the group."""
         self._do(self._machine.start(self._now()))
 
     def topics_changed(self) -> None:
-        """Topics may have come, gone or grown: let the group know if that is of importance to it."""
+        """Rejoin if the changed topics affect the subscription or, as leader, the assignment."""
         topics = self._reader.topics()
         if self._machine.state in (State.IDLE, State.LEAVING, State.GONE):
             return
@@ -169,16 +165,14 @@ class GroupMember:
             self._do(self._machine.rejoin("topics have changed", self._now()))
 
     def refused(self, code: ErrorCode) -> None:
-        """A commit was refused: that may mean that we are no member any more."""
         if self._machine.state in (State.STABLE, State.PREPARING):
             self._do(self._machine.refused(code, self._now()))
 
     async def leave(self) -> None:
-        """Give everything up and leave."""
         waits_for_others = self._machine.state in (State.JOINING, State.SYNCING)
         actions = self._machine.leave(self._now())
         if waits_for_others:
-            self._cluster.hang_up(self._node)  # or what is still to be said would wait for them too
+            self._cluster.hang_up(self._node)  # else LeaveGroup would queue behind the pending request
         self._do(actions)
         if self._machine.state is not State.GONE:
             gone: Deferred[None] = Deferred()
@@ -187,14 +181,13 @@ class GroupMember:
         self.abandon()
 
     def abandon(self) -> None:
-        """Do nothing more, and tell nobody."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
         for task in list(self._tasks):
             task.cancel()
 
-    # -- what the machine says -------------------------------------------------------------------------------------
+    # -- actions ---------------------------------------------------------------------------------------------------
 
     def _do(self, actions: Actions) -> None:
         for action in actions:
@@ -205,7 +198,7 @@ class GroupMember:
             for each in gone:
                 each.callback(None)
         elif any(isinstance(action, Take) for action in actions):
-            self.topics_changed()  # while the group was busy with itself
+            self.topics_changed()  # topics may have changed during the rebalance
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -231,11 +224,13 @@ class GroupMember:
     def _spawn(self, work: Awaitable[None]) -> None:
         task: Deferred[None] = ensureDeferred(work)  # type: ignore[arg-type]
         self._tasks.add(task)
-        task.addErrback(lambda failure: log.failure("in the group {group}", failure, group=self._settings.group))
+        task.addErrback(
+            lambda failure: log.failure("a task of the group {group} failed", failure, group=self._settings.group)
+        )
         task.addBoth(lambda _: self._tasks.discard(task))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        """Do it, and tell the machine what came of it, unless it has gone on since."""
+        """Do the work and report its outcome, unless the state machine has moved on since."""
         ticket = self._machine.ticket
         try:
             outcome = await work
@@ -250,7 +245,9 @@ class GroupMember:
         if isinstance(error, KafkaError):
             return self._machine.refused(error.code, self._now(), error)
         if is_retriable(error):
-            log.debug("the coordinator of {group}: {error}", group=self._settings.group, error=error)
+            log.debug(
+                "a request to the coordinator of {group} failed: {error}", group=self._settings.group, error=error
+            )
             return self._machine.disconnected(self._now())
         return self._machine.failed(error)
 
@@ -293,7 +290,7 @@ class GroupMember:
             reason=join.reason,
         )
         answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE)
-        if answer.skip_assignment:  # who leads, and need not divide, looks out for more partitions all the same
+        if answer.skip_assignment:  # a leader without a need to assign still watches for new partitions
             self._divided = self._counts(_topics_of(_subscriptions(answer.members).values()))
         return lambda: self._machine.joined(answer, self._now())
 
@@ -318,7 +315,7 @@ class GroupMember:
         assign = assigning(next(each for each in self._assignors if each.plugin.name == divide.protocol))
         topics = _topics_of(members.values())
         if any(self._cluster.partitions_of(topic) is None for topic in topics):
-            await self._cluster.all_topics()  # which, unlike asking for them by name, creates none
+            await self._cluster.all_topics()  # a request by name could create topics
         self._divided = self._counts(topics)
         parts = assign({topic: count for topic, count in self._divided.items() if count}, members)
         encoded = {member: encode_assignment(parts.get(member, ())) for member in members}
@@ -346,10 +343,14 @@ class GroupMember:
         return lambda: self._machine.synced(code, part, self._now())
 
     def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
-        """What was assigned of topics that are subscribed to. There is nobody to read others."""
+        """Return the assigned partitions of subscribed topics; no stream can read others."""
         wanted = frozenset(key for key in part if key[0] in self._subscribed)
         if unwanted := frozenset(part) - wanted:
-            log.warn("the leader of {group} assigns {unwanted}, unasked", group=self._settings.group, unwanted=unwanted)
+            log.warn(
+                "ignored partitions {unwanted}, which the leader of {group} assigned: not subscribed to",
+                group=self._settings.group,
+                unwanted=unwanted,
+            )
         return wanted
 
     async def _beat(self, beat: Beat) -> Callable[[], Actions]:
@@ -368,7 +369,7 @@ class GroupMember:
                 request.member_id, request.members = leave.member_id, []
             await self._send(request, GOODBYE)
         except (PylogbrokerError, CancelledError) as error:
-            log.debug("leaving {group}: {error}", group=self._settings.group, error=error)
+            log.debug("leaving {group} failed: {error}", group=self._settings.group, error=error)
         self._machine.left()
         self._do([])
 
@@ -376,5 +377,5 @@ class GroupMember:
         try:
             await self._reader.give_up(action.partitions, action.lost)
         except Exception:
-            log.failure("giving up partitions of {group}", group=self._settings.group)
+            log.failure("giving up partitions of {group} failed", group=self._settings.group)
         self._do(self._machine.given_up(self._now(), action.partitions))

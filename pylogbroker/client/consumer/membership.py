@@ -1,37 +1,37 @@
-"""Being a member of a consumer group: what to send when, without sending it.
+"""Group membership as a state machine, without I/O.
 
-A state machine: it is fed with answers and with the time in ms, and says what is to be done next.
+Its input is responses and the time in ms, its output is actions.
 
 ==========  ================================  =====================================================  ===============
-state       event                             what is done                                           next
+state       event                             action                                                 next
 ==========  ================================  =====================================================  ===============
 FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
-            it is not                         look again, after a pause that grows                   FINDING
+            it is not found                   look again, after a growing pause                      FINDING
 PREPARING   partitions are given up           join; look for the coordinator first if it was lost    JOINING
-            heartbeats are due                they go on: the group waits for this member            PREPARING
+            heartbeats are due                send them: the group waits for this member             PREPARING
 JOINING     a member id is given first        join again with it                                     JOINING
-            joined, as the leader             divide the partitions among the members                DIVIDING
-            joined, as anybody else           sync                                                   SYNCING
-DIVIDING    they are divided                  sync with everybody's part                             SYNCING
-SYNCING     a part is given                   take what is new in it                                 STABLE
-            ... that lacks something owned    give that up, and join again (cooperative members)     PREPARING
+            joined as leader                  assign the partitions to the members                   DIVIDING
+            joined as follower                sync                                                   SYNCING
+DIVIDING    the assignor has finished         sync with all assignments                              SYNCING
+SYNCING     an assignment arrives             take what is new in it                                 STABLE
+            ... without some owned ones       give those up, and join again (cooperative members)    PREPARING
             the group rebalances again        join                                                   JOINING
 STABLE      a heartbeat is due                send it                                                STABLE
-            the group rebalances, or the      give up all that is owned; if cooperative, only what   PREPARING
-            subscription has changed          is of topics that are not subscribed to any more
-LEAVING     partitions are given up           say so to the coordinator, unless static               GONE
-any         not connected, NOT_COORDINATOR,   look for the coordinator; who was stable is so again   FINDING
-            silence for session.timeout.ms
+            the group rebalances, or the      give up all owned partitions; if cooperative, only     PREPARING
+            subscription has changed          those of topics no longer subscribed to
+LEAVING     partitions are given up           send LeaveGroup, unless static                         GONE
+any         not connected, NOT_COORDINATOR,   look for the coordinator; a stable member              FINDING
+            silence for session.timeout.ms    continues as such
 any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
-            ILLEGAL_GENERATION                old one is not known any more
-any         fenced, refused for good          the partitions are lost; the error is told             GONE
+            ILLEGAL_GENERATION                old one is unknown
+any         fenced, or a permanent error      the partitions are lost; report the error              GONE
 ==========  ================================  =====================================================  ===============
 
-Eager members give up all they have before they join. Cooperative ones keep it, and give up what the new assignment
-takes away; since nobody can be given that before, they join once more after it. A static member has an instance id: it
-keeps its part over a restart, so it does not say when it goes.
+Eager members give up all partitions before they join. Cooperative members keep them, and give up what the new
+assignment takes away. Only then can others get those partitions, so the members join once more. A static member has an
+instance id and keeps its assignment over a restart, so it sends no LeaveGroup.
 
-An answer counts only if `ticket` is still what it was when the request was sent.
+A response counts only if `ticket` has not changed since the request was sent.
 """
 
 from __future__ import annotations
@@ -65,8 +65,6 @@ _NO_MEMBER_ANY_MORE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_
 
 
 class State(Enum):
-    """Where a member is on its way into the group, or out of it."""
-
     IDLE = "idle"
     FINDING = "finding"
     PREPARING = "preparing"
@@ -80,8 +78,6 @@ class State(Enum):
 
 @attrs.define(eq=False)
 class Membership:
-    """One member of one group."""
-
     session_timeout_ms: int
     heartbeat_interval_ms: int
     backoff_ms: int
@@ -95,7 +91,7 @@ class Membership:
     leads: bool = False
     owned: Partitions = _NOTHING
     given: Partitions = _NOTHING
-    unsubscribed: Partitions = _NOTHING  # owned, but of topics that are not wanted any more
+    unsubscribed: Partitions = _NOTHING  # owned, but of topics no longer subscribed to
     reason: str = ""
     _protocol: str = ""
     _coordinator_known: bool = False
@@ -107,43 +103,41 @@ class Membership:
     _beat_sent: int | None = None
     _heard: int = 0
 
-    # -- what the user wants ---------------------------------------------------------------------------------------
+    # -- calls of the user -----------------------------------------------------------------------------------------
 
     def start(self, now: int) -> Actions:
-        """Become a member."""
         self._heard = now
         return self._find(now)
 
     def rejoin(self, reason: str, now: int, unsubscribed: Partitions = _NOTHING) -> Actions:
-        """The subscription has changed, or the topics have."""
+        """Rejoin after a change of the subscription or of the topics."""
         self.unsubscribed, self.reason, self._must_join = unsubscribed, reason, True
         if self.state is State.STABLE:
             return self._prepare(now)
-        self._again = self.state in (State.JOINING, State.DIVIDING, State.SYNCING)  # what was said there is outdated
+        self._again = self.state in (State.JOINING, State.DIVIDING, State.SYNCING)  # its subscription is outdated
         return []
 
     def leave(self, now: int) -> Actions:
-        """Give everything up and go."""
         if self.state in (State.IDLE, State.GONE):
             self._enter(State.GONE)
             return []
-        if self.state is State.PREPARING:  # partitions are being given up already
+        if self.state is State.PREPARING:  # partitions are already being given up
             self._enter(State.LEAVING)
             return []
         self._enter(State.LEAVING)
         return [GiveUp(self.owned, lost=False)] if self.owned else self.given_up(now)
 
-    # -- what the time brings --------------------------------------------------------------------------------------
+    # -- time ------------------------------------------------------------------------------------------------------
 
     def next_due(self) -> int | None:
-        """When `tick` is next wanted."""
+        """Return when to call `tick` next."""
         if self._beats:
             expiry = self._heard + self.session_timeout_ms
             return expiry if self._beat_sent is not None else min(self._beat_due, expiry)
         return self._due
 
     def tick(self, now: int) -> Actions:
-        """Do what is due."""
+        """Return the actions that are due."""
         if self._beats:
             return self._beat(now)
         if self._due is None or now < self._due:
@@ -167,10 +161,9 @@ class Membership:
         self._beat_sent = now
         return [Beat(self.member_id, self.generation)]
 
-    # -- what the coordinator answers ------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------------
 
     def found(self, now: int) -> Actions:
-        """The coordinator is known."""
         self._coordinator_known = True
         self._heard = self._beat_due = now
         self._beat_sent = None
@@ -180,7 +173,6 @@ class Membership:
         return self.tick(now)
 
     def joined(self, answer: JoinGroupResponse, now: int) -> Actions:
-        """JoinGroup was answered."""
         code = code_of(answer.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -198,7 +190,6 @@ class Membership:
         return self._sync({})
 
     def divided(self, parts: Mapping[str, bytes]) -> Actions:
-        """The leader's assignor has said who reads what."""
         return self._sync(parts)
 
     def _sync(self, parts: Mapping[str, bytes]) -> Actions:
@@ -206,7 +197,7 @@ class Membership:
         return [Sync(self.member_id, self.generation, self._protocol, parts)]
 
     def synced(self, code: ErrorCode, part: Partitions, now: int) -> Actions:
-        """SyncGroup was answered with this member's part."""
+        """Handle the SyncGroup response with this member's assignment."""
         if code:
             return self.refused(code, now)
         self._failures, self._heard, self._beat_due = 0, now, now + self.heartbeat_interval_ms
@@ -221,7 +212,6 @@ class Membership:
         return [GiveUp(gone, lost=False), Take(added)]
 
     def beaten(self, code: ErrorCode, now: int) -> Actions:
-        """A heartbeat was answered."""
         sent, self._beat_sent = self._beat_sent, None
         self._beat_due = now + self.heartbeat_interval_ms
         if not code or code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -231,11 +221,11 @@ class Membership:
         return self.refused(code, now)
 
     def left(self) -> None:
-        """LeaveGroup was answered, or never will be."""
+        """Handle the end of LeaveGroup, answered or not."""
         self._enter(State.GONE)
 
     def given_up(self, now: int, partitions: Partitions | None = None) -> Actions:
-        """What was to be given up is not read any more."""
+        """Continue after partitions were given up."""
         self.owned = _NOTHING if partitions is None else self.owned - partitions
         if self.state is State.PREPARING:
             return self._join(now)
@@ -248,10 +238,10 @@ class Membership:
         self._enter(State.GONE)
         return []
 
-    # -- what goes wrong -------------------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------------
 
     def refused(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
-        """The coordinator, or the way to it, refused; also where a commit did."""
+        """Handle an error of a request, including commits."""
         if self.state in (State.LEAVING, State.GONE):
             return []
         if code in _NO_MEMBER_ANY_MORE:
@@ -265,11 +255,11 @@ class Membership:
         return self.failed(error or KafkaError(code=code))
 
     def disconnected(self, now: int) -> Actions:
-        """The connection to the coordinator ended before an answer came, or none came in time."""
+        """Handle a lost connection to the coordinator, or a timeout."""
         return self.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     def failed(self, error: Exception) -> Actions:
-        """There is no way on."""
+        """End the membership with a permanent error."""
         lost, self.owned = self.owned, _NOTHING
         self._enter(State.GONE)
         return [*([GiveUp(lost, lost=True)] if lost else []), Fail(error)]
@@ -304,7 +294,7 @@ class Membership:
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.generation, self.reason, self.given = NO_GENERATION, f"{code.name}", _NOTHING
-        if self.state is State.PREPARING:  # what is being given up is lost too, but that is under way
+        if self.state is State.PREPARING:  # those partitions are lost too, and already being given up
             return []
         return self._prepare(now)
 

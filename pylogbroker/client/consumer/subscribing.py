@@ -1,4 +1,4 @@
-"""What a program has subscribed to, and the streams that it reads from."""
+"""Subscription of a program, and its streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pylogbroker.errors import ConfigError
 
 @attrs.frozen
 class Subscribed:
-    """Topics by name, each with streams of its own, or a filter, with streams that all its topics share."""
+    """Topics by name, each with its own streams, or a filter with streams shared by all its topics."""
 
     topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
     filter: TopicFilter | None = None
@@ -22,36 +22,33 @@ class Subscribed:
 
     @classmethod
     def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> Subscribed:
-        """So many streams for each topic."""
+        """Subscribe to topics, each with its number of streams; raise ConfigError if invalid."""
         if not isinstance(topics, Mapping) or not all(isinstance(topic, str) for topic in topics):
-            raise ConfigError(f"{topics!r}: expected topics and how many streams for each, {{'orders': 1}}, say")
+            raise ConfigError(f"{topics!r}: expected topics with their numbers of streams, for example {{'orders': 1}}")
         if not topics:
             raise ConfigError("no topics are given")
         return cls({topic: _streams(count, new) for topic, count in topics.items()})
 
     @classmethod
     def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> Subscribed:
-        """So many streams for all topics that pass."""
+        """Subscribe to all topics that match, with `count` streams; raise ConfigError if invalid."""
         if not isinstance(topics, TopicFilter):
-            raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, Whitelist('orders.*'), say")
+            raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, for example Whitelist('orders.*')")
         return cls(filter=topics, shared=_streams(count, new))
 
     def streams(self) -> list[Stream]:
-        """All streams."""
         return [*self.shared, *(stream for streams in self.topics.values() for stream in streams)]
 
     def streams_of(self, topic: str) -> Sequence[Stream]:
-        """Those that the topic's partitions are dealt out to."""
         return self.shared if self.filter is not None else self.topics[topic]
 
     def among(self, there: Iterable[str]) -> frozenset[str]:
-        """The topics that are wanted. Those that were named are so even if they are not there."""
+        """Return the subscribed topics: the matches in `there`, or all named ones, existing or not."""
         if self.filter is None:
             return frozenset(self.topics)
         return frozenset(topic for topic in there if self.filter.matches(topic))
 
     def node(self) -> ConsumerNode:
-        """What the coordination tree is told."""
         if self.filter is None:
             return ConsumerNode({topic: len(streams) for topic, streams in self.topics.items()})
         pattern = "black_list" if isinstance(self.filter, Blacklist) else "white_list"
@@ -60,5 +57,5 @@ class Subscribed:
 
 def _streams(count: int, new: Callable[[], Stream]) -> list[Stream]:
     if not isinstance(count, int) or count < 1:
-        raise ConfigError(f"{count!r} is not how many streams there can be: expected 1 or more")
+        raise ConfigError(f"{count!r} is not a valid number of streams: expected 1 or more")
     return [new() for _ in range(count)]

@@ -1,20 +1,20 @@
-"""What the members of a group tell each other by way of the broker: subscriptions and assignments, in Kafka's layouts.
+"""Subscriptions and assignments of group members as bytes, in Kafka's consumer protocol.
 
-Each is an int16 version and the struct below. A member's subscription goes to the leader with JoinGroup; the leader's
-assignment goes to the member with SyncGroup. For instance topic `t`, of which partition 2 is owned since generation 5:
+Each is an int16 version and the struct below. JoinGroup takes a member's subscription to the leader. SyncGroup takes
+the leader's assignment to the member. For instance topic `t`, with partition 2 owned since generation 5:
 
     0003  00000001 0001 74  ffffffff   00000001 0001 74 00000001 00000002  00000005    ffff
     |     topics            no user    owned                               generation  no rack
     version                 data
 
-version    a subscription has
+version    fields of a subscription
 0          topics, user data
-1          and what is owned
-2          and since which generation
-3          and the rack
+1          + owned partitions
+2          + generation
+3          + rack
 
-Versions that are not known yet begin like the newest that is, so they are read as that one. Assignments have had the
-same fields in all versions.
+Newer versions begin like the newest known one, so they are read as that one. Assignments have the same fields in all
+versions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,15 +35,13 @@ M = TypeVar("M", bound=Message)
 
 @struct
 class PartitionsOfTopic:
-    """Some partitions of one topic."""
-
     topic: String = ""
     partitions: list[Int32] = fresh(list)
 
 
 @struct
 class ConsumerProtocolSubscription(Message):
-    """What a member wants to read, and what it reads now."""
+    """Topics that a member subscribes to, and partitions that it owns."""
 
     versions = Versions(0, 3)
 
@@ -56,8 +54,6 @@ class ConsumerProtocolSubscription(Message):
 
 @struct
 class ConsumerProtocolAssignment(Message):
-    """What a member is to read."""
-
     versions = Versions(0, 3)
 
     assigned_partitions: list[PartitionsOfTopic] = fresh(list)
@@ -69,7 +65,7 @@ _ASSIGNMENTS: Final = tuple(Codec(ConsumerProtocolAssignment, version) for versi
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """The bytes of a member's subscription. The instance id is not among them: JoinGroup has it."""
+    """Encode a member's subscription, without the instance id: JoinGroup has its own field for that."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data or None,
@@ -81,7 +77,7 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST) -> by
 
 
 def decode_subscription(metadata: Buffer, instance_id: str | None = None) -> Subscription:
-    """The subscription in a member's metadata; WireError if it is none."""
+    """Decode a member's subscription; raise WireError if it is invalid."""
     message = _decode(_SUBSCRIPTIONS, metadata)
     return Subscription(
         topics=tuple(message.topics),
@@ -94,12 +90,11 @@ def decode_subscription(metadata: Buffer, instance_id: str | None = None) -> Sub
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST) -> bytes:
-    """The bytes of a member's assignment."""
     return encode(ConsumerProtocolAssignment(_by_topic(partitions)), version)
 
 
 def decode_assignment(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """What a member is to read; nothing if there are no bytes. WireError if it is no assignment."""
+    """Decode a member's assignment; no bytes mean no partitions. Raise WireError if it is invalid."""
     if not assignment:
         return ()
     return _flat(_decode(_ASSIGNMENTS, assignment).assigned_partitions)

@@ -18,7 +18,7 @@ def no_stream() -> Stream:
 
 @pytest.mark.parametrize("topics", ["orders", ["orders"], {b"orders": 1}, {None: 1}, None, 5])
 def test_what_is_no_choice_of_topics(topics: Any) -> None:
-    with pytest.raises(ConfigError, match="expected topics and how many streams for each"):
+    with pytest.raises(ConfigError, match="expected topics with their numbers of streams"):
         Subscribed.to_topics(topics, no_stream)
 
 
