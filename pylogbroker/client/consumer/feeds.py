@@ -1,14 +1,14 @@
-"""One partition on its way to a stream: what was fetched of it and not yet read, and how far everybody is.
+"""Fetch buffer of one assigned partition, and its offsets.
 
     done         handed        position
      |  with the  |  buffered   |  not fetched yet
      |  reader    |             |
 
-`position` is what is fetched next, `handed` the first record that the reader has not been given, `done` the first one
-that it may still be busy with. A reader is done with what it was given when it comes for more.
+`position` is the next offset to fetch. `handed` is the first record that the reader has not been given. `done` is the
+first record that the reader may still be processing. A reader has finished its messages when it asks for more.
 
-A feed that holds `limit` bytes is full: nothing is fetched for it until the reader has taken some. Since a fetch for
-as much again may be under way when it is not, twice the limit is what it can hold, or one batch, if that is larger.
+A feed that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
+size may be in flight when it fills up. So it holds at most twice the limit, or one batch if that is larger.
 """
 
 from __future__ import annotations
@@ -35,19 +35,17 @@ def _nobody() -> None:
 
 @attrs.define(eq=False)
 class Chunk:
-    """What one fetch has brought of a partition."""
-
     messages: Iterator[Message]
     size: int
-    next_offset: int  # of what follows it in the log
-    error: Exception | None = None  # of the message that comes next
-    epoch: int = -1  # of the leader that wrote the last of it
+    next_offset: int  # the offset that follows it in the log
+    error: Exception | None = None  # raised in place of the next message
+    epoch: int = -1  # leader epoch of its last batch
 
     def draw(self, count: int) -> list[Message]:
-        """At most so many messages; none if it is empty.
+        """Return at most `count` messages; none if the chunk is empty.
 
-        What one that cannot be read raises is raised when those before it are gone. One that a decoder refuses is
-        passed over then; damaged bytes are not.
+        Messages before an unreadable one are returned first; the next call raises its error. After that, a message that
+        a decoder rejects is skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
         messages: list[Message] = []
@@ -66,7 +64,7 @@ class Chunk:
 
 @attrs.frozen
 class _Refusing:
-    """Raises the same error again and again."""
+    """Iterator that raises the error on every call."""
 
     _error: Exception
 
@@ -79,7 +77,7 @@ class _Refusing:
 
 @attrs.define(eq=False)
 class Feed:
-    """A partition that is read."""
+    """Buffer and offsets of one assigned partition."""
 
     topic: str
     partition: int
@@ -94,10 +92,10 @@ class Feed:
     chunks: deque[Chunk] = attrs.field(factory=deque)
     closed: bool = False
     full_since: float | None = None
-    not_before: float = 0.0  # when it may be fetched again after an error
-    round: int = 0  # counts the times that reading began elsewhere
-    epoch: int = -1  # of the leader that wrote what is before `position`; -1 if that is not known
-    sure_until: int = -1  # the last leader epoch in which all of that was there
+    not_before: float = 0.0  # time before which it is not fetched, after an error
+    round: int = 0  # incremented by every `begin`
+    epoch: int = -1  # leader epoch of the batch before `position`; -1 if unknown
+    sure_until: int = -1  # the last leader epoch known to contain the log up to `position`
     on_room: Callable[[], object] = _nobody
     on_done: Callable[[], object] = _nobody
 
@@ -107,41 +105,39 @@ class Feed:
 
     @property
     def full(self) -> bool:
-        """Whether nothing is to be fetched until the reader has taken something."""
         return self.buffered >= self.limit
 
     @property
     def lent(self) -> bool:
-        """Whether the reader may still be busy with something."""
+        """Whether the reader may still be processing messages."""
         return self.done != self.handed
 
     @property
     def lag(self) -> int | None:
-        """How many offsets there are behind what the reader was given; None if not known yet."""
+        """Number of offsets from `handed` to the high watermark; None if unknown."""
         return None if self.high_watermark < 0 or self.handed < 0 else max(0, self.high_watermark - self.handed)
 
     def begin(self, offset: int) -> None:
-        """Read from this offset on, and forget what was fetched."""
+        """Read from this offset on, and drop what was fetched."""
         self.position = self.handed = self.done = offset
         self.epoch = -1
         self.round += 1
         self._forget()
 
     def jump(self, offset: int) -> None:
-        """Go on elsewhere, once what was fetched is read."""
+        """Fetch from this offset on, and keep what was fetched."""
         self.position, self.epoch = offset, -1
         if not self.chunks:
             self.handed = self.done = offset
 
     def add(self, chunk: Chunk) -> None:
-        """What was fetched at `position`."""
         self.chunks.append(chunk)
         self.buffered += chunk.size
         self.position = chunk.next_offset
         self.epoch = chunk.epoch
 
     def draw(self, count: int) -> tuple[list[Message], int]:
-        """At most so many messages of the oldest chunk, and the offset behind them. The chunk goes when it is empty."""
+        """Return at most `count` messages of the oldest chunk and the next offset; drop the chunk once empty."""
         chunk = self.chunks[0]
         messages = chunk.draw(count)
         if len(messages) == count or chunk.error is not None:
@@ -153,13 +149,12 @@ class Feed:
         return messages, chunk.next_offset
 
     def returned(self) -> None:
-        """The reader has come for more."""
+        """Mark all given messages as finished: the reader has asked for more."""
         if self.done != self.handed:
             self.done = self.handed
             self.on_done()
 
     def close(self) -> None:
-        """Nothing of it is read any more."""
         self.closed = True
         self.on_room = _nobody
         self._forget()

@@ -1,13 +1,13 @@
-"""Fetching: one request under way to each leader, as long as it leads anything that a stream has room for.
+"""Fetcher: one request in flight per leader, while one of its partitions has space in its feed.
 
-    wake --> partitions by leader --> leaders without a request under way --> fetch --> chunks into feeds, and again
+    wake --> partitions by leader --> leaders without a request in flight --> fetch --> chunks into feeds, and again
 
-A partition whose stream is full is left out. While it is, the others of its leader are not waited for as long as
-otherwise, since it may want more at any moment and there is but one request: no longer than it has been full for. So
-who reads at speed never waits for partitions where nothing happens, and who does not read at all costs next to nothing.
+Full partitions are left out. Each leader has only one request, and a full partition may need it at any moment. So the
+request then waits for the others no longer than that partition has been full. Thus a fast reader never waits for idle
+partitions, and a partition that is not read costs next to nothing.
 
-What goes wrong with one partition holds up that one: a leader that has moved is looked for, an offset out of range is
-handed to `on_out_of_range`, a log that was cut below it to `on_truncated`, what reading cannot get over to `on_error`.
+An error of one partition stops only that partition. The cluster looks for a leader that moved. `on_out_of_range`
+handles an offset out of range, `on_truncated` a log truncated below the position, `on_error` a permanent error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, Partiti
 log = Logger()
 
 SHORTEST_WAIT_MS: Final = 5
-_NAMES_ONLY: Final = 12  # the last version without topic ids
+_NAMES_ONLY: Final = 12  # last version without topic ids
 _READ_COMMITTED: Final = 1
 
 _SESSION_ERRORS: Final = {
@@ -44,13 +44,11 @@ _SESSION_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_ID: False,
     ErrorCode.INCONSISTENT_TOPIC_ID: False,
 }
-"""What a session can go wrong with, and whether the broker has forgotten it then."""
+"""Session errors, and whether the broker has lost the session."""
 
 
 @attrs.frozen
 class FetchSettings:
-    """How much to fetch, and how long to wait for it."""
-
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 52_428_800
@@ -62,8 +60,6 @@ class FetchSettings:
 
 @attrs.define(eq=False)
 class Leader:
-    """A broker that is fetched from."""
-
     node: int
     session: FetchSession = attrs.field(factory=FetchSession)
     under_way: Deferred[None] | None = None
@@ -72,14 +68,13 @@ class Leader:
 
 @attrs.define(eq=False)
 class Asked:
-    """What one request asks for, also of what the session knows without being told again."""
+    """Contents of one fetch request, including partitions that the session implies."""
 
-    feeds: dict[TopicPartition, tuple[Feed, int, int]] = attrs.field(factory=dict)  # with round and leader epoch
+    feeds: dict[TopicPartition, tuple[Feed, int, int]] = attrs.field(factory=dict)  # feed, round, leader epoch
     names: dict[UUID, str] = attrs.field(factory=dict)
     have_ids: bool = True
 
     def add(self, feed: Feed, topic_id: UUID, epoch: int) -> None:
-        """Ask for this one too."""
         self.feeds[feed.key] = feed, feed.round, epoch
         self.names[topic_id] = feed.topic
         self.have_ids = self.have_ids and topic_id != NO_ID
@@ -90,8 +85,6 @@ Unpack = Callable[[Feed, PartitionData], Chunk | None]
 
 @attrs.define(eq=False)
 class Fetcher:
-    """Keeps feeds filled."""
-
     _cluster: Cluster
     _clock: IReactorTime
     _settings: FetchSettings
@@ -106,32 +99,29 @@ class Fetcher:
     _woken: Any = None
     _timer: Any = None
     _looking: bool = False
-    _filled: list[Feed] = attrs.field(factory=list)  # since the last answer, which their streams do not know yet
+    _filled: list[Feed] = attrs.field(factory=list)  # filled by the last response, not yet reported to streams
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.doubts = Doubts(self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake)
 
-    # -- what is fetched -------------------------------------------------------------------------------------------
+    # -- feeds -----------------------------------------------------------------------------------------------------
 
     def add(self, feed: Feed) -> None:
-        """Fetch it too."""
         self.feeds[feed.key] = feed
         feed.on_room = self.wake
         self.wake()
 
     def remove(self, feed: Feed) -> None:
-        """Fetch it no more; what comes of it is not looked at."""
         self.feeds.pop(feed.key, None)
         feed.close()
 
     def wake(self) -> None:
-        """Something may have changed: look, soon, whether there is anything to fetch."""
+        """Look for something to fetch in the next reactor iteration."""
         if self._woken is None and not self._closed:
             self._woken = self._clock.callLater(0, self._look_soon)
 
     def close(self) -> None:
-        """Fetch nothing any more."""
         self._closed = True
         for call in (self._woken, self._timer):
             if call is not None and call.active():
@@ -141,7 +131,7 @@ class Fetcher:
                 leader.under_way.cancel()
         self.doubts.close()
 
-    # -- what to ask -----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def _look_soon(self) -> None:
         self._woken = None
@@ -150,7 +140,7 @@ class Fetcher:
     def _look(self) -> None:
         if self._closed:
             return
-        if self._looking:  # what was asked for has failed at once
+        if self._looking:  # a request has failed at once
             self.wake()
             return
         self._looking = True
@@ -215,7 +205,7 @@ class Fetcher:
         leader.under_way = None if under_way.called else under_way
 
     def _request(self, wait: int) -> FetchRequest:
-        """The rack is not told: it would be answered with the name of a nearer replica instead of records."""
+        """Omit the rack: with it, a broker may name a nearer replica instead of sending records."""
         settings = self._settings
         return FetchRequest(
             max_wait_ms=wait,
@@ -225,13 +215,12 @@ class Fetcher:
         )
 
     def _identity(self, feed: Feed) -> tuple[UUID, int]:
-        """The topic's id and the leader's epoch, as far as they are known."""
         info = self._cluster.topics().get(feed.topic)
         if info is None or feed.partition >= len(info.partitions):
             return NO_ID, -1
         return info.topic_id, info.partitions[feed.partition].leader_epoch
 
-    # -- what comes ------------------------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------------
 
     async def _fetch(self, leader: Leader, request: FetchRequest, asked: Asked) -> None:
         timeout = self._settings.request_timeout + request.max_wait_ms / 1000
@@ -249,7 +238,7 @@ class Fetcher:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Ask for more, and only then give what has come: so the broker is at work while the reader is."""
+        """Send the next request before passing the data on: the broker works while the reader does."""
         filled, self._filled = self._filled, []
         self._look()
         for feed in filled:
@@ -257,7 +246,7 @@ class Fetcher:
                 self._fed(feed)
 
     def _version(self, leader: Leader, asked: Asked) -> int | None:
-        """Topics without an id, of brokers that have none, can be named in older versions only."""
+        """Return the version to use: only older ones can name topics without an id."""
         known = self._cluster.version_at(leader.node, FetchRequest)
         return known if known is None or asked.have_ids else min(known, _NAMES_ONLY)
 
@@ -315,7 +304,6 @@ class Fetcher:
         self._on_error(feed, error)
 
     def _hold(self, feed: Feed, now: float) -> None:
-        """Let its leader be looked for, and fetch it again a little later."""
         feed.not_before = now + self._settings.backoff
         self._cluster.leader_is_stale(feed.topic, feed.partition)
 

@@ -1,4 +1,4 @@
-"""Offsets by time: where partitions begin, end, or were at some moment. Each leader is asked once."""
+"""Offsets by time: the beginning or end of partitions, or a moment. Each leader gets one request."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Refused = dict[TopicPartition, ErrorCode]
 
 
 async def look_up(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Refused]:
-    """The first offset at or after each time, in ms, or LATEST or EARLIEST; -1 if there is none.
+    """Return the first offset at or after each time (ms, LATEST or EARLIEST), -1 if there is none; and errors.
 
-    `committed` is whether the end is that of committed records. Where the leader is not known or does not answer, the
-    code is one that says to try again; the cluster is told to look again for leaders.
+    With `committed`, the end is the last stable offset. A leader that is unknown or does not answer gives a retriable
+    code, and the cluster looks for leaders again.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     found: Found = {}

@@ -1,4 +1,4 @@
-"""Where reading begins: at the committed offset, or, without one that is valid, where `auto.offset.reset` says."""
+"""Start offsets: the committed offset or, without a valid one, the choice of `auto.offset.reset`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ POLICIES: Final[Mapping[str, int | None]] = {
     "largest": LATEST,
     "none": None,
 }
-"""What `auto.offset.reset` may say, in Kafka's words of today and in those of old."""
+"""Values of `auto.offset.reset`, current and old."""
 
 
 class NoOffset(ClientError):
-    """A group has committed nothing for a partition, and `auto.offset.reset` says that this is an error."""
+    """The group has no committed offset for a partition, and `auto.offset.reset` is none."""
 
 
 Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[TopicPartition, int]]]
@@ -38,7 +38,7 @@ Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[Top
 
 @attrs.define(eq=False)
 class Positions:
-    """Gives feeds the offsets to begin at."""
+    """Gives feeds their start offsets."""
 
     _cluster: Cluster
     _clock: IReactorTime
@@ -49,7 +49,7 @@ class Positions:
     _on_error: Callable[[Feed, Exception], None]
 
     async def begin(self, feeds: Iterable[Feed]) -> None:
-        """Let feeds that are nowhere begin where the group has left off."""
+        """Start feeds without a position at the group's committed offsets."""
         waiting = _nowhere(feeds)
         while waiting:
             try:
@@ -65,11 +65,16 @@ class Positions:
         await self.reset(_nowhere(waiting))
 
     async def reset(self, feeds: Iterable[Feed]) -> None:
-        """Let feeds that are nowhere begin where the setting says."""
+        """Start feeds without a position where `auto.offset.reset` says."""
         time = POLICIES[self._policy]
         if time is None:
             for feed in _nowhere(feeds):
-                self._on_error(feed, NoOffset(f"nothing is committed for {feed.topic}/{feed.partition}"))
+                self._on_error(
+                    feed,
+                    NoOffset(
+                        f"auto.offset.reset is none, but no offset is committed for {feed.topic}/{feed.partition}"
+                    ),
+                )
             return
         waiting = _nowhere(feeds)
         while waiting:
@@ -90,10 +95,13 @@ class Positions:
                 await self._pause()
 
     async def out_of_range(self, feed: Feed) -> None:
-        """What was to be fetched is not there: begin elsewhere, or tell the reader."""
+        """Handle a fetch position out of range: reset it, or report the error to the reader."""
         offset, begun = feed.position, feed.round
         log.info(
-            "{topic}/{partition} has no offset {offset}", topic=feed.topic, partition=feed.partition, offset=offset
+            "offset {offset} of {topic}/{partition} is out of range",
+            topic=feed.topic,
+            partition=feed.partition,
+            offset=offset,
         )
         feed.position = -1
         try:
@@ -106,7 +114,7 @@ class Positions:
             self._on_error(feed, error)
 
     def goes_back(self, feed: Feed, offset: int, end: int) -> bool:
-        """Whether to read on where the log was cut, behind which messages were given already; or tell the reader."""
+        """Return whether to reread from a truncation below messages already given; otherwise report it."""
         error = Truncated(feed.topic, feed.partition, offset, end)
         if POLICIES[self._policy] is None:
             feed.position = -1
@@ -116,12 +124,11 @@ class Positions:
         return True
 
     async def _edge(self, feed: Feed, time: int) -> int:
-        """Where the partition begins or ends; -1 if nobody says."""
         found, _ = await look_up(self._cluster, {feed.key: time}, self._read_committed)
         return found.get(feed.key, -1)
 
     async def _jump(self, feed: Feed) -> None:
-        """As `reset`, but what is buffered stays to be read."""
+        """Reset the fetch position, but keep buffered messages."""
         time = POLICIES[self._policy]
         begun = feed.round
         while not feed.closed and feed.round == begun and feed.position < 0 and time is not None:
@@ -132,7 +139,6 @@ class Positions:
                 await self._pause()
 
     async def _after(self, error: PylogbrokerError, feeds: list[Feed]) -> list[Feed]:
-        """Who is to be tried again after this."""
         if is_retriable(error):
             await self._pause()
             return feeds

@@ -1,8 +1,8 @@
-"""The partitions that a consumer reads now: fetched, dealt out to streams, committed, as long as its group says so.
+"""Assigned partitions: fetched, distributed to streams and committed, while the group assigns them.
 
-take     a feed for each partition, to the stream with the fewest --> where to begin --> fetching
-give up  no more messages --> the reader comes back for more, or `patience` ends --> commit --> forgotten
-lose     no more messages --> forgotten: somebody else reads them already
+take     a feed for each partition, on the stream with the fewest --> start offset --> fetch
+give up  stop giving messages --> wait for the reader, at most `patience` --> commit --> forget
+lose     stop giving messages --> forget, since another member may read them already
 """
 
 from __future__ import annotations
@@ -26,26 +26,24 @@ from pylogbroker.interfaces import TopicPartition
 
 log = Logger()
 
-#: seconds that a commit is tried for when a partition is given up
+#: time limit in seconds of the commit when a partition is given up
 COMMIT_PATIENCE: Final = 5.0
 
 
 class RebalanceListener(Protocol):
-    """Whoever wants to know which partitions come and go. The group waits for what `revoked` and `lost` return."""
+    """Callbacks for changes of the assignment. The group waits for the results of `revoked` and `lost`."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """These are going to be read; `seek` says from where on, if not from what is committed."""
+        """Handle new partitions, before reading; `seek` can replace the committed offset."""
 
     def revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """These are not read any more, but can still be committed."""
+        """Handle partitions that are no longer read, but can still be committed."""
 
     def lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """These are read by others already."""
+        """Handle partitions that other members read already."""
 
 
 class Nobody:
-    """A listener that does nothing."""
-
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         pass
 
@@ -57,18 +55,16 @@ class Nobody:
 
 
 class Relay(Protocol):
-    """Whoever takes messages from streams before their reader asks for them. Called on the reactor's thread."""
+    """Takes messages from streams before their reader asks. Called on the reactor thread."""
 
     def unread(self) -> Mapping[TopicPartition, int]:
-        """The first offset of each partition that the reader was not given yet."""
+        """Return, by partition, the first offset not given to the reader yet."""
 
     def forget(self, partition: TopicPartition) -> None:
-        """What is here of the partition is not wanted."""
+        """Drop the held messages of the partition."""
 
 
 class NoRelay:
-    """Streams are what the reader reads from."""
-
     def unread(self) -> Mapping[TopicPartition, int]:
         return {}
 
@@ -78,12 +74,12 @@ class NoRelay:
 
 @attrs.define(eq=False)
 class Reading:
-    """What is read, and by which stream."""
+    """Assigned partitions and their streams."""
 
     _clock: IReactorTime
     _streams_of: Callable[[str], Sequence[Stream]]
-    _limit: int  # bytes that are kept for each partition
-    _patience: float  # seconds that the reader may take to come back
+    _limit: int  # buffered bytes per partition
+    _patience: float  # seconds to wait for the reader to finish
     _auto_commit: bool
     listener: RebalanceListener
     committer: Committer = attrs.field(init=False)
@@ -93,19 +89,19 @@ class Reading:
     paused: set[TopicPartition] = attrs.field(factory=set)
     relay: Relay = attrs.field(factory=NoRelay)
     _stream_of: dict[Feed, Stream] = attrs.field(factory=dict)
-    _parting: set[Feed] = attrs.field(factory=set)  # being given up: still ours
+    _parting: set[Feed] = attrs.field(factory=set)  # being given up, but still ours
     _ending: bool = False
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
 
-    # -- what the group says ---------------------------------------------------------------------------------------
+    # -- called by the group ---------------------------------------------------------------------------------------
 
     def take(self, partitions: Mapping[TopicPartition, int | None]) -> Deferred[None]:
-        """Begin to read these, each with the stream of that number, or the one that has least to do."""
+        """Begin to read the partitions, each on the stream with that number, or on the one with the fewest."""
         feeds = [self._open(key, number) for key, number in partitions.items() if key not in self.feeds]
         return self._spawn(self._begin(feeds))
 
     async def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading these; commit how far that went."""
+        """Stop reading the partitions and commit their offsets."""
         feeds = self._close(partitions)
         self._parting.update(feeds.values())
         try:
@@ -118,16 +114,15 @@ class Reading:
             self._forget(feeds)
 
     async def lose(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading these at once."""
         self._forget(self._close(partitions))
         await self._tell(self.listener.lost, partitions)
 
     def is_ours(self, feed: Feed) -> bool:
-        """Whether the group waits for us before it gives the partition to anybody else."""
+        """Return whether the group still reserves the partition for this member."""
         return self.feeds.get(feed.key) is feed or feed in self._parting
 
     def finish(self) -> None:
-        """Whatever the readers were given counts as dealt with: it is the end."""
+        """Count all given messages as finished, for shutdown."""
         self._ending = True
         feeds, given = self.ours(), self.given()
         for key, offset in given.items():
@@ -138,68 +133,62 @@ class Reading:
             feed.on_done()
 
     def close(self) -> None:
-        """Leave nothing behind."""
         self.committer.stop()
         self.fetcher.close()
         for task in list(self._tasks):
             task.cancel()
 
-    # -- what the program says -------------------------------------------------------------------------------------
+    # -- called by the program -------------------------------------------------------------------------------------
 
     def seek(self, key: TopicPartition, offset: int) -> None:
-        """Let the next message be the one at this offset."""
         self._move(self.feeds[key], offset)
 
     def pause(self, key: TopicPartition) -> None:
-        """Give no messages of it, and fetch none; what was fetched and not given is fetched again later."""
+        """Stop giving and fetching messages; those fetched but not given are fetched again later."""
         feed, done = self.feeds[key], self.feeds[key].done
         self.paused.add(key)
         self.fetcher.feeds.pop(key, None)
         if feed.handed >= 0:
             self._move(feed, self.given()[key])
-            feed.done = done  # the reader may still be busy
+            feed.done = done  # the reader may still be processing messages
 
     def resume(self, key: TopicPartition) -> None:
-        """Go on with it."""
         if key in self.paused:
             self.paused.discard(key)
             self.fetcher.add(self.feeds[key])
 
     def ours(self) -> dict[TopicPartition, Feed]:
-        """What is read, and what is being given up."""
+        """Return the feeds being read and those being given up."""
         return {**{feed.key: feed for feed in self._parting}, **self.feeds}
 
     def given(self) -> dict[TopicPartition, int]:
-        """Behind what the readers were given, of all that is ours."""
+        """Return, by partition, the offset after the messages that the readers were given."""
         unread = self.relay.unread()
         return {key: unread.get(key, feed.handed) for key, feed in self.ours().items() if feed.handed >= 0}
 
     def deal_with(self, offsets: Mapping[TopicPartition, int], feeds: Mapping[TopicPartition, Feed]) -> None:
-        """What was given before these offsets counts as dealt with."""
+        """Count messages before these offsets as finished."""
         for key, offset in offsets.items():
             feed = feeds[key]
             if feed.done < offset <= feed.handed:
                 feed.done = offset
                 feed.on_done()
 
-    # -- what fetching says ----------------------------------------------------------------------------------------
+    # -- called by the fetcher -------------------------------------------------------------------------------------
 
     def fed(self, feed: Feed) -> None:
-        """The feed has something to read."""
         self._stream_of[feed].fed(feed)
 
     def out_of_range(self, feed: Feed) -> None:
-        """What was to be fetched is not there."""
         self._spawn(self._reposition(feed))
 
     def truncated(self, feed: Feed, end: int) -> None:
-        """The log of a new leader was cut at `end`: what was fetched from there on is not in it."""
+        """Handle a new leader's log that ends at `end`: later messages are not in it."""
         given = self.given()[feed.key]
         if given <= end or self.positions.goes_back(feed, given, end):
             self._move(feed, min(given, end))
 
     def fail_one(self, feed: Feed, error: Exception) -> None:
-        """A partition cannot be read: whoever reads it is told."""
         if not feed.closed:
             self._stream_of[feed].fail(error)
 
@@ -220,7 +209,7 @@ class Reading:
         self._stream_of[feed].forget(feed)
         self.relay.forget(feed.key)
         if feed.key not in self.paused:
-            self.fetcher.add(feed)  # an error may have ended fetching
+            self.fetcher.add(feed)  # an error may have stopped fetching
 
     async def _begin(self, feeds: list[Feed]) -> None:
         await self._tell(self.listener.assigned, [feed.key for feed in feeds])
@@ -240,7 +229,7 @@ class Reading:
         return feeds
 
     async def _until_returned(self, feeds: Iterable[Feed]) -> None:
-        """Wait for readers that may be busy with what they were given, but not for ever."""
+        """Wait at most `patience` for readers to finish the messages that they were given."""
         busy = [feed for feed in feeds if feed.lent]
         if self._ending:
             self.deal_with(self.given(), self.ours())
@@ -255,7 +244,7 @@ class Reading:
 
         for feed in busy:
             feed.on_done = look
-        with suppress(TimeoutError):  # what it was given is given once more, to somebody else
+        with suppress(TimeoutError):  # another member gets its messages again
             await returned.addTimeout(self._patience, self._clock)
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -278,7 +267,7 @@ class Reading:
         def finish(result: Failure | None) -> None:
             self._tasks.discard(task)
             if isinstance(result, Failure) and not result.check(CancelledError):
-                log.failure("reading", result)
+                log.failure("a task of the consumer failed", result)
             done.callback(None)
 
         task.addBoth(finish)

@@ -1,17 +1,17 @@
-"""Fetch sessions, the consumer's side: only what has changed is sent (KIP-227).
+"""Fetch sessions, client side: a request holds only what has changed (KIP-227).
 
 =======================  =========================================  ==============================================
-what we have             what is asked                              what the answer means
+state                    request                                    response
 =======================  =========================================  ==============================================
 no session               id 0, epoch 0, every partition             an id: the session begins, its epoch is 1;
-                                                                    id 0: the broker has no room, ask so again
-a session                its id and epoch, partitions that are      it goes on, with the next epoch
+                                                                    id 0: the broker's session cache is full
+a session                its id and epoch, partitions that are      the session continues with the next epoch
                          new or moved on, those to forget
-one that went wrong      its id, epoch 0, every partition: the      as without a session
+a failed session         its id, epoch 0, every partition: the      as without a session
                          broker closes it and may begin another
 =======================  =========================================  ==============================================
 
-A partition that is not sent is fetched all the same, from where it was last said to be.
+The broker also fetches partitions that a request leaves out, from the offset last sent.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _LAST_EPOCH: Final = 0x7FFFFFFF
 
 @attrs.frozen
 class Wanted:
-    """From where on a partition is to be read, and how much."""
-
     offset: int
     max_bytes: int
     topic_id: UUID = NO_ID
@@ -42,14 +40,14 @@ class Wanted:
 
 @attrs.define(eq=False)
 class FetchSession:
-    """What the broker knows of what we want."""
+    """The broker's view of the wanted partitions."""
 
     id: int = 0
     epoch: int = _NEW
     _held: dict[TopicPartition, Wanted] = attrs.field(factory=dict)
 
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted]) -> None:
-        """Put what is to be sent into the request. It counts as sent: `answered` or `broken` has to follow."""
+        """Add the changes to the request. They count as sent: call `answered` or `broken` next."""
         before = {} if self.epoch == _NEW else self._held
         forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
         request.session_id, request.session_epoch = self.id, self.epoch
@@ -58,7 +56,6 @@ class FetchSession:
         self._held = dict(wanted)
 
     def answered(self, session_id: int) -> None:
-        """The fetch was answered without an error of the session."""
         self.id = session_id
         if not session_id:
             self.epoch = _NEW
@@ -66,7 +63,7 @@ class FetchSession:
             self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def broken(self, *, lost: bool = False) -> None:
-        """What the broker knows is not known any more. If the session is `lost`, there is nothing to close."""
+        """Restart the session: the broker's state is unknown. A `lost` session needs no closing."""
         self.epoch = _NEW
         if lost:
             self.id = 0

@@ -1,14 +1,14 @@
-"""Streams: what a program reads messages from.
+"""Streams: the interface from which a program reads messages.
 
     async for message in stream:                    one by one
         ...
     while messages := await stream.get_many(500):   many at once, at a fraction of the cost
         ...
 
-Each partition feeds one stream, and its messages come in their order; those of several partitions take turns, chunk by
-chunk. Who does not read stops the partitions of this stream, and no others.
+Each partition feeds one stream and keeps its order. Several partitions alternate, chunk by chunk. A stream that is not
+read stops its own partitions only.
 
-Coming for more says that everything given before is dealt with: from then on it may be committed.
+Reading more marks everything given before as finished: from then on it may be committed.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from pylogbroker.client.errors import ClientError
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
 
-#: how many messages the iterator takes from a chunk at a time
+#: messages that the iterator takes from a chunk at a time
 AT_ONCE = 256
 
 
 class ConsumerTimeout(ClientError):
-    """No message came within `consumer.timeout.ms`; the stream can be read on."""
+    """No message arrived within `consumer.timeout.ms`; the stream can be read on."""
 
 
 @attrs.define(eq=False)
 class Stream:
-    """Messages of some partitions, without end: until `shutdown`, or an error that reading cannot get over."""
+    """Messages of some partitions, until `shutdown` or a permanent error."""
 
     _clock: IReactorTime
-    batch: int = 500  # how many messages `get_many` gives at most, unless told
+    batch: int = 500  # default maximum of `get_many`
     timeout: float | None = None  # seconds that the iterator waits for a message
     feeds: set[Feed] = attrs.field(factory=set)
-    _ready: deque[Feed] = attrs.field(factory=deque)  # those that have something, each once
-    _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from ...
+    _ready: deque[Feed] = attrs.field(factory=deque)  # feeds with messages, each once
+    _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from `_source`
     _source: Feed | None = None
     _source_end: int = -1
     _lent: list[Feed] = attrs.field(factory=list)
@@ -54,7 +54,7 @@ class Stream:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def take(self, count: int | None = None) -> list[Message]:
-        """At most so many of the messages that are there now; maybe none."""
+        """Return at most `count` of the messages available now, maybe none."""
         self._return()
         limit = self.batch if count is None else count
         messages: list[Message] = []
@@ -66,7 +66,7 @@ class Stream:
             except Exception as problem:
                 if not messages:
                     raise
-                self._ready[0].chunks[0].error = problem  # for the next time
+                self._ready[0].chunks[0].error = problem  # raised by the next call
                 break
             messages += drawn
             feed.handed = end
@@ -74,9 +74,9 @@ class Stream:
         return messages
 
     def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[list[Message]]:
-        """At most so many messages, as soon as there are any.
+        """Return at most `count` messages, as soon as there are any.
 
-        None of them means that the stream has ended, or that `timeout` seconds have passed.
+        An empty list means that the stream has ended, or that `timeout` seconds have passed.
         """
         try:
             messages = self.take(count)
@@ -160,7 +160,6 @@ class Stream:
         return None if timeout is None else self._clock.seconds() + timeout
 
     async def _something(self, deadline: float | None) -> bool:
-        """Wait until something happens; False if nothing did in time."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         timer = None
@@ -186,27 +185,25 @@ class Stream:
         for each in waiting:
             each.callback(None)
 
-    # -- what feeds it ---------------------------------------------------------------------------------------------
+    # -- called by the reading side --------------------------------------------------------------------------------
 
     def attach(self, feed: Feed) -> None:
-        """From now on the feed's messages come here."""
         self.feeds.add(feed)
         if feed.chunks:
             self.fed(feed)
 
     def fed(self, feed: Feed) -> None:
-        """The feed, which had nothing, has something."""
+        """Handle a feed that was empty and has messages now."""
         self._ready.append(feed)
         if self._waiting:
             self._wake()
 
     def detach(self, feed: Feed) -> None:
-        """No message of the feed is given any more."""
         self.feeds.discard(feed)
         self.forget(feed)
 
     def forget(self, feed: Feed) -> None:
-        """What was fetched of the feed so far is not wanted."""
+        """Drop the fetched messages of the feed."""
         if feed in self._ready:
             self._ready.remove(feed)
         if self._source is feed:
@@ -214,11 +211,11 @@ class Stream:
             self._source_end = feed.handed
 
     def end(self) -> None:
-        """Nothing more comes; what is there can still be read."""
+        """End the stream after the available messages."""
         self._ended = True
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """Tell the reader, once it has read what is there."""
+        """Raise the error to the reader after the available messages."""
         self._errors.append(error)
         self._wake()

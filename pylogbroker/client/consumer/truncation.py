@@ -1,13 +1,13 @@
-"""Whether a new leader has what was read of a partition (KIP-320).
+"""Truncation detection after a change of leader (KIP-320).
 
-A leader that was elected though it had not everything (`unclean.leader.election.enable`) ends earlier than what some
-have read, and what it writes from there on has offsets that were used before. To go on behind them would pass over it.
-So where the leader's epoch is a later one than that of the last answer, its broker is asked where the epoch of the last
-batch that was read ends there, and nothing is fetched until it has said:
+An unclean leader (`unclean.leader.election.enable`) may end earlier than offsets that consumers have read. It then
+reuses those offsets for new records, which a consumer at a later position would skip. So with a newer leader epoch than
+that of the last response, the consumer asks the leader where the epoch of the last batch read ends. Fetching waits
+for the answer:
 
-behind our position, or at it     all that was read is there: fetching goes on
-before our position               the log was cut there; what follows is new
-it has nothing of that epoch      our position means nothing there: it is out of range
+at or after our position          everything read is in the log: fetching continues
+before our position               the log was truncated there; what follows is new
+no such epoch                     the position is out of range
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONSUMER: Final = -1
 
 @attrs.define(eq=False)
 class Doubts:
-    """Looks into feeds whose leader is a new one. `retry` looks for the leader again, `settled` fetches on."""
+    """Checks of feeds with a new leader. `retry` looks for the leader again, `settled` resumes fetching."""
 
     _cluster: Cluster
     _on_truncated: Callable[[Feed, int], None]
@@ -45,7 +45,7 @@ class Doubts:
     _asking: dict[Feed, Deferred[None]] = attrs.field(factory=dict)
 
     def about(self, feed: Feed, node: int, epoch: int) -> bool:
-        """Whether the feed is not to be fetched from this leader before it has been asked, which is done then."""
+        """Return whether fetching must wait for a check of this leader; start the check."""
         if feed in self._asking:
             return True
         if feed.epoch < 0 or epoch <= feed.sure_until:
@@ -56,7 +56,6 @@ class Doubts:
         return True
 
     def close(self) -> None:
-        """Ask no more."""
         for asking in list(self._asking.values()):
             asking.cancel()
 
@@ -77,7 +76,7 @@ class Doubts:
             if is_retriable(error):
                 self._retry(feed)
                 return
-            end = position  # brokers that do not tell
+            end = position  # the broker does not support the check
         if feed.closed or feed.round != begun or feed.position != position:
             return
         feed.sure_until = epoch

@@ -1,4 +1,4 @@
-"""From an answer to a fetch to a chunk of messages. Bytes stay bytes until somebody reads them."""
+"""Fetch responses to chunks of messages. Records are decoded only when they are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.wire.messages.fetch import PartitionData
 
 @attrs.frozen
 class Unpacker:
-    """Makes chunks. Decoders that are None leave bytes as they are."""
+    """Makes chunks. A decoder of None leaves bytes as they are."""
 
     _decode_key: Decode | None
     _decode_value: Decode | None
@@ -21,7 +21,7 @@ class Unpacker:
     _check_crcs: bool
 
     def __call__(self, feed: Feed, data: PartitionData) -> Chunk | None:
-        """What the answer has for the feed; None if that is nothing."""
+        """Return the feed's chunk of the response; None if it has no records."""
         if not data.records:
             return None
         found = MessageSet(
@@ -45,7 +45,7 @@ class Unpacker:
 
     @staticmethod
     def _nothing_whole(feed: Feed, found: MessageSet) -> None:
-        """An old broker cuts off what does not fit; else the bytes are damaged, and looking at them says so."""
+        """Raise an error: the bytes are damaged, or an old broker cut off a message larger than the limit."""
         for _ in found:
             pass
         raise RecordTooLarge(
@@ -55,7 +55,7 @@ class Unpacker:
 
 
 def _detached(records: Buffer) -> Buffer:
-    """The bytes, but not those of many other partitions with them, for as long as one of these is unread."""
+    """Copy a small part of a large response, so that unread records do not keep the whole of it in memory."""
     if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
         return bytes(records)
     return records
