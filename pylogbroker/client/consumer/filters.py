@@ -1,7 +1,7 @@
-"""Which topics a consumer reads, when it does not name them: those that match a regex, or those that do not.
+"""Topic filters: subscribe to the topics that match a regex, or to those that do not.
 
-As in Kafka's own connector, the whole name has to match, and a comma stands for `|`: `Whitelist("orders,returns")`.
-Topics that Kafka keeps for itself are left out, unless the filter is told otherwise.
+As in Kafka's connector, the whole name must match, and a comma stands for `|`: `Whitelist("orders,returns")`. Kafka's
+internal topics are excluded unless `internal` is set.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_alternatives(pattern))
     except re.error as error:
-        raise ConfigError(f"{pattern!r} is no regex for topics: {error}") from None
+        raise ConfigError(f"{pattern!r} is not a valid regex for topics: {error}") from None
 
 
 def _alternatives(pattern: str) -> str:
-    """The pattern with `|` for each comma that is not part of `{m,n}` or of `[...]`."""
+    """Replace each comma by `|`, except in `{m,n}` and in `[...]`."""
     return re.sub(r"\\.|\{[^}]*\}|\[[^]]*\]|,", lambda found: "|" if found[0] == "," else found[0], pattern.strip())
 
 
 @attrs.frozen
 class TopicFilter:
-    """A rule for topics."""
-
     pattern: str
     internal: bool = False  # whether Kafka's own topics can match
     _regex: re.Pattern[str] = attrs.field(init=False, repr=False, eq=False)
@@ -40,7 +38,6 @@ class TopicFilter:
         object.__setattr__(self, "_regex", _compiled(self.pattern))
 
     def matches(self, topic: str) -> bool:
-        """Whether to read the topic."""
         return (self.internal or topic not in _INTERNAL) and self._wants(topic)
 
     def _wants(self, topic: str) -> bool:
@@ -49,7 +46,7 @@ class TopicFilter:
 
 @attrs.frozen
 class Whitelist(TopicFilter):
-    """All topics whose name matches."""
+    """Selects topics whose name matches."""
 
     def _wants(self, topic: str) -> bool:
         return self._regex.fullmatch(topic) is not None
@@ -57,7 +54,7 @@ class Whitelist(TopicFilter):
 
 @attrs.frozen
 class Blacklist(TopicFilter):
-    """All topics but those whose name matches."""
+    """Selects topics whose name does not match."""
 
     def _wants(self, topic: str) -> bool:
         return self._regex.fullmatch(topic) is None

@@ -1,4 +1,4 @@
-"""Where a group's offsets are kept: with its coordinator among the brokers, in the coordination tree, or in both.
+"""Stores of a group's offsets: the group coordinator, the coordination tree, or both.
 
 offsets.storage    dual.commit.enabled    committed to     read from
 kafka              false                  the brokers      the brokers
@@ -6,15 +6,15 @@ zookeeper          false                  the tree         the tree
 kafka              true                   both             both: the larger offset counts
 zookeeper          true                   both             both: the larger offset counts
 
-So a group moves from one to the other while it goes on: `dual.commit.enabled` for all of its members first, one after
-another; then, when each has committed, `dual.commit.enabled` off again, with the new `offsets.storage`. As long as some
-members commit to one of the two only, the larger offset is the one that was committed last. And back the same way.
+So a running group can migrate from one to the other. First enable `dual.commit.enabled` on all members, one after
+another. When each has committed, disable it again, with the new `offsets.storage`. While some members commit to only
+one of the two, the larger offset is the one committed last. The way back is the same.
 
 In the tree an offset is a decimal number:
 
     /consumers/<group>/offsets/<topic>/<n>
 
-Nothing is tried again here: who asks for an offset, or commits one, knows how patient to be.
+Stores do not retry: the caller knows how long to try.
 """
 
 from __future__ import annotations
@@ -41,24 +41,22 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from pylogbroker.wire.schema import Request
 
-_ONE_GROUP: Final = (
-    7  # the last version of OffsetFetch that asks for one group, and the first that can ask for stable offsets
-)
+_ONE_GROUP: Final = 7  # OffsetFetch: the last version with a single group, and the first with stable offsets
 _ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class OffsetStore(Protocol):
-    """Remembers a group's offsets: for each partition that of the next record to read."""
+    """Stores a group's offsets: for each partition that of the next record to read."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Remember these."""
+        """Store the offsets."""
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What is remembered for these; those that nothing was committed for are left out."""
+        """Return the stored offsets of the partitions; those without one are left out."""
 
 
 class Standing(Protocol):
-    """In which capacity offsets are committed: the coordinator refuses those of former members."""
+    """Identity of the committing member: the coordinator rejects former members."""
 
     @property
     def generation(self) -> int: ...
@@ -72,7 +70,7 @@ class Standing(Protocol):
 
 @attrs.frozen
 class NoMember:
-    """Somebody who commits for a group that has no members, as far as its coordinator knows."""
+    """Identity for commits to a group without members at its coordinator."""
 
     generation: int = -1
     member_id: str = ""
@@ -81,7 +79,7 @@ class NoMember:
 
 @attrs.define(eq=False)
 class BrokerOffsets:
-    """The offsets that the group's coordinator keeps."""
+    """Offsets kept by the group coordinator."""
 
     _cluster: Cluster
     _group: str
@@ -120,7 +118,7 @@ class BrokerOffsets:
         return found
 
     async def _ask(self, request: Request) -> Any:
-        """The coordinator's answer. One that does not answer may not be it any more."""
+        """Send to the coordinator; after a lost connection or a timeout, look for it again next time."""
         node = await self._cluster.coordinator(self._group, Coordinator.GROUP)
         try:
             if isinstance(request, OffsetFetchRequest):
@@ -133,7 +131,7 @@ class BrokerOffsets:
     async def _ask_for_offsets(self, node: int, request: OffsetFetchRequest) -> Any:
         try:
             return await self._cluster.send(node, request, version=_ONE_GROUP)
-        except UnsupportedVersion:  # a broker older than that: it knows no stable offsets
+        except UnsupportedVersion:  # an older broker, without stable offsets
             request.require_stable = False
             return await self._cluster.send(node, request)
 
@@ -145,7 +143,7 @@ class BrokerOffsets:
 
 @attrs.define(eq=False)
 class TreeOffsets:
-    """The offsets that are kept in the coordination tree."""
+    """Offsets kept in the coordination tree."""
 
     _tree: ITree
     _group: str
@@ -163,7 +161,7 @@ class TreeOffsets:
                     ]
                 )
             except (NodeExists, NoNode):
-                continue  # somebody else has created one, or deleted it
+                continue  # another client has created or deleted a node
             return
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -174,12 +172,12 @@ class TreeOffsets:
 
 @attrs.define(eq=False)
 class DualOffsets:
-    """Both, while a group moves from one to the other."""
+    """Offsets kept in both stores, while a group migrates."""
 
     _stores: tuple[OffsetStore, OffsetStore]
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to both, to the second one also if the first one fails; then that error is raised."""
+        """Commit to both stores, to the second even if the first fails; then raise the error."""
         first, second = self._stores
         try:
             await first.commit(offsets)
@@ -195,7 +193,7 @@ class DualOffsets:
 
 
 def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetStore | None) -> OffsetStore:
-    """The store that `offsets.storage` and `dual.commit.enabled` ask for."""
+    """Return the store for `offsets.storage` and `dual.commit.enabled`; raise ConfigError without a needed tree."""
     if storage == "kafka" and not dual:
         return brokers
     if tree is None:

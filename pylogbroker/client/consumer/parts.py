@@ -1,4 +1,4 @@
-"""The parts of a connector, made as its settings say."""
+"""Wiring of a connector's parts, by its settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pylogbroker.interfaces import IDecoder, ITree
 
 
 def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
-    """Brokers by the list if there is one, else by the tree."""
+    """Return the bootstrap brokers if given, else those of the tree."""
     brokers = bootstrap or settings.texts("bootstrap.servers")
     if not brokers and tree is not None:
         return TreeBrokers(tree)
@@ -32,13 +32,12 @@ def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, setti
 
 
 def make_stream(reactor: Any, settings: Values) -> Stream:
-    """A stream that nothing feeds yet."""
     timeout = settings.integer("consumer.timeout.ms")
     return Stream(reactor, settings.integer("max.poll.records"), None if timeout < 0 else timeout / 1000)
 
 
 def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
-    """With the decoders that are given, or else named by the settings."""
+    """Return an unpacker with the given decoders, by default those of the settings."""
     return Unpacker(
         _decode(settings, "key.deserializer", key),
         _decode(settings, "value.deserializer", value),
@@ -50,7 +49,7 @@ def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDe
 def make_reading(
     reactor: Any, settings: Values, streams_of: Callable[[str], Sequence[Stream]], listener: RebalanceListener
 ) -> Reading:
-    """What reads, but for what `fit` adds."""
+    """Return the reading side; `fit` completes it."""
     return Reading(
         reactor,
         streams_of,
@@ -70,7 +69,7 @@ def fit(
     store: OffsetStore,
     standing: Standing,
 ) -> None:
-    """Give it what fetches, what knows where to begin, and what commits."""
+    """Add the committer, the fetcher and the start positions."""
     patience = settings.integer("default.api.timeout.ms") / 1000
     backoff = Backoff.of(settings)
     reading.committer = Committer(pauses, store.commit, standing, reading.is_ours, backoff, patience)
@@ -96,7 +95,6 @@ def fit(
 
 
 def group_settings(group: str, settings: Values) -> GroupSettings:
-    """Who we are in the group."""
     return GroupSettings(
         group,
         settings.optional_text("group.instance.id"),
@@ -127,6 +125,6 @@ def _read_committed(settings: Values) -> bool:
 
 
 def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """The decoder as a function; None for the one that does nothing, since that need not be called."""
+    """Return the decoder as a function; None for `bytes`, to save its calls."""
     plugged: Plugged[IDecoder] = plug(DECODER, name, choice or settings.text(name), settings.by_name())
     return None if plugged.name == "bytes" else decoding(plugged)

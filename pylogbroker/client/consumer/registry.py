@@ -1,20 +1,20 @@
-"""Membership in a group by way of the coordination tree: no broker has a part in it.
+"""Group membership by the coordination tree, without the brokers.
 
-/consumers/<group>/ids/<consumer>        that the consumer lives, and what it subscribes to (ephemeral)
-/consumers/<group>/owners/<topic>/<n>    `<consumer>-<stream>`, as long as that stream reads the partition (ephemeral)
+/consumers/<group>/ids/<consumer>        a live consumer and its subscription (ephemeral)
+/consumers/<group>/owners/<topic>/<n>    `<consumer>-<stream>`, while that stream reads the partition (ephemeral)
 
 A consumer registers itself, watches its group, the brokers and the topics, and rebalances at once and at every change:
 
-1. look: who is in the group, which partitions are there. Every watch that has fired is set again before that.
-2. plan: what is mine, see `registry_plan`.
-3. release what is not mine any more: the listener stops reading it and commits, then the owner's node goes.
-4. claim what is new: create the owner's node. The listener is given what could be claimed.
-5. What others own still, since they have not got so far yet, is waited for: until the node goes, or anything else
-   changes, or `rebalance.backoff.ms` have passed; then all begins anew. When that was in vain `rebalance.max.retries`
-   times, the listener is told, but it goes on.
+1. Set the watches that fired again, then read the members and the partitions.
+2. Plan this consumer's share; see `registry_plan`.
+3. Release other partitions: the listener stops reading and commits, then the owner node is deleted.
+4. Claim new partitions: create their owner nodes, then give the listener those that succeeded.
+5. Wait for partitions that others still own: until their nodes are deleted, anything else changes, or
+   `rebalance.backoff.ms` have passed; then start again. After `rebalance.max.retries` attempts without success, report
+   an error to the listener and continue.
 
-What stays mine is read all the while. If the own registration is gone, with the tree's session, so is all that was
-owned: the listener is told that it is lost, and the consumer registers again.
+Partitions that stay are read throughout. If the own registration is gone with the tree's session, so are all owner
+nodes: the listener learns that its partitions are lost, and the consumer registers again.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ T = TypeVar("T")
 
 
 class RebalanceFailed(ClientError):
-    """Partitions that are this consumer's are still owned by others, or the tree cannot be read; it is tried again."""
+    """Other members still own partitions of this consumer, or the tree cannot be read; retries continue."""
 
 
 class Clock(Protocol):
-    """What the registry needs of a reactor."""
+    """Methods of a reactor that the registry uses."""
 
     def seconds(self) -> float: ...
 
@@ -65,23 +65,23 @@ class Clock(Protocol):
 
 
 class Listener(Protocol):
-    """Whoever reads the partitions."""
+    """Reader of the partitions."""
 
     def give_up(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading these and commit how far that came; the others of the group wait for it."""
+        """Stop reading the partitions and commit their offsets; the group waits for it."""
 
     def lose(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading these: others may read them already."""
+        """Stop reading the partitions: others may read them already."""
 
     def take(self, partitions: Mapping[TopicPartition, int]) -> object:
-        """Begin to read these, each with the stream of that number. What comes of it is not waited for."""
+        """Begin to read the partitions, each on the stream of that number. The result is not awaited."""
 
     def failed(self, error: Exception) -> None:
-        """A rebalance does not come to an end."""
+        """Handle a rebalance that does not complete."""
 
 
 def new_consumer_id() -> str:
-    """An id that nobody has: host and UUID."""
+    """Return a unique id: host and UUID."""
     return f"{socket.gethostname()}:{uuid.uuid4()}"
 
 
@@ -98,7 +98,7 @@ class Registry:
     _max_retries: int = 4
     _backoff: float = 2.0
     _held: dict[TopicPartition, int] = attrs.field(init=False, factory=dict)
-    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # given up; the tree may not know it yet
+    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # given up, owner nodes may still exist
     _watching: set[str] = attrs.field(init=False, factory=set)
     _changed: bool = attrs.field(init=False, default=False)
     _waiting: Deferred[None] | None = attrs.field(init=False, default=None)
@@ -107,17 +107,16 @@ class Registry:
 
     @property
     def held(self) -> Mapping[TopicPartition, int]:
-        """What this consumer owns, and with which stream it reads it."""
+        """Partitions that this consumer owns, with their stream numbers."""
         return dict(self._held)
 
     async def start(self) -> None:
-        """Register, and rebalance: once, and then whenever something changes."""
+        """Register and rebalance: once, then at every change."""
         begun: Deferred[None] = Deferred()
         self._running = ensureDeferred(self._run(begun))
         await begun
 
     async def stop(self) -> None:
-        """Give up everything, and leave the group."""
         self._stopping = True
         self._wake()
         if self._running is not None:
@@ -128,11 +127,10 @@ class Registry:
             await self._delete({paths.consumer(self._group, self.consumer_id)}, lambda node: True)
 
     def rebalance(self) -> None:
-        """Rebalance now, or once more if it is being done."""
         self._changed = True
         self._wake()
 
-    # -- one after another -----------------------------------------------------------------------------------------
+    # -- main loop -------------------------------------------------------------------------------------------------
 
     async def _run(self, begun: Deferred[None]) -> None:
         try:
@@ -157,17 +155,15 @@ class Registry:
             begun.callback(None)
 
     async def _try(self) -> RebalanceFailed | None:
-        """Rebalance once; return why it is not at its end."""
         try:
             others = await self._rebalance()
         except PylogbrokerError as error:
-            log.warn("Rebalancing of {group} failed: {error}", group=self._group, error=error)
-            self._watching.clear()  # which of them were set is not known
+            log.warn("rebalancing of {group} failed, it is retried: {error}", group=self._group, error=error)
+            self._watching.clear()  # it is unknown which of them are set
             return RebalanceFailed(f"{self._group}: {error}")
-        return RebalanceFailed(f"{self._group}: others own {sorted(others)}") if others else None
+        return RebalanceFailed(f"{self._group}: other members still own {sorted(others)}") if others else None
 
     async def _wait(self, seconds: float | None) -> None:
-        """Until something changes, or so many seconds have passed."""
         if self._changed or self._stopping:
             return
         self._waiting = Deferred()
@@ -184,7 +180,7 @@ class Registry:
     # -- a rebalance -----------------------------------------------------------------------------------------------
 
     async def _rebalance(self) -> set[TopicPartition]:
-        """Do it once; return what is this consumer's, but owned by others."""
+        """Rebalance once; return the planned partitions that others own."""
         view = await self._look()
         if self.consumer_id not in view.members:
             await self._lose()
@@ -210,7 +206,7 @@ class Registry:
             await self._tell(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading these; then let go of them, and of those that could not be let go of before."""
+        """Stop reading the partitions and delete their owner nodes, and those left from a failed attempt."""
         if partitions:
             await self._tell(self._listener.give_up, partitions)
         for partition in partitions:
@@ -221,7 +217,6 @@ class Registry:
             self._returning.clear()
 
     async def _claim(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Become the owner of those that nobody owns."""
         owners = {each: self._owner(each) for each in sorted(wanted)}
         await ensure(self._tree, {parent(path) for path in owners.values()})
         nodes = dict(zip(owners, await self._tree.get_many(list(owners.values())), strict=True))
@@ -231,13 +226,13 @@ class Registry:
             if claims:
                 await self._tree.commit(claims)
         except (NodeExists, NoNode, BadVersion):
-            free = {}  # somebody was faster with one of them
+            free = {}  # another member was faster with one of them
         for each in owners.keys() - free.keys():
             await self._await_release(owners[each])
         return free
 
     def _claiming(self, path: str, stream: int, node: Node | None) -> Operation:
-        """Create the node, or take over the one that a claim whose outcome was not known has left."""
+        """Create the node, or take over one that a claim with an unknown outcome has left."""
         data = f"{self.consumer_id}-{stream}".encode()
         return Create(path, data, ephemeral=True) if node is None else SetData(path, data, node.stat.version)
 
@@ -253,7 +248,7 @@ class Registry:
                 if present:
                     await self._tree.commit(present)
             except (NoNode, BadVersion):
-                continue  # one of them is gone already
+                continue  # one of them was changed meanwhile
             return
 
     def _owner(self, partition: TopicPartition) -> str:
@@ -263,22 +258,24 @@ class Registry:
         return node.data.rpartition(b"-")[0] == self.consumer_id.encode()
 
     def _say(self, say: Callable[[T], object], what: T) -> None:
-        """Let the listener know. What it makes of it is its own affair."""
+        """Notify the listener; only log its errors."""
         try:
             say(what)
         except Exception:
-            log.failure("Whoever reads for {group} failed", group=self._group)
+            log.failure("the listener of the group {group} failed", group=self._group)
 
     async def _tell(
         self, tell: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Collection[TopicPartition]
     ) -> None:
-        """Have the listener do its part. If it fails, that must not keep partitions from the others of the group."""
+        """Notify the listener and wait. Its failure must not keep partitions from the group."""
         try:
             await tell(partitions)
         except Exception:
-            log.failure("A change of the partitions of {group} was not taken in", group=self._group)
+            log.failure(
+                "the listener of the group {group} failed to handle a change of its partitions", group=self._group
+            )
 
-    # -- looking ---------------------------------------------------------------------------------------------------
+    # -- reading the tree ------------------------------------------------------------------------------------------
 
     async def _look(self) -> View:
         members = await self._members()
@@ -296,11 +293,15 @@ class Registry:
             try:
                 members[name] = layout.decode_consumer(node.data)
             except BadNode as error:
-                log.warn("{name} in {group} is no consumer: {error}", name=name, group=self._group, error=error)
+                log.warn(
+                    "ignored {name} in {group}, which is not a consumer registration: {error}",
+                    name=name,
+                    group=self._group,
+                    error=error,
+                )
         return members
 
     async def _topics(self, names: Iterable[str]) -> dict[str, layout.TopicNode]:
-        """The topics of those names that exist. Whether they do, and how many partitions they have, is watched."""
         nodes = {name: paths.topic(name) for name in names}
         for path in nodes.values():
             if path not in self._watching:
@@ -309,7 +310,7 @@ class Registry:
         return {name: layout.decode_topic(node.data) for name, node in found if node is not None}
 
     async def _children(self, path: str) -> list[str]:
-        """The children of a node, none if there is no such node yet, and a watch on them."""
+        """Return the children of a node, none if it does not exist, and watch them."""
         try:
             return await self._tree.children(path, None if path in self._watching else self._watch(path))
         except NoNode:

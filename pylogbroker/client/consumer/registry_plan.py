@@ -1,15 +1,14 @@
-"""Who of a group reads what, when it is agreed on in the coordination tree: the algorithm alone, without the tree.
+"""Assignment for groups in the coordination tree: the algorithm, without the tree.
 
 For each topic T that the consumer C subscribes to:
 
-1. PT are the partitions of T, those on one broker together; CG the streams of all consumers of the group that read T.
+1. PT are the partitions of T, ordered by broker; CG are the streams of all consumers of the group that read T.
 2. Both are sorted. N = size(PT) / size(CG).
-3. The stream at place i of CG reads the partitions i*N to (i+1)*N - 1 of PT; if it does not come out even, the first
-   streams read one more.
+3. Stream i of CG reads the partitions i*N to (i+1)*N - 1 of PT. If the division leaves a remainder, the first streams
+   read one more.
 
-A partition counts as being on the broker of its preferred replica: that is the same for whoever looks, while leaders
-change at any moment. Every consumer comes to the same result if it has seen the same tree; who has not, finds a
-partition owned by somebody else, and looks again.
+A partition belongs to the broker of its preferred replica, since leaders change at any moment. All consumers that read
+the same tree compute the same plan. A consumer with an older view finds a partition owned by another, and reads again.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ _NOWHERE = -1
 
 @attrs.frozen
 class View:
-    """What a consumer has seen of its group: the members by their ids, and the topics that it may read itself."""
+    """A consumer's view of its group: the members by id, and the topics that it may read."""
 
     members: Mapping[str, ConsumerNode]
     topics: Mapping[str, TopicNode]
 
 
 def plan(view: View, consumer_id: str) -> dict[TopicPartition, int]:
-    """The partitions that the consumer is to read, and with which of its streams."""
+    """Return the consumer's partitions, each with its stream number."""
     planned: dict[TopicPartition, int] = {}
     for topic in topics_of(view.members[consumer_id], view.topics):
         streams = _streams(view.members, topic)
@@ -51,12 +50,11 @@ def plan(view: View, consumer_id: str) -> dict[TopicPartition, int]:
 
 
 def topics_of(consumer: ConsumerNode, topics: Iterable[str]) -> list[str]:
-    """Which of the topics a consumer reads."""
     return sorted(topic for topic in topics if streams_for(consumer, topic))
 
 
 def streams_for(consumer: ConsumerNode, topic: str) -> int:
-    """With how many streams a consumer reads a topic. A regex that Python cannot read matches nothing."""
+    """Return the consumer's number of streams for the topic. A regex invalid in Python matches nothing."""
     kind = _FILTERS.get(consumer.pattern)
     if kind is None:
         return consumer.subscription.get(topic, 0)
