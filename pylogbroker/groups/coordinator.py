@@ -238,7 +238,12 @@ class GroupCoordinator:
     # -- offsets ---------------------------------------------------------------------------------------------------
 
     def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """OffsetCommit. A consumer that does without membership makes its group by committing."""
+        """OffsetCommit. A consumer that does without membership makes its group by committing.
+
+        A member of a group that does not exist is unknown, as in every other request.  Kafka answers ILLEGAL_GENERATION.
+        A client keeps its member id then, is refused once more when it joins, and librdkafka pauses for 2 s before the
+        next attempt.
+        """
         with self._turns:
             error = self._check(commit.group_id, may_be_empty=True)
             group = None if error else self._find(commit.group_id)
@@ -246,7 +251,7 @@ class GroupCoordinator:
                 if commit.generation < 0:
                     group = self._create(commit.group_id, now_ms)
                 else:
-                    error = ErrorCode.ILLEGAL_GENERATION
+                    error = ErrorCode.UNKNOWN_MEMBER_ID
             if group is None:
                 self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
             else:

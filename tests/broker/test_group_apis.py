@@ -310,6 +310,55 @@ class MembershipTests(GroupTests):
         self.assertEqual(calls, [])
 
 
+class DeletedOffsetsTopicTests(GroupTests):
+    """`__consumer_offsets` is deleted while a group has members."""
+
+    def delete_topic(self) -> None:
+        now(self.node.broker.catalog.delete("__consumer_offsets"))
+
+    def find(self) -> None:
+        """Ask for the coordinator, as clients do when theirs is lost."""
+        answer = self.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
+        self.assertEqual(answer.coordinators[0].error_code, 0)
+
+    def errors(self, joined: Any) -> list[int]:
+        """What a member is answered to all that it may ask: heartbeat, join, sync and commit."""
+        member = ("g", joined.generation_id, joined.member_id)
+        (rejoined,) = self.join(joined.member_id)
+        topics = [OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]
+        (committed,) = self.ask(offset_commit.handle, OffsetCommitRequest(*member, topics=topics)).topics
+        return [
+            self.ask(heartbeat.handle, HeartbeatRequest(*member)).error_code,
+            rejoined.error_code,
+            self.ask(sync_group.handle, SyncGroupRequest(*member, None, "consumer", "range")).error_code,
+            committed.partitions[0].error_code,
+        ]
+
+    def test_a_member_looks_for_the_coordinator_and_then_joins_without_its_id(self) -> None:
+        joined = self.member()
+        self.delete_topic()
+        self.assertEqual(self.errors(joined), [ErrorCode.NOT_COORDINATOR] * 4)
+        self.find()
+        self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
+        again = self.member()
+        self.assertEqual((again.error_code, again.generation_id), (0, 1))
+        self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
+
+    def test_a_join_and_a_sync_that_wait_are_answered_at_once(self) -> None:
+        answers = self.join()
+        self.delete_topic()
+        self.assertEqual([joined.error_code for joined in answers], [ErrorCode.NOT_COORDINATOR])
+        self.find()
+        leader, follower = self.join(), self.join()
+        self.pass_time(1)
+        (joined,) = [joined for joined in (*leader, *follower) if joined.leader != joined.member_id]
+        waiting = SyncGroupRequest("g", joined.generation_id, joined.member_id, None, "consumer", "range")
+        synced = self.send(sync_group.handle, waiting)
+        self.assertEqual(synced, [])
+        self.delete_topic()
+        self.assertEqual([answer.error_code for answer in synced], [ErrorCode.NOT_COORDINATOR])
+
+
 class OffsetTests(GroupTests):
     def test_commit_and_fetch_in_every_version(self) -> None:
         for version in range(10):

@@ -54,7 +54,11 @@ class TestWhoMayCommit:
         (member,) = table.stable()
         stranger = attrs.evolve(member, member_id="stranger")
         assert table.commit({T0: 7}, stranger).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
-        assert table.commit({T0: 7}, member, group_id="other").value == {T0: ErrorCode.ILLEGAL_GENERATION}
+
+    def test_no_member_of_a_group_that_does_not_exist(self) -> None:
+        table = Table()
+        (member,) = table.stable()
+        assert table.commit({T0: 7}, member, group_id="other").value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
 
     def test_no_former_member_of_an_empty_group(self) -> None:
         table = Table()
