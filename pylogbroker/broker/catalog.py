@@ -32,9 +32,10 @@ from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
-from pylogbroker.config import BrokerConfig
+from pylogbroker.config import TOPIC, BrokerConfig, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Operation
+from pylogbroker.storage.telling import listed
 
 _T = TypeVar("_T")
 log = Logger()
@@ -191,6 +192,7 @@ class Catalog:
             await self._store.add(topic)
             await self._get_ready(topic, topic.partitions)
             self._show(topic)
+            self._log_without_effect(topic, {})
             await self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
             return topic
 
@@ -233,8 +235,10 @@ class Catalog:
 
         async def change() -> Topic:
             topic = self.plan_configs(name, alteration)
+            before = self.topics[name].overrides
             await self._store.set_overrides(topic)
             self._show(topic)
+            self._log_without_effect(topic, before)
             await self._tell("on_config_changed", lambda listener: listener.on_config_changed(topic))
             return topic
 
@@ -288,6 +292,17 @@ class Catalog:
             self._config.check_topic(overrides, before)
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+
+    def _log_without_effect(self, topic: Topic, before: Mapping[str, str]) -> None:
+        """Log the changed settings that the broker does not use, each of them once in a while."""
+        notes = notes_without_effect(topic.overrides, before, TOPIC.get)
+        due = [note for note in notes if self._is_due(f"no effect: {note}")]
+        if due:
+            log.warn(
+                "settings of topic {topic} are kept and have no effect: {settings}",
+                topic=topic.name,
+                settings=listed(due),
+            )
 
     def _without_bad_settings(self, topic: Topic) -> Topic:
         """The topic without stored settings that the table no longer takes: they must not keep the broker down."""

@@ -349,6 +349,19 @@ class IncrementalTests(ConfigsTests):
         [row] = self.describe(TOPIC, "t", "remote.copy.lag.ms", include_documentation=True).configs
         self.assertEqual((row.value, row.documentation), ("5", "Has no effect: tiered storage is not offered."))
 
+    def test_a_topics_settings_without_effect_are_logged_once_in_a_while(self) -> None:
+        change = ("remote.copy.lag.ms", SET, "5")
+        note = "remote.copy.lag.ms (tiered storage is not offered)"
+        with said() as lines:
+            self.change(TOPIC, "t", change)
+            self.change(TOPIC, "t", change, ("flush.ms", SET, "1"))
+            self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "6"))
+            self.node.clock.advance(60)
+            self.node.create("u", 1, remote_copy_lag_ms="5")
+            self.node.clock.advance(60)
+            self.alter(TOPIC, "u", remote_copy_lag_ms="6")
+        self.assertEqual(lines, [f"settings of topic {name} are kept and have no effect: {note}" for name in "tuu"])
+
     def test_loggers_cannot_be_changed(self) -> None:
         self.assertEqual(self.change(LOGGER, ME, ("root", SET, "DEBUG")), ErrorCode.INVALID_CONFIG)
 
