@@ -240,9 +240,9 @@ class GroupCoordinator:
     def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
         """OffsetCommit. A consumer that does without membership makes its group by committing.
 
-        A member of a group that does not exist is unknown, as in every other request.  Kafka answers ILLEGAL_GENERATION.
-        A client keeps its member id then, is refused once more when it joins, and librdkafka pauses for 2 s before the
-        next attempt.
+        A member of a group that does not exist is unknown, as in every other request.  Kafka answers
+        ILLEGAL_GENERATION.  A client then keeps its member id and is refused once more when it joins; librdkafka pauses
+        for 2 s after that.
         """
         with self._turns:
             error = self._check(commit.group_id, may_be_empty=True)

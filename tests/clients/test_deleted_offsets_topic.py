@@ -1,0 +1,88 @@
+"""`__consumer_offsets` is deleted while a group consumes: its member joins again at once and reads on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tests.clients.adapters.confluent import Confluent
+from tests.clients.admin import admin_client, create_topic
+from tests.clients.model import Rec
+from tests.support.brokers import Broker
+
+#: librdkafka pauses for 2 s before it joins again when JoinGroup refuses the member id that it has kept
+PAUSE_SECONDS = 1.5
+PATIENCE_SECONDS = 60
+
+
+class Member:
+    """A consumer that commits only when asked to, and notes when it lost its partitions and when it was given some."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        settings = {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+        # a search for the coordinator waits behind a fetch on the same connection, and commits fail meanwhile
+        self.consumer = Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 10})
+        self.events: list[tuple[str, float]] = []
+        self.values: list[bytes | None] = []
+        note = self._note
+        self.consumer.subscribe([topic], on_assign=note("assigned"), on_revoke=note("revoked"), on_lost=note("lost"))
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def _note(self, what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+        return lambda consumer, partitions: self.events.append((what, time.monotonic()))
+
+    def read_until(self, condition: Callable[[], bool]) -> None:
+        """Poll until the condition holds."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, (self.events, self.values)
+            message = self.consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.values.append(message.value())
+
+    def commit(self) -> int:
+        """Commit what was read, also again; returns the error's code, or 0."""
+        try:
+            self.consumer.commit(offsets=self.consumer.position(self.consumer.assignment()), asynchronous=False)
+        except KafkaException as failure:
+            return int(failure.args[0].code())
+        return 0
+
+
+@pytest.fixture
+def broker(new_broker: Callable[..., Broker], against: str) -> Broker:
+    if against:
+        pytest.skip("Apache Kafka answers ILLEGAL_GENERATION, and librdkafka pauses before it joins again")
+    one = new_broker()
+    one.start()
+    return one
+
+
+@pytest.fixture
+def member(broker: Broker) -> Iterator[Member]:
+    create_topic(broker.bootstrap, "t")
+    with closing(Member(broker.bootstrap, "t")) as one:
+        yield one
+
+
+def test_a_member_joins_again_at_once(broker: Broker, member: Member) -> None:
+    Confluent().write(broker.bootstrap, "t", [Rec(b"before")])
+    member.read_until(lambda: member.values == [b"before"])
+    assert member.commit() == 0
+
+    with admin_client(broker.bootstrap) as admin:
+        admin.delete_topics(["__consumer_offsets"])
+    assert member.commit() == KafkaError.UNKNOWN_MEMBER_ID
+    Confluent().write(broker.bootstrap, "t", [Rec(b"after")])
+    member.read_until(lambda: b"after" in member.values)
+
+    [_, (lost, lost_at), (assigned, assigned_at)] = member.events
+    assert (lost, assigned) == ("lost", "assigned")
+    assert assigned_at - lost_at < PAUSE_SECONDS
+    assert member.commit() == 0
