@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
 from pylogbroker.broker.coordinator_host import CoordinatorHost
 from pylogbroker.broker.internal_topic import InternalTopic
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 OFFSETS_TOPIC = "__consumer_offsets"
+log = Logger()
 
 
 @attrs.define(eq=False)
@@ -82,9 +84,21 @@ class GroupStore:
         self._host.on_partition_led(topic, index)
 
     def on_topic_deleted(self, topic: Topic) -> None:
-        """Offsets of partitions that are no more are forgotten; so is everything if it was kept in that topic."""
+        """Forget the offsets of partitions that are gone; forget all groups if they were kept in that topic.
+
+        `__consumer_offsets` is created again at once if groups have members. A member that finds a coordinator learns
+        there that it is unknown, and joins again; without one, librdkafka may search until its session is over.
+        """
+        has_members = self.coordinator.has_members
         self._host.on_topic_deleted(topic)
-        if topic.name != OFFSETS_TOPIC:
+        if topic.name == OFFSETS_TOPIC:
+            if has_members:
+                ensureDeferred(self.ensure_topic()).addErrback(
+                    lambda failure: log.error(
+                        "{topic} was not created again: {why}", topic=topic.name, why=failure.value
+                    )
+                )
+        else:
             gone = [(topic.name, index) for index in topic.partitions]
             self.coordinator.remove_partitions(gone, self._broker.now_ms())
 

@@ -310,6 +310,11 @@ class GroupCoordinator:
 
     # -- administration --------------------------------------------------------------------------------------------
 
+    @property
+    def has_members(self) -> bool:
+        """Whether any group has a member."""
+        return any(group.members for owned in self._owned.values() for group in owned.groups.values())
+
     def describe(self, group_id: str) -> GroupDescription:
         """DescribeGroups, of one group. One that does not exist is Dead."""
         error = self._check(group_id, may_be_empty=True)

@@ -334,11 +334,10 @@ class DeletedOffsetsTopicTests(GroupTests):
             committed.partitions[0].error_code,
         ]
 
-    def test_a_member_looks_for_the_coordinator_and_then_joins_without_its_id(self) -> None:
+    def test_a_member_finds_the_topic_again_and_joins_without_its_id(self) -> None:
         joined = self.member()
         self.delete_topic()
-        self.assertEqual(self.errors(joined), [ErrorCode.NOT_COORDINATOR] * 4)
-        self.find()
+        self.assertIn("__consumer_offsets", self.node.broker.catalog.topics)
         self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
         again = self.member()
         self.assertEqual((again.error_code, again.generation_id), (0, 1))
@@ -348,7 +347,6 @@ class DeletedOffsetsTopicTests(GroupTests):
         answers = self.join()
         self.delete_topic()
         self.assertEqual([joined.error_code for joined in answers], [ErrorCode.NOT_COORDINATOR])
-        self.find()
         leader, follower = self.join(), self.join()
         self.pass_time(1)
         (joined,) = [joined for joined in (*leader, *follower) if joined.leader != joined.member_id]
@@ -357,6 +355,13 @@ class DeletedOffsetsTopicTests(GroupTests):
         self.assertEqual(synced, [])
         self.delete_topic()
         self.assertEqual([answer.error_code for answer in synced], [ErrorCode.NOT_COORDINATOR])
+
+    def test_without_members_the_topic_stays_deleted_until_a_client_asks(self) -> None:
+        self.find()
+        self.delete_topic()
+        self.assertNotIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.find()
+        self.assertIn("__consumer_offsets", self.node.broker.catalog.topics)
 
 
 class OffsetTests(GroupTests):

@@ -16,6 +16,7 @@ from tests.support.brokers import Broker
 
 #: librdkafka pauses for 2 s before it joins again when JoinGroup refuses the member id that it has kept
 PAUSE_SECONDS = 1.5
+READ_SECONDS = 5  # from the deletion to the next record, with the usual waits of 500 ms for fetches
 PATIENCE_SECONDS = 60
 
 
@@ -24,8 +25,7 @@ class Member:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         settings = {"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
-        # a search for the coordinator waits behind a fetch on the same connection, and commits fail meanwhile
-        self.consumer = Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 10})
+        self.consumer = Consumer({**settings, "enable.auto.commit": False})
         self.events: list[tuple[str, float]] = []
         self.values: list[bytes | None] = []
         note = self._note
@@ -78,9 +78,11 @@ def test_a_member_joins_again_at_once(broker: Broker, member: Member) -> None:
 
     with admin_client(broker.bootstrap) as admin:
         admin.delete_topics(["__consumer_offsets"])
+    deleted_at = time.monotonic()
     assert member.commit() == KafkaError.UNKNOWN_MEMBER_ID
     Confluent().write(broker.bootstrap, "t", [Rec(b"after")])
     member.read_until(lambda: b"after" in member.values)
+    assert time.monotonic() - deleted_at < READ_SECONDS
 
     [_, (lost, lost_at), (assigned, assigned_at)] = member.events
     assert (lost, assigned) == ("lost", "assigned")
