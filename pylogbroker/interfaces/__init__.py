@@ -1,14 +1,14 @@
-"""The public seams: what can be put in place of what is built in.
+"""Public plugin interfaces.
 
-Each interface says which thread its methods are called on, in which units its numbers are and how it fails.
+Each interface documents the thread its methods are called on, its units and its errors.
 
     coordination        the tree that brokers share
-    delete_policies     which segments of a log may go
-    factories           how settings name plugins, and how those are made
+    delete_policies     which segments of a log may be deleted
+    factories           how settings name plugins, and how plugins are created
     serialization       encoders and decoders
-    partitioners        which partition a record goes to
-    events              a producer's records on their way: event handlers, callback handlers
-    assignors           which member of a group reads what
+    partitioners        the partition of a record
+    events              hooks into a producer's queue: event handlers, callback handlers
+    assignors           the assignment of partitions to the members of a group
 """
 
 from __future__ import annotations

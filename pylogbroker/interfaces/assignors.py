@@ -1,4 +1,4 @@
-"""Assignors: which member of a consumer group reads which partitions."""
+"""Assignors: the assignment of partitions to the members of a consumer group."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -16,43 +16,43 @@ TopicPartition = tuple[str, int]
 
 @attrs.frozen
 class Subscription:
-    """What a member of a group says of itself."""
+    """Subscription that a member sends when it joins the group."""
 
     topics: Sequence[str]
-    owned: Sequence[TopicPartition] = ()  # what it reads now, if the protocol is cooperative
-    user_data: bytes = b""  # what its assignor's `subscription_user_data` said
-    generation: int = -1  # of the group, when it was given what it owns; -1 is not known
-    instance_id: str | None = None  # `group.instance.id`: the same after a restart
+    owned: Sequence[TopicPartition] = ()  # partitions now assigned to the member, if the protocol is cooperative
+    user_data: bytes = b""  # result of its assignor's `subscription_user_data`
+    generation: int = -1  # of the group, when `owned` was assigned; -1 if unknown
+    instance_id: str | None = None  # `group.instance.id`, which survives a restart
     rack: str | None = None  # `client.rack`
 
 
 class IAssignor(INamed):
-    """Divides the partitions of topics among the members of a group: one of them, the leader, is asked.
+    """Plugin with which the leader of a group divides partitions among the members.
 
-    It keeps nothing between two calls. All members of a group have one of the same name, in whatever language they are
-    written.
+    An assignor keeps no state between calls. All members of a group, in whatever language, use an assignor of the same
+    name.
     """
 
     protocol: str = Attribute(
-        '"eager": members give back all they have before each assignment; "cooperative": they keep what stays theirs.'
+        '"eager": members revoke all partitions before each assignment; "cooperative": they keep what stays theirs.'
     )
 
     def subscription_user_data(topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
-        """What the leader's assignor is to know of this member: `owned` is what it was given last, in `generation`.
+        """Return data about this member for the leader's assignor.
 
-        Called on the reactor's thread; must not block.
+        `owned` was last assigned to this member, in `generation`. Called on the reactor thread; must not block.
         """
 
     def assign(
         partitions: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """What each member reads, by its id. `partitions` are how many each topic has; those unknown are left out.
+        """Return the partitions of each member, by member id.
 
-        Called on the reactor's thread. Each partition of a topic that anybody subscribes to goes to one member that
-        subscribes to it. If the protocol is cooperative, one that another member still owns goes to nobody, until it
-        has been given back.
+        `partitions` has the number of partitions of each topic; unknown topics are absent. Each partition of a topic
+        with subscribers goes to one of them. If the protocol is cooperative, a partition that another member still owns
+        goes to nobody until that member has revoked it. Called on the reactor thread; must not block.
         """
 
 
 class IAssignorFactory(IPluginFactory):
-    """Makes assignors (`IAssignor`): a plugin. Settings name several: `partition.assignment.strategy`."""
+    """Plugin factory of assignors (`IAssignor`). The setting `partition.assignment.strategy` names several."""

@@ -1,4 +1,4 @@
-"""The coordination tree: what it keeps, what it says, how it refuses."""
+"""The coordination tree: its nodes, operations, watches and errors."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -13,7 +13,7 @@ from pylogbroker.errors import PylogbrokerError
 
 
 class CoordinationError(PylogbrokerError):
-    """An operation on the coordination tree that was refused; nothing was changed. `path` is the node it was about."""
+    """Failed operation on the coordination tree; nothing was changed. `path` is the node concerned."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -25,11 +25,11 @@ class NoNode(CoordinationError):
 
 
 class NodeExists(CoordinationError):
-    """The node to create exists."""
+    """The node to create already exists."""
 
 
 class BadVersion(CoordinationError):
-    """The node has been changed since the version that the caller knows."""
+    """The node has changed since the version that the caller named."""
 
 
 class NotEmpty(CoordinationError):
@@ -41,7 +41,7 @@ class NoChildrenForEphemerals(CoordinationError):
 
 
 class Unavailable(CoordinationError):
-    """The tree cannot be read or written now; whether a change was made is not known."""
+    """The tree cannot be read or written now; the outcome of a change is unknown."""
 
 
 class NoRoom(Unavailable):
@@ -50,17 +50,17 @@ class NoRoom(Unavailable):
 
 @attrs.frozen
 class Stat:
-    """What is known of a node besides its data."""
+    """Metadata of a node."""
 
     version: int  # how often the data was set
-    created: int  # the number of the transaction that created the node: grows over the whole tree
-    modified: int  # the number of the transaction that set its data last
+    created: int  # number of the transaction that created the node; numbers grow over the whole tree
+    modified: int  # number of the transaction that last set its data
     ephemeral: bool = False
 
 
 @attrs.frozen
 class Node:
-    """A node's data, and what else is known of it."""
+    """Data and metadata of a node."""
 
     data: bytes
     stat: Stat
@@ -70,8 +70,8 @@ class Node:
 class Create:
     """Create a node below an existing one.
 
-    An ephemeral node goes when the session that created it ends, and has no children. A sequence node gets ten digits
-    appended to its path, larger than those of any sequence node that the parent had before.
+    An ephemeral node is deleted when the session that created it ends, and has no children. A sequence node gets ten
+    digits appended to its path, larger than those of any earlier sequence node of that parent.
     """
 
     path: str
@@ -82,7 +82,7 @@ class Create:
 
 @attrs.frozen
 class SetData:
-    """Replace a node's data, if its version is `version`; -1 is any version."""
+    """Replace a node's data if its version is `version`; -1 matches any version."""
 
     path: str
     data: bytes
@@ -91,7 +91,7 @@ class SetData:
 
 @attrs.frozen
 class Delete:
-    """Delete a node without children, if its version is `version`; -1 is any version."""
+    """Delete a node without children if its version is `version`; -1 matches any version."""
 
     path: str
     version: int = -1
@@ -99,7 +99,7 @@ class Delete:
 
 @attrs.frozen
 class Check:
-    """Change nothing, but refuse the transaction unless the node's version is `version`; -1 is any version."""
+    """Fail the transaction unless the node's version is `version`; -1 matches any version. Nothing is changed."""
 
     path: str
     version: int = -1
@@ -110,7 +110,7 @@ Operation = Create | SetData | Delete | Check
 
 @attrs.frozen
 class Changed:
-    """What a watch is told: the node that was watched has changed, or its children have."""
+    """Notification to a watch: the watched node or its children have changed."""
 
     path: str
 
@@ -119,40 +119,40 @@ Watch = Callable[[Changed], object]
 
 
 class ITree(Interface):
-    """A tree of small nodes that the brokers of a cluster share, with the semantics of ZooKeeper.
+    """A tree of small nodes that the brokers of a cluster share, with ZooKeeper's semantics.
 
     Paths are absolute (`/brokers/ids/0`); the root `/` always exists. All methods are called on the reactor thread; any
-    of them may raise Unavailable. What one caller has awaited is seen by every later call. A watch is called once, on
-    the reactor thread, after a change; whoever wants the next change asks again.
+    of them may raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called
+    once, on the reactor thread, after a change; read again with a watch to see the next change.
     """
 
     async def get(path: str, watch: Watch | None = None) -> Node:
-        """The node at `path`; NoNode if there is none. The watch fires when its data is set or it is deleted."""
+        """Return the node at `path`; raise NoNode if there is none. The watch fires on SetData and Delete."""
 
     async def exists(path: str, watch: Watch | None = None) -> Stat | None:
-        """What is known of the node at `path`, or None. The watch fires when it is created, set or deleted."""
+        """Return the metadata of the node at `path`, or None. The watch fires on Create, SetData and Delete."""
 
     async def children(path: str, watch: Watch | None = None) -> list[str]:
-        """The names of a node's children, sorted; NoNode if there is no such node.
+        """Return the sorted names of a node's children; raise NoNode if there is no such node.
 
         The watch fires when a child is created or deleted, or the node itself is deleted.
         """
 
     async def get_many(paths: Sequence[str]) -> list[Node | None]:
-        """The nodes at the paths, in their order, None for each that does not exist: one step for ten thousand."""
+        """Return the nodes in the order of `paths`, None for a missing one. Ten thousand paths cost one call."""
 
     async def children_with_data(path: str) -> dict[str, Node]:
-        """The children of a node by their names, sorted; NoNode if there is no such node."""
+        """Return a node's children by name, sorted; raise NoNode if there is no such node."""
 
     async def commit(operations: Sequence[Operation]) -> list[str]:
-        """Do all the operations in their order, or none of them; return the path of the node of each.
+        """Apply all operations in order, or none of them; return the path of each operation's node.
 
-        Raises the error of the first operation that cannot be done: NoNode, NodeExists, BadVersion, NotEmpty or
-        NoChildrenForEphemerals. Once it has returned, the change outlives a loss of power.
+        Raise the error of the first operation that fails: NoNode, NodeExists, BadVersion, NotEmpty or
+        NoChildrenForEphemerals. Once the call has returned, the change survives a power failure.
         """
 
     async def close() -> None:
-        """End the session, after the commits that are under way: its ephemeral nodes go, its watches never fire.
+        """End the session after the commits in progress: delete its ephemeral nodes, drop its watches.
 
-        The tree is not used again.
+        The tree must not be used afterwards.
         """

@@ -1,4 +1,4 @@
-"""Delete policies: what says which segments of a log may go."""
+"""Delete policies: the choice of the segments of a log that may be deleted."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -12,19 +12,19 @@ from zope.interface import Attribute, Interface
 
 @attrs.frozen
 class SegmentView:
-    """What there is to know of one segment of a log. Sizes in bytes, times in milliseconds since 1970."""
+    """Read-only values of one segment of a log. Sizes in bytes, times in milliseconds since 1970."""
 
     base_offset: int  # no record has a smaller offset
-    next_offset: int  # the base offset of the segment that follows; of the last one, where the log ends
-    size: int  # of the entries, without indexes
+    next_offset: int  # base offset of the next segment; for the last segment, the log end offset
+    size: int  # of the record batches, without indexes
     largest_timestamp: int  # of its records; -1 if they have none
-    modified_ms: int  # when its file was written to last
-    active: bool  # whether it is the last one, that records are appended to
+    modified_ms: int  # time of the last write to its file
+    active: bool  # whether it is the last segment, which records are appended to
 
 
 @attrs.frozen
 class LogView:
-    """The log of one partition at one moment: its segments, oldest first. An active one that is empty is left out."""
+    """Snapshot of one partition's log: its segments, oldest first, without an empty active segment."""
 
     topic: str
     partition: int
@@ -32,42 +32,41 @@ class LogView:
 
 
 class IDeletePolicy(Interface):
-    """Says which segments of a log may be deleted: one topic's policy, made by an `IDeletePolicyFactory`.
+    """Delete policy of one topic, made by an `IDeletePolicyFactory`.
 
-    It looks at values and answers with values: it neither touches files nor knows the log.
+    A policy only computes on values; it has no access to files or to the log.
     """
 
     def deletable(log: LogView, now_ms: int) -> Iterable[SegmentView]:
-        """The segments that may go: a run of `log.segments` from the oldest on, in their order; or none.
+        """Return the segments that may be deleted: a prefix of `log.segments`, possibly empty.
 
-        Called on the reactor's thread, for each log of the topic every `log.retention.check.interval.ms`, and only if
-        there are segments; must not block. `now_ms` is the time of day, in milliseconds since 1970. If the active
-        segment is named, a new one is begun before it goes.
+        Called on the reactor thread, for each log of the topic that has segments, every
+        `log.retention.check.interval.ms`; must not block. `now_ms` is the current time, in milliseconds since 1970. If
+        the active segment is included, the log rolls to a new segment first.
 
-        The log takes from the answer what it can do: records that are not yet below the high watermark stay. Of
-        several policies, each is asked about what the others leave. If this one raises, or names anything but the
-        oldest segments in their order, nothing is deleted by it, and that is logged, once for each cause.
+        The log keeps segments with records that are not yet below the high watermark. Several policies are applied in
+        sequence, each to the segments that the previous ones left. If a policy raises, or returns anything but a
+        prefix, it deletes nothing; each cause is logged once.
         """
 
 
 class IDeletePolicyFactory(Interface):
-    """Makes delete policies: a plugin.
+    """Factory of delete policies: a plugin.
 
-    An instance, which provides `twisted.plugin.IPlugin` too, stands at the top level of a module that lies in a
-    directory `pylogbroker/plugins`, without an `__init__.py`, of any directory of Python's path. Settings name it:
-    `log.delete.policies` for all topics, `delete.policies` for one.
+    Define an instance, which also provides `twisted.plugin.IPlugin`, at the top level of a module. The module lies in a
+    directory `pylogbroker/plugins`, without an `__init__.py`, of any directory of Python's path. The setting
+    `log.delete.policies` names it for all topics, `delete.policies` for one.
     """
 
-    name: str = Attribute("What settings call it, made of a-z, 0-9 and -; unlike that of any other.")
+    name: str = Attribute("The name used in settings, made of a-z, 0-9 and -; unique among delete policies.")
 
     def make(argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
-        """The policy of a topic with these settings.
+        """Return the policy of a topic with these settings.
 
-        `argument` is what a setting has behind the name and a colon: "3" in `delete.policies=newest-segments:3`; empty
-        if it has none. It has no commas. `settings` are the values in force for the topic by their names
-        (`retention.ms`), in Kafka's units, and immutable: when they change, a new policy is made.
+        `argument` is the text after the name and a colon in the setting: "3" in `delete.policies=newest-segments:3`.
+        Without one, `argument` is empty; it never contains a comma. `settings` holds the topic's effective values by
+        name (`retention.ms`), in Kafka's units, and is immutable: when they change, a new policy is made.
 
-        Raises ValueError, whose text ends the sentence "... is not accepted; ", if the argument is of no use; then the
-        setting is refused to whoever sets it. Called on the reactor's thread, when settings are checked too; must not
-        block.
+        Raise ValueError if the argument is invalid; its text ends the sentence "... is not accepted; ". The request
+        that sets the value then fails with it. Called on the reactor thread, also to validate settings; must not block.
         """

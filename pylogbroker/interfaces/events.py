@@ -1,10 +1,10 @@
-"""The way of records through a producer's queue, and who may step in.
+"""Events of a producer's queue, and the handlers called at each step.
 
     send()   before_enqueue  -> queue ->  after_dequeue   handle()   before_send  -> broker
                     after_enqueue
 
-Callback handlers see, change or drop records at each step. The event handler takes what comes out of the queue; the
-built-in one makes bytes of it and sends it. All is called on the reactor's thread and must not block.
+Callback handlers observe, change or drop records at each step. The event handler receives the records taken from the
+queue; the built-in handler serializes and sends them. All methods are called on the reactor thread and must not block.
 """
 
 # ruff: noqa: N805  (the methods of an interface have no self)
@@ -24,68 +24,68 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @attrs.define(eq=False)
 class Event:
-    """A record on its way through a producer.
+    """Record in a producer's queue.
 
-    Who changes one sets its fields, or puts another in its place that `attrs.evolve` made of it: that keeps `ticket`,
-    by which the producer knows whom to tell what became of the record. One that is made from nothing has none: it is
-    sent, and nobody is told.
+    To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links
+    the event to the result that the sender awaits. An event made from scratch has no ticket: it is sent, but its result
+    is reported to nobody.
     """
 
     topic: str
-    value: Any  # as given to the producer: no encoder has seen it
-    key: Any = None  # the same
-    partition: int | None = None  # None is what the partitioner says
-    timestamp: int | None = None  # milliseconds since 1970; None is the time of sending
+    value: Any  # as given to the producer, before encoding
+    key: Any = None  # as given to the producer, before encoding
+    partition: int | None = None  # None: chosen by the partitioner
+    timestamp: int | None = None  # milliseconds since 1970; None: the time of sending
     headers: Headers = ()
     ticket: Any = attrs.field(default=None, repr=False)
 
 
 class IEventHandler(Interface):
-    """Takes the events that come out of a producer's queue, batch by batch."""
+    """Handler of the events taken from a producer's queue, batch by batch."""
 
     def handle(events: Sequence[Event]) -> Awaitable[Any] | None:
-        """Deal with a batch.
+        """Handle a batch of events.
 
-        The events count as dealt with when the Deferred, or what else can be awaited, is done; or at once if it is
-        None. An exception fails those among them that nobody has been told of yet. The next batch may come before.
+        The events are done when the returned awaitable is done, or at once if it is None. An exception fails the events
+        that have no result yet. The next batch may arrive before this one is done.
         """
 
 
 class IForwardingEventHandler(IEventHandler):
-    """An event handler that gives all or some events to the built-in one in the end."""
+    """Event handler that finally passes all or some events to the built-in handler."""
 
     def forward_to(handler: IEventHandler) -> None:
-        """`handler` is the built-in one. Called once, before the first batch."""
+        """Set the built-in handler to forward to. Called once, before the first batch."""
 
 
 class ICallbackHandler(Interface):
-    """Looks at, changes or drops records at each step of their way; `CallbackHandler` is one that does nothing.
+    """Hooks that observe, change or drop records at each step; `CallbackHandler` has default methods.
 
-    Several are called in the order of the setting, each with what the one before has left. An exception fails the
-    record, or the batch, and nothing else.
+    Several handlers are called in the order of the setting, each with the result of the previous one. An exception
+    fails only the record or the batch concerned.
     """
 
     def before_enqueue(event: Event) -> Event | None:
-        """A record was given to the producer: the one to enqueue, or None if it is to be dropped."""
+        """Return the record to enqueue in place of `event`, or None to drop it."""
 
     def after_enqueue(event: Event, is_queued: bool) -> None:
-        """The record lies in the queue; or it does not, because the queue is full."""
+        """Observe that the record was enqueued, or was rejected because the queue is full."""
 
     def after_dequeue(events: Sequence[Event]) -> Sequence[Event]:
-        """Records were taken out of the queue: the ones to handle. What is left out is dropped."""
+        """Return the records to handle, of those taken from the queue; omitted ones are dropped."""
 
     def before_send(events: Sequence[Event]) -> Sequence[Event]:
-        """The events of one batch, for one partition of one topic, are about to be sent: the ones to send."""
+        """Return the events to send, of one batch for one partition; omitted ones are dropped."""
 
     def close() -> None:
-        """The producer is closed: nothing follows. An exception is logged."""
+        """Release resources: the producer is closed, no call follows. An exception is logged."""
 
 
 @implementer(ICallbackHandler)
 class CallbackHandler:
-    """A callback handler that lets everything pass: derive from it to write what you need only.
+    """Base class of callback handlers: every method passes its argument on unchanged.
 
-    A step that is not overridden costs a producer nothing.
+    A method that is not overridden costs a producer nothing.
     """
 
     def before_enqueue(self, event: Event) -> Event | None:
@@ -105,8 +105,8 @@ class CallbackHandler:
 
 
 class IEventHandlerFactory(IPluginFactory):
-    """Makes event handlers (`IEventHandler`): a plugin. Settings name it: `event.handler`."""
+    """Plugin factory of event handlers (`IEventHandler`). The setting `event.handler` names one."""
 
 
 class ICallbackHandlerFactory(IPluginFactory):
-    """Makes callback handlers (`ICallbackHandler`): a plugin. Settings name several: `callback.handlers`."""
+    """Plugin factory of callback handlers (`ICallbackHandler`). The setting `callback.handlers` names several."""

@@ -1,4 +1,4 @@
-"""What all plugins of a client have in common: how settings name them, and how they are made."""
+"""Base interfaces of a client's plugins: their names in settings, and their factories."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -10,25 +10,24 @@ from zope.interface import Attribute, Interface
 
 
 class INamed(Interface):
-    """Something that settings can name."""
+    """Object with a name for use in settings."""
 
-    name: str = Attribute("What settings call it, made of a-z, 0-9 and -; unlike that of any other of its kind.")
+    name: str = Attribute("The name used in settings, made of a-z, 0-9 and -; unique among plugins of its kind.")
 
 
 class IPluginFactory(INamed):
-    """Makes plugins of one kind; which one, the interface says that is derived from this one.
+    """Factory of plugins of one kind, which the derived interface defines.
 
-    An instance, which provides `twisted.plugin.IPlugin` too, stands at the top level of a module that lies in a
+    Define an instance, which also provides `twisted.plugin.IPlugin`, at the top level of a module. The module lies in a
     directory `pylogbroker/plugins`, without an `__init__.py`, of any directory of Python's path. A plugin without state
-    can stand there itself, without a factory, if it provides `INamed`: then all clients of the process share it.
+    needs no factory: define the plugin itself there, providing `INamed`; all clients of the process then share it.
     """
 
     def make(argument: str, settings: Mapping[str, object]) -> object:
-        """A plugin for one client.
+        """Return a plugin for one client.
 
-        `argument` is what the setting has behind the name and a colon: "-" in `partitioner.class=key-prefix:-`; empty
-        if it has none. `settings` are the client's, by their names, immutable.
+        `argument` is the text after the name and a colon in the setting: "-" in `partitioner.class=key-prefix:-`.
+        Without one, `argument` is empty. `settings` holds the client's settings by name and is immutable.
 
-        Raises ValueError, whose text ends the sentence "... is not accepted; ", if the argument is of no use. Must not
-        block.
+        Raise ValueError if the argument is invalid; its text ends the sentence "... is not accepted; ". Must not block.
         """

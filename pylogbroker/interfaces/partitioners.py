@@ -1,4 +1,4 @@
-"""Partitioners: which partition of its topic a record goes to."""
+"""Partitioners: the choice of a record's partition."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -10,28 +10,28 @@ from pylogbroker.interfaces.factories import IPluginFactory
 
 
 class IPartitioner(Interface):
-    """Chooses the partitions of records that were sent without one."""
+    """Partitioner for records that were sent without a partition number."""
 
     def partition(key: bytes | None, num_partitions: int) -> int:
-        """A number from 0 to `num_partitions` - 1, at least one, for a record with this key; None is no key.
+        """Return a partition number, 0 to `num_partitions` - 1, for a record with this key; None means no key.
 
-        Called on the reactor's thread, once for each record; must not block. An exception, or another number, fails
-        that record. The number of partitions can grow between two calls.
+        Called on the reactor thread, once for each record; must not block. An exception, or a number out of range,
+        fails the record. `num_partitions` is at least 1 and may grow between calls.
         """
 
 
 class IStickyPartitioner(IPartitioner):
-    """A partitioner that keeps to one partition until its batch is full, so that batches become large."""
+    """Partitioner that stays with one partition until its batch is full, which gives larger batches."""
 
     def batch_full(topic: str) -> None:
-        """The batch of the topic that the last record without key went to takes no more: the next one begins another.
+        """Note that the topic's current batch of records without keys is full; the next record starts another batch.
 
-        Called on the reactor's thread; an exception is logged.
+        Called on the reactor thread; an exception is logged.
         """
 
 
 class IPartitionerFactory(IPluginFactory):
-    """Makes partitioners (`IPartitioner`), one for each topic that a producer writes to: a plugin.
+    """Plugin factory of partitioners (`IPartitioner`), one for each topic that a producer writes to.
 
-    Settings name it: `partitioner.class`.
+    The setting `partitioner.class` names it.
     """

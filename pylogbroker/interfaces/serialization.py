@@ -1,4 +1,4 @@
-"""Encoders and decoders: from what a program has to the bytes of a message, and back."""
+"""Encoders and decoders: conversion between Python values and message bytes."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -12,29 +12,29 @@ from pylogbroker.interfaces.factories import IPluginFactory
 
 
 class IEncoder(Interface):
-    """Makes bytes of the values, or of the keys, that a producer is given."""
+    """Encoder of a producer's values or keys."""
 
     def to_message(data: Any) -> bytes | None:
-        """The bytes of a message; None is a message without a value, which deletes its key in a compacted topic.
+        """Return the bytes of `data`; None is a message without a value, which deletes its key in a compacted topic.
 
-        Called on the reactor's thread, once for each record; must not block. An exception fails that record.
+        Called on the reactor thread, once for each record; must not block. An exception fails that record.
         """
 
 
 class IDecoder(Interface):
-    """Makes of bytes what a consumer's user wants to see."""
+    """Decoder of a consumer's values or keys."""
 
     def from_message(data: bytes | None) -> Any:
-        """What the value, or the key, of a message means; None stands for a message that has none.
+        """Return the Python value of `data`; None stands for a message without a value or key.
 
-        Called once for each message, before it is given out, mostly on the reactor's thread; must not block. An
-        exception reaches whoever asks for that message, and leaves the others alone.
+        Called once for each message before it is delivered, usually on the reactor thread; must not block. An exception
+        is raised to the reader of that message; other messages are unaffected.
         """
 
 
 class IEncoderFactory(IPluginFactory):
-    """Makes encoders (`IEncoder`): a plugin. Settings name it: `value.serializer`, `key.serializer`."""
+    """Plugin factory of encoders (`IEncoder`), named by `value.serializer` and `key.serializer`."""
 
 
 class IDecoderFactory(IPluginFactory):
-    """Makes decoders (`IDecoder`): a plugin. Settings name it: `value.deserializer`, `key.deserializer`."""
+    """Plugin factory of decoders (`IDecoder`), named by `value.deserializer` and `key.deserializer`."""
