@@ -1,12 +1,12 @@
-"""How partitions are divided among the members of a consumer group: values in, values out.
+"""Algorithms that divide partitions among the members of a consumer group, as pure functions.
 
-    members         who subscribes to what, and the order that members are served in
-    even            range and round robin: as many for each, whatever anybody had before
-    sticky          as even as can be, and nearly everybody keeps what he had
-    user_data       what a member of a sticky group says of what it had
+    members         the subscribers of each topic, and the order of members
+    even            range and round robin, whatever the previous assignment
+    sticky          balanced, with as few moves as possible
+    user_data       the user data that a member of a sticky group sends
 
-The results are those of the assignors of the same names in Kafka's clients where those names stand for one result: a
-group has one leader, and any member may be it. Sticky ones stand for properties instead, see `sticky`.
+Range and round robin give the results of Kafka's assignors of these names: any member may be the leader. For the sticky
+assignors Kafka defines properties, not one result; see `sticky`.
 """
 
 from __future__ import annotations

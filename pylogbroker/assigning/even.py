@@ -1,9 +1,9 @@
-"""Range and round robin: as many partitions for each member, whatever anybody had before.
+"""Range and round robin: the same number of partitions for each member, whatever the previous assignment.
 
 Topics a and b of three partitions each, members C and D that subscribe to both:
 
-    range          C: a0 a1 b0 b1    D: a2 b2         each topic is cut into runs, the first ones are longer by one
-    round robin    C: a0 a2 b1       D: a1 b0 b2      partitions are dealt like cards; who does not subscribe is passed
+    range          C: a0 a1 b0 b1    D: a2 b2         contiguous ranges of each topic; the first are longer by one
+    round robin    C: a0 a2 b1       D: a1 b0 b2      one partition each in rotation, skipping non-subscribers
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Give each subscriber of a topic a run of its partitions."""
+    """Give each subscriber of a topic a contiguous range of its partitions."""
     assignment: Assignment = {member: [] for member in members}
     for topic, sharing in subscribers(partitions, members).items():
         share, more = divmod(partitions[topic], len(sharing))
@@ -31,7 +31,7 @@ def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignm
 
 
 def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Deal the partitions of all topics, in their order, to the members in turn."""
+    """Give the partitions of all topics, in order, to the members in rotation."""
     assignment: Assignment = {member: [] for member in members}
     turns = deque(in_order(members))
     for topic, sharing in subscribers(partitions, members).items():

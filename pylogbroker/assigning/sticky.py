@@ -1,17 +1,17 @@
-"""Sticky assignment: as even as subscriptions allow, and nearly everybody keeps what he had.
+"""Sticky assignment: balanced as far as subscriptions allow, with as few moves as possible.
 
-1. Who claims a partition keeps it, if he still subscribes to its topic; of several claims that of the youngest
-   generation counts, and none of two that are equally young.
-2. What nobody has goes, topics with the fewest subscribers first, to the subscriber who has least.
-3. From whoever has most, one partition at a time goes to somebody who has at least two less: at once, or by way of
-   others who each pass one on. Where no such way is left, no assignment is more even.
+1. A member keeps each partition that it claims and still subscribes to. Of several claims the one of the latest
+   generation wins; claims of the same generation cancel each other.
+2. An unclaimed partition goes to the subscriber with the fewest partitions; topics with fewest subscribers first.
+3. The member with the most partitions gives one to a member that has at least two fewer, until no such move is left.
+   A move is direct, or a chain of members who each pass one partition on. Without such a chain the balance is optimal.
 
     A has 4, B has 2, C has 1;  A and B may read topic a, B and C may read topic b
     A --a--> B --b--> C         A has 3, B has 2, C has 2, though A has nothing that C may read
 
-What is not at home anyhow is passed on first, to where it was at home if that can be. Topics with the same subscribers
-are of one kind: for step 3 their partitions are as good as each other, so a group in which all subscribe to the same
-topics has one kind, and each step is a look at its members.
+The home of a partition is the member whose claim won. Partitions away from home move first, back home if possible.
+Topics with the same subscribers are of one kind, and in step 3 their partitions are interchangeable. A group in which
+all subscribe to the same topics has one kind, so each step only compares its members.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pylogbroker.interfaces import TopicPartition
 
 @attrs.frozen
 class Claim:
-    """What a member had in a generation; -1 is not known."""
+    """Partitions that a member owned in a generation; -1 if unknown."""
 
     owned: Sequence[TopicPartition] = ()
     generation: int = -1
 
 
 Claims = Mapping[str, Claim]
-_Kind = tuple[str, ...]  # the subscribers that some topics have in common
-_Pile = dict[str | None, list[TopicPartition]]  # a member's partitions of one kind, by where they were at home
+_Kind = tuple[str, ...]  # the common subscribers of some topics
+_Pile = dict[str | None, list[TopicPartition]]  # a member's partitions of one kind, by home
 
 
 def assign_sticky(partitions: Mapping[str, int], members: Members, claims: Claims) -> dict[str, list[TopicPartition]]:
-    """Divide the partitions, given what the members had."""
+    """Return an assignment that keeps to the members' claims as far as balance allows."""
     kinds = {topic: tuple(sharing) for topic, sharing in subscribers(partitions, members).items()}
     division = _Division(in_order(members))
     homes = _homes(kinds, partitions, claims)
@@ -53,7 +53,7 @@ def assign_sticky(partitions: Mapping[str, int], members: Members, claims: Claim
 
 
 def hold_back(assignment: Mapping[str, Sequence[TopicPartition]], claims: Claims) -> dict[str, list[TopicPartition]]:
-    """The assignment without the partitions that another member still has: they are given back first."""
+    """Return the assignment without the partitions that another member has yet to revoke."""
     claimants: dict[TopicPartition, list[str]] = {}
     for member, claim in claims.items():
         for partition in claim.owned:
@@ -65,7 +65,7 @@ def hold_back(assignment: Mapping[str, Sequence[TopicPartition]], claims: Claims
 
 
 def _homes(kinds: Mapping[str, _Kind], partitions: Mapping[str, int], claims: Claims) -> dict[TopicPartition, str]:
-    """Who keeps which partition, by the claims that count."""
+    """Return the home of each validly claimed partition."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member, claim in sorted(claims.items()):
         for topic, number in claim.owned:
@@ -81,7 +81,7 @@ def _homes(kinds: Mapping[str, _Kind], partitions: Mapping[str, int], claims: Cl
 
 @attrs.define
 class _Division:
-    """Who has what, on the way to an assignment."""
+    """Assignment in progress."""
 
     _members: list[str]
     _piles: dict[str, dict[_Kind, _Pile]] = attrs.field(init=False)
@@ -94,12 +94,12 @@ class _Division:
         self._places = {member: place for place, member in enumerate(self._members)}
 
     def put(self, partition: TopicPartition, kind: _Kind, member: str, home: str | None) -> None:
-        """Give the partition, which nobody has, to a member."""
+        """Assign an unassigned partition to a member."""
         self._piles[member].setdefault(kind, {}).setdefault(home, []).append(partition)
         self._counts[member] += 1
 
     def deal(self, topics: Sequence[tuple[str, _Kind, int]], homes: Mapping[TopicPartition, str]) -> None:
-        """Give every partition without a home to the subscriber who has least."""
+        """Assign each partition without a home to the subscriber with the fewest."""
         heaps: dict[_Kind, list[tuple[int, int, str]]] = {}
         for topic, kind, partitions in topics:
             if kind not in heaps:
@@ -109,7 +109,7 @@ class _Division:
                     self.put((topic, number), kind, self._least(heaps[kind]), None)
 
     def level(self) -> None:
-        """Pass partitions on from those who have most, until nothing gets more even."""
+        """Move partitions from the members with the most until the balance is optimal."""
         settled: set[str] = set()
         while len(settled) < len(self._members):
             richest = max((each for each in self._members if each not in settled), key=self._counts.__getitem__)
@@ -120,7 +120,7 @@ class _Division:
                 self._pass_on(came, goal)
 
     def result(self) -> dict[str, list[TopicPartition]]:
-        """What each member has."""
+        """Return the sorted partitions of each member."""
         return {
             member: sorted(each for pile in piles.values() for some in pile.values() for each in some)
             for member, piles in self._piles.items()
@@ -130,13 +130,13 @@ class _Division:
         return self._counts[member], self._places[member], member
 
     def _least(self, heap: list[tuple[int, int, str]]) -> str:
-        """The member of the heap who has least. Counts only grow meanwhile, so an old one is never too high."""
+        """Return the member with the fewest partitions. Counts only grow meanwhile: a stale one is never too high."""
         while heap[0] != (entry := self._entry(heap[0][2])):
             heapq.heapreplace(heap, entry)
         return heap[0][2]
 
     def _search(self, start: str) -> tuple[dict[str, tuple[str, _Kind] | None], str | None]:
-        """Who can be passed a partition, from whom and of which kind; and the nearest with two less than the start."""
+        """Return each reachable member's giver and kind, and the nearest member with two or more fewer than `start`."""
         came: dict[str, tuple[str, _Kind] | None] = {start: None}
         seen: set[_Kind] = set()
         ring = [start]
@@ -148,7 +148,7 @@ class _Division:
         return came, None
 
     def _next_ring(self, ring: list[str], came: dict[str, tuple[str, _Kind] | None], seen: set[_Kind]) -> list[str]:
-        """Those whom members of this ring can pass a partition, and who were not reached before."""
+        """Return the members newly reachable from this ring by one move."""
         reached = []
         for giver in ring:
             for kind in [kind for kind, pile in self._piles[giver].items() if pile and kind not in seen]:
@@ -167,7 +167,7 @@ class _Division:
             receiver = giver
 
     def _move(self, giver: str, receiver: str, kind: _Kind) -> None:
-        """Pass on the partition that is missed least: one of the receiver's, else a guest, else one of the giver's."""
+        """Move one partition: if possible one at home with the receiver, else one away from home."""
         pile = self._piles[giver][kind]
         home = receiver if receiver in pile else next((each for each in pile if each != giver), giver)
         partition = pile[home].pop()

@@ -1,9 +1,9 @@
-"""What a member of a group with the assignor `sticky` says of what it had, in Kafka's layout.
+"""User data of members of a sticky group: their previous partitions, in Kafka's layout.
 
     int32 count, count x (int16 length, topic, int32 count, count x int32 partition), int32 generation
 
-The oldest members leave the generation out; kafka-python's, from 3.0 on, put an int16 version in front. Those of
-`cooperative-sticky` say the generation alone, for leaders that do not find it in the subscription:
+The oldest clients omit the generation; kafka-python from 3.0 on prepends an int16 version. Members with
+`cooperative-sticky` send only the generation, for leaders that do not find it in the subscription:
 
     int32 generation
 """
@@ -21,7 +21,7 @@ _NUMBER = struct.Struct(">i")
 
 
 def encode_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """The bytes for what was had in a generation."""
+    """Encode the partitions owned in a generation; no partitions give empty bytes."""
     if not owned:
         return b""
     topics: dict[str, list[int]] = {}
@@ -35,12 +35,12 @@ def encode_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def encode_generation(generation: int) -> bytes:
-    """The bytes for a generation alone."""
+    """Encode the generation alone."""
     return _NUMBER.pack(generation)
 
 
 def decode_user_data(user_data: bytes) -> Claim | None:
-    """What was had, and in which generation; None if the bytes are anything else."""
+    """Decode the partitions and generation; return None if the bytes have another layout."""
     for start in (0, _LENGTH.size):
         try:
             owned, generation = _owned(user_data, start)
@@ -51,7 +51,7 @@ def decode_user_data(user_data: bytes) -> Claim | None:
 
 
 def decode_generation(user_data: bytes) -> int:
-    """The generation, told with what was had or alone; -1 if the bytes are anything else."""
+    """Decode the generation, with or without partitions; return -1 if the bytes have another layout."""
     if len(user_data) == _NUMBER.size:
         generation: int = _NUMBER.unpack(user_data)[0]
         return generation
