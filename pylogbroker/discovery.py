@@ -1,11 +1,11 @@
-"""Which plugins are installed: what `twisted.plugin` finds in `pylogbroker.plugins`, by the names that settings use.
+"""Discovery of installed plugins: those that `twisted.plugin` finds in `pylogbroker.plugins`, by name.
 
-    its name                                           then
-    is not made of a-z, 0-9 and -                      it is left out
-    is that of a built-in one, too                     it is left out, the built-in one keeps its name
-    is that of another that is not built in            both are left out: nobody knows which one was meant
+    plugin name                                        result
+    not made of a-z, 0-9 and -                         the plugin is ignored
+    also the name of a built-in plugin                 the plugin is ignored, the built-in one is used
+    shared by two plugins, neither built in            both are ignored: the choice would be ambiguous
 
-What is left out is logged. Who asks for a built-in one needs none of this, nor a directory that can be looked through.
+Ignored plugins are logged. Finding a built-in plugin needs no discovery and no readable plugin directory.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ log = Logger()
 
 @cache
 def built_in(*interfaces: InterfaceClass) -> Mapping[str, Any]:
-    """What is built in and provides any of the interfaces, by its name."""
+    """Return the built-in plugins that provide any of the interfaces, by name."""
     modules = [import_module(f"{plugins.__name__}.{name}") for name in sorted(plugins.BUILT_IN)]
     found: list[Any] = [each for module in modules for each in vars(module).values() if IPlugin.providedBy(each)]
     return MappingProxyType({each.name: each for each in found if any(one.providedBy(each) for one in interfaces)})
 
 
 def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
-    """What provides any of the interfaces, by its name. `kind` is what a user calls such a plugin."""
+    """Return the plugins that provide any of the interfaces, by name; `kind` names such a plugin in log lines."""
     found: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for place, plugin in _providers(interfaces):
         name: object = getattr(plugin, "name", None)
@@ -48,7 +48,7 @@ def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
             found[name][place] = plugin
         else:
             log.error(
-                "the {kind} {place} is left out: its name, {name!r}, must be made of a-z, 0-9 and -",
+                "ignored the {kind} {place}: its name, {name!r}, must be made of a-z, 0-9 and -",
                 kind=kind,
                 place=place,
                 name=name,
@@ -61,9 +61,9 @@ def _chosen(kind: str, name: str, claims: dict[str, object]) -> object | None:
     ours = [place for place in claims if _module(place) in plugins.BUILT_IN]
     others = ", ".join(place for place in claims if place not in ours)
     if ours and others:
-        log.error("{name} is a built-in {kind}; left out are {others}", kind=kind, name=name, others=others)
+        log.error("ignored {others}: {name} is the name of a built-in {kind}", kind=kind, name=name, others=others)
     if not ours and len(claims) > 1:
-        log.error("two plugins claim to be the {kind} {name}: {others}", kind=kind, name=name, others=others)
+        log.error("ignored {others}: more than one {kind} is named {name}", kind=kind, name=name, others=others)
         return None
     return claims[ours[0]] if ours else next(iter(claims.values()))
 
@@ -73,10 +73,10 @@ def _module(place: str) -> str:
 
 
 def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, object]]:
-    """What `twisted.plugin` finds, and where.
+    """Yield each plugin that `twisted.plugin` finds, after its place.
 
-    It tells of a new module that cannot be loaded. One that could be the last time is told of here, once for all that
-    it has.
+    `twisted.plugin` logs a new module that cannot be loaded. A cached module that can no longer be loaded is logged
+    here, once for all its plugins.
     """
     for module in _dropins():
         try:
@@ -84,15 +84,15 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            log.error("the plugins in {module} are left out: {why!r}", module=module.moduleName, why=error)
+            log.error("ignored the plugins in {module}: {why!r}", module=module.moduleName, why=error)
         else:
             yield from ((f"{module.moduleName}.{name}", plugin) for name, plugin in found if plugin is not None)
 
 
 def _dropins() -> Iterable[CachedDropin]:
-    """The modules with plugins; without `twisted.plugin`'s cache where that cannot be written.
+    """Return the modules with plugins, without `twisted.plugin`'s cache where it is not writable.
 
-    `getCache` would log at every start that it cannot: a broker is often installed by root and run by another user.
+    A broker is often installed by root and run by another user; `getCache` would then log an error at every start.
     """
     if all(os.access(path, os.W_OK) for path in plugins.__path__ if os.path.isdir(path)):
         cached: dict[str, CachedDropin] = getCache(plugins)
@@ -107,7 +107,7 @@ def _dropin(name: str) -> CachedDropin | None:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        log.failure("the plugins in {module} are left out", module=name)
+        log.failure("ignored the plugins in {module}", module=name)
         return None
     dropin = CachedDropin(name, module.__doc__)
     for attribute, value in vars(module).items():

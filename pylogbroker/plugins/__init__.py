@@ -1,8 +1,8 @@
-"""The built-in plugins, and the package that others drop theirs into.
+"""The built-in plugins, and the package for plugins of others.
 
-Modules of plugins lie here, or in a directory `pylogbroker/plugins` of any other directory of Python's path; that one
-has no `__init__.py`. `twisted.plugin` finds what they have at their top level and `pylogbroker.interfaces` asks for.
-`examples/` has a package of its own that brings one along.
+Plugin modules lie here, or in a directory `pylogbroker/plugins` (without `__init__.py`) of any directory of Python's
+path. `twisted.plugin` finds their top-level objects that provide an interface of `pylogbroker.interfaces`.
+`examples/` has a package that brings a plugin along.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ from twisted.plugin import pluginPackagePaths
 __path__.extend(pluginPackagePaths(__name__))
 __all__: list[str] = []
 
-# The modules whose plugins keep their names, whoever else claims them.
+# Plugins of these modules keep their names if others use the names too.
 BUILT_IN: Final = frozenset({"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization"})

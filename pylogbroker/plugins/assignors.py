@@ -1,10 +1,10 @@
-"""The built-in assignors, under the names that Kafka's clients know them by.
+"""The built-in assignors, under the names that Kafka's clients use.
 
-name                  protocol       gives
-range                 eager          each subscriber of a topic a run of its partitions
-roundrobin            eager          partitions in turn, like cards
-sticky                eager          as evenly as can be, and everybody nearly what he had
-cooperative-sticky    cooperative    the same, without anybody's stopping for it
+name                  protocol       result
+range                 eager          a contiguous range of each topic's partitions for each subscriber
+roundrobin            eager          partitions assigned to members one by one, in rotation
+sticky                eager          balanced, with as few moves as possible
+cooperative-sticky    cooperative    like sticky; members keep reading partitions that do not move
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Members = Mapping[str, Subscription]
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class Even:
-    """An assignor that needs to know nothing but the subscriptions."""
+    """Assignor that depends only on the subscriptions."""
 
     name: str
     _assign: Callable[[Mapping[str, int], Members], Assignment]
@@ -51,7 +51,7 @@ class Even:
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class Sticky:
-    """An assignor whose members tell in their user data what they had, since by then they have given it back."""
+    """Sticky assignor whose members send their previous partitions as user data, having revoked them."""
 
     name: str = "sticky"
     protocol: str = "eager"
@@ -67,7 +67,7 @@ class Sticky:
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class CooperativeSticky:
-    """An assignor whose members still have what they had: what is to change hands is first given back."""
+    """Sticky assignor whose members keep their partitions; a partition is revoked before it moves."""
 
     name: str = "cooperative-sticky"
     protocol: str = "cooperative"

@@ -1,8 +1,8 @@
 """The built-in callback handlers.
 
-name       does
-logging    says what happens to records, with the level behind the colon: `logging:info`; `debug` if there is none
-metrics    counts records and batches, and how long they waited
+name       function
+logging    logs what happens to records, at the level after the colon: `logging:info`; default `debug`
+metrics    counts records and batches, and measures how long they waited
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler, ICa
 
 @attrs.frozen
 class LoggingHandler(CallbackHandler):
-    """Logs a line for each record that is enqueued, each batch that is sent, and each record that finds no room.
-
-    The last is a warning, whatever the level.
-    """
+    """Log each record enqueued and each batch sent; log a record rejected by a full queue as a warning."""
 
     _level: Any = LogLevel.debug
     _log: Logger = attrs.field(factory=Logger)
@@ -34,7 +31,7 @@ class LoggingHandler(CallbackHandler):
         if is_queued:
             self._log.emit(self._level, "a record for {topic} is enqueued", topic=event.topic)
         else:
-            self._log.warn("the queue is full: it does not take a record for {topic}", topic=event.topic)
+            self._log.warn("rejected a record for {topic}: the queue is full", topic=event.topic)
 
     def before_send(self, events: Sequence[Event]) -> Sequence[Event]:
         if events:
@@ -53,37 +50,37 @@ class LoggingHandler(CallbackHandler):
 
 @attrs.frozen
 class Counts:
-    """What has happened to records so far. Times in seconds."""
+    """Totals of a producer's records so far. Times in seconds."""
 
     given: int = 0  # to the producer
     queued: int = 0
     refused: int = 0  # because the queue was full
     dequeued: int = 0
-    sent: int = 0  # handed to the network, that is; not: acknowledged
-    batches: int = 0  # how many those were
-    waited: float = 0.0  # all records together, from the queue's beginning to its end
+    sent: int = 0  # written to the connection, acknowledged or not
+    batches: int = 0  # sent
+    waited: float = 0.0  # in the queue, the sum over all records
     longest_wait: float = 0.0
 
     @property
     def waiting(self) -> int:
-        """How many lie in the queue now."""
+        """Return the number of records in the queue now."""
         return self.queued - self.dequeued
 
     @property
     def mean_wait(self) -> float:
-        """How long a record lay in the queue, on average."""
+        """Return the mean time of a record in the queue."""
         return self.waited / self.dequeued if self.dequeued else 0.0
 
     @property
     def mean_batch(self) -> float:
-        """How many records were sent at a time, on average."""
+        """Return the mean number of records in a sent batch."""
         return self.sent / self.batches if self.batches else 0.0
 
 
 @implementer(ICallbackHandler)
 @attrs.define(eq=False)
 class MetricsHandler:
-    """Counts: `counts` has those of all topics together, `topics` those of each."""
+    """Counting handler: `counts` has the totals, `topics` those of each topic."""
 
     _seconds: Callable[[], float] = time.monotonic
     _tallies: dict[str, _Tally] = attrs.field(factory=dict, init=False)
@@ -91,12 +88,12 @@ class MetricsHandler:
 
     @property
     def topics(self) -> Mapping[str, Counts]:
-        """What has happened, by topic."""
+        """Return the totals of each topic."""
         return {topic: tally.counts() for topic, tally in self._tallies.items()}
 
     @property
     def counts(self) -> Counts:
-        """What has happened."""
+        """Return the totals of all topics."""
         total = _Tally()
         for tally in self._tallies.values():
             total.add(tally)
@@ -138,12 +135,12 @@ class MetricsHandler:
         return events
 
     def close(self) -> None:
-        """The counts stay."""
+        """Keep the counts readable."""
 
 
 @attrs.define
 class _Tally:
-    """Counts that grow."""
+    """Mutable form of `Counts`."""
 
     given: int = 0
     queued: int = 0
@@ -167,7 +164,7 @@ class _Tally:
 @implementer(IPlugin, ICallbackHandlerFactory)
 @attrs.frozen
 class LoggingFactory:
-    """Makes handlers that log with a level."""
+    """Factory of handlers that log at a given level."""
 
     name: str = "logging"
 
@@ -182,7 +179,7 @@ class LoggingFactory:
 @implementer(IPlugin, ICallbackHandlerFactory)
 @attrs.frozen
 class MetricsFactory:
-    """Makes handlers that count."""
+    """Factory of handlers that count."""
 
     name: str = "metrics"
 

@@ -1,9 +1,9 @@
 """The built-in delete policies.
 
 name                 deletes                                                          setting
-record-time          segments whose youngest record is older than                     retention.ms
+record-time          segments whose newest record is older than                       retention.ms
 modification-time    segments whose file was last written to longer ago than          retention.ms
-size                 the oldest segments, as long as the log stays at least as large  retention.bytes
+size                 the oldest segments, while the log stays at least as large as    retention.bytes
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 @implementer(IDeletePolicy)
 @attrs.frozen
 class RecordTimePolicy:
-    """Segments go whose youngest record is older than `retention_ms`; a negative number keeps all.
+    """Delete segments whose newest record is older than `retention_ms`; a negative number keeps all.
 
-    The file's modification time stands in for the timestamps of records that have none (message format v0).
+    The file's modification time replaces the timestamps of records that have none (message format v0).
     """
 
     retention_ms: int
@@ -41,7 +41,7 @@ class RecordTimePolicy:
 @implementer(IDeletePolicy)
 @attrs.frozen
 class ModificationTimePolicy:
-    """Segments go whose file was written to more than `retention_ms` ago, whatever their records' timestamps say.
+    """Delete segments whose file was last written more than `retention_ms` ago, whatever the records' timestamps.
 
     A negative number keeps all.
     """
@@ -60,7 +60,7 @@ class ModificationTimePolicy:
 @implementer(IDeletePolicy)
 @attrs.frozen
 class SizePolicy:
-    """Segments go as long as the log without them is at least `retention_bytes` large; a negative number keeps all."""
+    """Delete the oldest segments while the rest is at least `retention_bytes` large; a negative number keeps all."""
 
     retention_bytes: int
 
@@ -78,7 +78,7 @@ class SizePolicy:
 @implementer(IPlugin, IDeletePolicyFactory)
 @attrs.frozen
 class BuiltIn:
-    """Makes policies that follow one of the topic's settings."""
+    """Factory of a policy that follows one of the topic's settings."""
 
     name: str
     _setting: str
@@ -86,7 +86,7 @@ class BuiltIn:
 
     def make(self, argument: str, settings: Mapping[str, object]) -> IDeletePolicy:
         if argument:
-            raise ValueError(f"{self.name} takes no argument, it follows {self._setting}")
+            raise ValueError(f"{self.name} takes no argument; it follows the setting {self._setting}")
         return self._policy(cast(int, settings[self._setting]))
 
 

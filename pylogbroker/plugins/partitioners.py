@@ -1,10 +1,10 @@
 """The built-in partitioners.
 
-name           a record with a key goes                 one without
-hash           where Kafka's Java producer puts it      to the same partition as the one before, until a batch is full
-hash:random    the same                                 anywhere
-random         anywhere                                 anywhere
-round-robin    to the partition after the one before    the same
+name           record with a key                                record without a key
+hash           the partition that Kafka's Java producer uses    the current partition, until its batch is full
+hash:random    the partition that Kafka's Java producer uses    random
+random         random                                           random
+round-robin    the next partition                               the next partition
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from zope.interface import implementer
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory, IStickyPartitioner
 from pylogbroker.partitioning import partition_of_key
 
-Choose = Callable[[int], int]  # a number from 0 up to this one
+Choose = Callable[[int], int]  # returns a number below its argument, from 0
 _choose: Choose = random.randrange
 
 
 @implementer(IStickyPartitioner)
 @attrs.define
 class StickyHashPartitioner:
-    """By the key; without one, where the last one went, until its batch is full. Then another partition is chosen."""
+    """Partition by key; without a key, use one partition until its batch is full, then choose another."""
 
     _choose: Choose = _choose
     _chosen: int = attrs.field(default=-1, init=False)
@@ -48,7 +48,7 @@ class StickyHashPartitioner:
 @implementer(IPartitioner)
 @attrs.frozen
 class HashPartitioner:
-    """By the key; without one, anywhere."""
+    """Partition by key; without a key, choose at random."""
 
     _choose: Choose = _choose
 
@@ -59,7 +59,7 @@ class HashPartitioner:
 @implementer(IPartitioner)
 @attrs.frozen
 class RandomPartitioner:
-    """Anywhere."""
+    """Partition at random."""
 
     _choose: Choose = _choose
 
@@ -70,7 +70,7 @@ class RandomPartitioner:
 @implementer(IPartitioner)
 @attrs.define
 class RoundRobinPartitioner:
-    """To one partition after the other; the first one is any, so that not all producers begin with the same."""
+    """Use the partitions in rotation; the first is random, so that producers do not all start with the same one."""
 
     _choose: Choose = _choose
     _last: int = attrs.field(default=-1, init=False)
@@ -83,7 +83,7 @@ class RoundRobinPartitioner:
 @implementer(IPlugin, IPartitionerFactory)
 @attrs.frozen
 class HashFactory:
-    """Makes the partitioners that go by the key."""
+    """Factory of the partitioners by key."""
 
     name: str = "hash"
 
@@ -96,7 +96,7 @@ class HashFactory:
 @implementer(IPlugin, IPartitionerFactory)
 @attrs.frozen
 class KeylessFactory:
-    """Makes the partitioners that don't look at keys."""
+    """Factory of the partitioners that ignore keys."""
 
     name: str
     _partitioner: Callable[[], IPartitioner]

@@ -1,11 +1,11 @@
-"""The built-in encoders and decoders. Of both, there is one for each name.
+"""The built-in encoders and decoders; each name has one of both.
 
-name     in a program                           in a message
-bytes    bytes, or what has a buffer of them    the same bytes
-utf-8    str                                    the text in UTF-8
-json     what JSON knows                        a JSON text in UTF-8, without needless spaces
+name     in a program                      in a message
+bytes    bytes, bytearray or memoryview    the bytes unchanged
+utf-8    str                               the text in UTF-8
+json     any JSON value                    a JSON text in UTF-8, without unneeded spaces
 
-None is a message without a value (or key) with all of them; so JSON's null can be written only inside of something.
+None always means a message without a value (or key); JSON's null can therefore be written only inside another value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class BytesEncoder:
-    """Takes bytes as they are."""
+    """Encode bytes unchanged."""
 
     name: str = "bytes"
 
@@ -34,13 +34,13 @@ class BytesEncoder:
             return data
         if isinstance(data, bytes | bytearray | memoryview):
             return bytes(data)
-        raise TypeError(f"expected bytes, got {type(data).__name__}; the encoders utf-8 and json take more")
+        raise TypeError(f"expected bytes, got {type(data).__name__}; use the encoder utf-8 or json for other types")
 
 
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class BytesDecoder:
-    """Gives bytes as they are."""
+    """Return bytes unchanged."""
 
     name: str = "bytes"
 
@@ -51,7 +51,7 @@ class BytesDecoder:
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class TextEncoder:
-    """Takes text."""
+    """Encode text as UTF-8."""
 
     name: str = "utf-8"
 
@@ -66,7 +66,7 @@ class TextEncoder:
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class TextDecoder:
-    """Gives text."""
+    """Decode UTF-8 text."""
 
     name: str = "utf-8"
 
@@ -77,7 +77,7 @@ class TextDecoder:
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class JSONEncoder:
-    """Takes what JSON knows: None, numbers, text, booleans, lists and dicts of them."""
+    """Encode None, numbers, text, booleans, and lists and dicts of them as JSON."""
 
     name: str = "json"
 
@@ -88,7 +88,7 @@ class JSONEncoder:
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class JSONDecoder:
-    """Gives what a JSON text says."""
+    """Decode a JSON text."""
 
     name: str = "json"
 

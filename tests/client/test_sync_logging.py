@@ -29,7 +29,7 @@ def test_a_logging_handler_writes_to_the_logger_of_its_module(caplog: pytest.Log
     handler.after_enqueue(Event("orders", b"v"), False)
     assert [(record.name, record.levelname, record.getMessage()) for record in caplog.records] == [
         (LOGGER, "INFO", "a record for orders is enqueued"),
-        (LOGGER, "WARNING", "the queue is full: it does not take a record for orders"),
+        (LOGGER, "WARNING", "rejected a record for orders: the queue is full"),
     ]
 
 

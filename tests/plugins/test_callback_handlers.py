@@ -52,7 +52,7 @@ def test_logging(argument: str, level: object) -> None:
     handler.close()
     assert [(event["log_level"], formatEvent(event)) for event in said] == [
         (level, "a record for orders is enqueued"),
-        (LogLevel.warn, "the queue is full: it does not take a record for orders"),
+        (LogLevel.warn, "rejected a record for orders: the queue is full"),
         (level, "2 records are sent to orders-3"),
         (level, "the producer is closed"),
     ]

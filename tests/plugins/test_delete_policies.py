@@ -86,7 +86,8 @@ def test_topics_choose_by_name() -> None:
 
 REFUSED = {
     "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of modification-time, record-time, size",
-    "size:3": "delete.policies: 'size:3' is not accepted; size takes no argument, it follows retention.bytes",
+    "size:3": "delete.policies: 'size:3' is not accepted; "
+    "size takes no argument; it follows the setting retention.bytes",
 }
 
 
@@ -152,7 +153,7 @@ def test_a_name_that_settings_could_not_say_is_left_out(put: Put, name: object) 
     with said() as lines:
         assert installed() == [*BUILT_IN, "well-named-2"]
     assert lines == [
-        "the delete policy pylogbroker.plugins.ill_named.made_0 is left out: "
+        "ignored the delete policy pylogbroker.plugins.ill_named.made_0: "
         f"its name, {name!r}, must be made of a-z, 0-9 and -"
     ]
 
@@ -163,7 +164,7 @@ def test_a_built_in_keeps_its_name(put: Put) -> None:
         found = plugins.delete_policies()
     assert sorted(found._factories) == sorted([*BUILT_IN, "other"])
     assert found._factories["size"] is built_in.size
-    assert lines == ["size is a built-in delete policy; left out are pylogbroker.plugins.imitation.made_0"]
+    assert lines == ["ignored pylogbroker.plugins.imitation.made_0: size is the name of a built-in delete policy"]
 
 
 def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
@@ -173,7 +174,8 @@ def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
         assert installed() == [*BUILT_IN, "yours"]
     [line] = lines
     assert re.fullmatch(
-        r"two plugins claim to be the delete policy mine: (?:(?:, )?pylogbroker\.plugins\.(?:one|another)\.made_0){2}",
+        r"ignored (?:(?:, )?pylogbroker\.plugins\.(?:one|another)\.made_0){2}: "
+        "more than one delete policy is named mine",
         line,
     )
 
@@ -192,6 +194,6 @@ def test_what_cannot_be_loaded_any_more_has_one_traceback_at_most(put: Put) -> N
             assert installed() == BUILT_IN
         globalLogPublisher.removeObserver(events.append)
         assert len([event for event in events if "log_failure" in event]) <= 1
-        [line] = [line for line in lines if "left out" in line]
+        [line] = [line for line in lines if "ignored" in line]
         assert "pylogbroker.plugins.worked" in line
         assert "no_such_package_at_all" in line

@@ -127,6 +127,6 @@ def test_where_no_cache_can_be_written_plugins_are_found_all_the_same(python: Pa
         "again = BuiltIn('newest-segments', '', lambda setting: None)\n"
     )
     with start(python, tmp_path) as process:  # two claim the name now: so the second was found
-        process.expect("two plugins claim to be the delete policy newest-segments")
+        process.expect("more than one delete policy is named newest-segments")
         process.expect("^pylogbroker: log.delete.policies: 'newest-segments:1' is not accepted")
         assert process.wait() == 1

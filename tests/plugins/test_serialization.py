@@ -59,7 +59,7 @@ def test_messages(name: str, data: Any, message: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "error", "what"),
     [
-        ("bytes", "text", TypeError, "expected bytes, got str; the encoders utf-8 and json take more"),
+        ("bytes", "text", TypeError, "expected bytes, got str; use the encoder utf-8 or json for other types"),
         ("bytes", 7, TypeError, "expected bytes, got int"),
         ("utf-8", b"text", TypeError, "expected str, got bytes"),
         ("utf-8", "\ud800", UnicodeEncodeError, "surrogates"),
