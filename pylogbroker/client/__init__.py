@@ -2,29 +2,28 @@
 
 ==============  ============================================================================================
 `producer`      `Producer`: sends records
-`consumer`      `ConsumerConnector`: a member of a group, and the streams that it reads
+`consumer`      `ConsumerConnector`: a member of a group, and its streams of messages
 `simple_...`    `SimpleConsumer`: one connection to one broker, no state
-`messages`      what consumers get
-`sync`          the same names without Deferreds
+`messages`      messages and message sets for consumers
+`sync`          the same classes without Deferreds
 `cluster`       brokers, topics, leaders and coordinators; requests to any of them
-`pool`          connections, one for each broker that is used
-`conversation`  one connection: requests and their answers; `connection`: in Kafka's protocol
-`speaking`      versions, requests to bytes and back
-`transport`     its bytes
-`memory`        keeping the memory of answers
-`metadata`      what is known of brokers and topics, as values
-`refreshing`    when they are asked for anew
-`sources`       where brokers are found to begin with
-`retrying`      pauses and deadlines
+`pool`          connections, one for each broker in use
+`conversation`  one connection: requests and responses; `connection`: in Kafka's protocol
+`speaking`      negotiation of API versions, encoding and decoding
+`transport`     connecting, and the sockets' options
+`memory`        malloc tuning for large responses
+`metadata`      brokers and topics, as values
+`refreshing`    the metadata updater
+`sources`       bootstrap addresses
+`retrying`      backoff and deadlines
 `settings`      every setting of clients
-`arguments`     what calls are given, checked where it comes in
-`joint`         work that is done once, for all who wait for it
-`arguments`     what is given to their methods, checked
-`address`       where brokers listen
-`errors`        what can go wrong
+`arguments`     validation of method arguments
+`joint`         work done once for several waiters
+`address`       host and port of a broker
+`errors`        client errors
 ==============  ============================================================================================
 
-The classes are imported when they are first asked for: what has no use for Twisted can do without it.
+Classes are imported on first use, so that code without Twisted can import this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a broker listens."""
+"""Addresses of brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>
 
 @attrs.frozen
 class Address:
-    """A host, by name or by number, and a port."""
+    """Host name or IP address, and port."""
 
     host: str
     port: int
@@ -27,7 +27,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """The address that `host:port`, `[ipv6]:port` or `NAME://host:port` stands for; without a port it is 9092."""
+    """Parse `host:port`, `[ipv6]:port` or `NAME://host:port`; the default port is 9092."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"bootstrap.servers: {text!r} is not accepted; expected host:port, separated by commas")

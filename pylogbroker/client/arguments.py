@@ -1,6 +1,6 @@
-"""What programs give to the methods of clients, checked where it comes in: the error names the argument and the value.
+"""Validation of the arguments of client methods; each error names the argument and the value.
 
-Other errors would come later, from deep inside, or never.
+Without it, errors would occur later and far from their cause, or never.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _MOST_64: Final = (1 << 63) - 1
 
 
 def refusal(argument: str, value: object, expected: str) -> ConfigError:
-    """The error for a value that an argument cannot have."""
+    """Return the error for an invalid argument."""
     return ConfigError(f"{argument}: {value!r} is not accepted; expected {expected}")
 
 
 def name(argument: str, value: Any) -> str:
-    """The name of a topic or a group."""
+    """Validate the name of a topic or a group."""
     if not isinstance(value, str) or not value:
         raise refusal(argument, value, "a name")
     return value
 
 
 def number(argument: str, value: Any, least: int = 0, most: int = _MOST_32) -> int:
-    """A whole number."""
+    """Validate a whole number."""
     try:
         found = index(value)
     except TypeError:
@@ -42,48 +42,48 @@ def number(argument: str, value: Any, least: int = 0, most: int = _MOST_32) -> i
 
 
 def offset(argument: str, value: Any) -> int:
-    """Where a message can be."""
+    """Validate the offset of a message."""
     return number(argument, value, 0, _MOST_64)
 
 
 def whole(argument: str, value: Any) -> int:
-    """Any number: times and offsets below 0 stand for something, or are answered by the broker."""
+    """Validate any 64-bit number: negative times and offsets have a meaning, or the broker rejects them."""
     return number(argument, value, -_MOST_64, _MOST_64)
 
 
 def seconds(argument: str, value: Any) -> float:
-    """How long something may take."""
+    """Validate a duration in seconds."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise refusal(argument, value, "seconds, math.inf for ever")
+        raise refusal(argument, value, "a number of seconds; math.inf means no limit")
     return float(value)
 
 
 def host(argument: str, value: Any) -> str:
-    """Where a broker is, without a port."""
+    """Validate the host of a broker, without a port."""
     if ":" in name(argument, value):
         try:
             IPv6Address(value)
         except ValueError:
-            raise refusal(argument, value, "a host alone; its port is an argument of its own") from None
+            raise refusal(argument, value, "a host without a port; pass the port as its own argument") from None
     return str(value)
 
 
 def partition(argument: str, value: Any) -> TopicPartition:
-    """A topic and the number of a partition."""
+    """Validate a `(topic, partition)` pair."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise refusal(argument, value, "(topic, partition)")
     return name(argument, value[0]), number(argument, value[1])
 
 
 def partitions(argument: str, value: Any) -> list[TopicPartition]:
-    """Several of these."""
+    """Validate several `(topic, partition)` pairs."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise refusal(argument, value, "several (topic, partition)")
+        raise refusal(argument, value, "several (topic, partition) pairs")
     return [partition(argument, each) for each in value]
 
 
 def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
-    """Offsets to commit."""
+    """Validate offsets to commit."""
     if not isinstance(value, Mapping):
-        raise refusal(argument, value, "offsets by their partitions, {('orders', 0): 7}, say")
+        raise refusal(argument, value, "offsets by partition, such as {('orders', 0): 7}")
     return {partition(argument, key): offset(f"{argument}[{key!r}]", at) for key, at in value.items()}

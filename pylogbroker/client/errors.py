@@ -1,17 +1,17 @@
-"""What can go wrong for a client, beside the errors that a broker answers with.
+"""Errors of a client, besides the errors that a broker returns.
 
-A broker's error answer is raised as `KafkaError` with its code; what happens on this side of the connection is a
-`ClientError`. `is_retriable` says of either whether to try the same again may help.
+A broker's error code is raised as `KafkaError`; a failure on the client's side is a `ClientError`. `is_retriable` tells
+whether a retry may succeed.
 
-| error                          | what is known of the request             | retriable |
+| error                          | state of the request                     | retriable |
 |--------------------------------|------------------------------------------|-----------|
-| NotConnected                   | it was never sent                        | yes       |
-| ConnectionLost                 | it may have been carried out, or not     | yes       |
-| RequestTimedOut                | the same                                 | yes       |
-| NoBrokers                      | no broker could be reached: never sent   | yes       |
-| Unavailable                    | the tree: it may have been done, or not  | yes       |
-| KafkaError                     | the broker refused it                    | its code's |
-| everything else                | to try again will not help               | no        |
+| NotConnected                   | never sent                               | yes       |
+| ConnectionLost                 | outcome unknown                          | yes       |
+| RequestTimedOut                | outcome unknown                          | yes       |
+| NoBrokers                      | never sent: no broker could be reached   | yes       |
+| Unavailable                    | to the tree: outcome unknown             | yes       |
+| KafkaError                     | rejected by the broker                   | by code   |
+| all others                     | a retry will not help                    | no        |
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _CODES = {code.value: code for code in ErrorCode}
 
 
 class ClientError(PylogbrokerError):
-    """The base of what goes wrong in a client."""
+    """Base class of client errors."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the answer came: what became of the request is not known."""
+    """The connection ended before the response arrived; the outcome of the request is unknown."""
 
 
 class NotConnected(ConnectionLost):
-    """There was no connection: the request was not sent."""
+    """No connection existed; the request was not sent."""
 
 
 class RequestTimedOut(ClientError):
-    """The answer did not come in time: what became of the request is not known."""
+    """The response did not arrive in time; the outcome of the request is unknown."""
 
 
 class NoBrokers(ClientError):
-    """None of the brokers could be reached; the text says what each of them did."""
+    """None of the brokers could be reached; the text has the reason for each."""
 
 
 class Closed(ClientError):
@@ -47,15 +47,15 @@ class Closed(ClientError):
 
 
 class QueueFull(ClientError):
-    """A record was not taken: the producer's queue is full."""
+    """A record was rejected because the producer's queue is full."""
 
 
 class RecordTooLarge(ClientError):
-    """A record is larger than the client may send, or than it was allowed to fetch."""
+    """A record exceeds the size that the client may send, or was allowed to fetch."""
 
 
 class PluginFailed(ClientError):
-    """A plugin raised an exception; `plugin` is its name, and the exception is the cause."""
+    """A plugin raised an exception; `plugin` is its name, and the exception is `__cause__`."""
 
     def __init__(self, plugin: str, why: str) -> None:
         super().__init__(f"plugin {plugin}: {why}")
@@ -63,14 +63,14 @@ class PluginFailed(ClientError):
         self.why = why
 
     def at(self, topic: str, partition: int, offset: int) -> PluginFailed:
-        """The same, of a message."""
+        """Return this error with the position of the message concerned."""
         failure = PluginFailed(self.plugin, f"{self.why}, at {topic}/{partition}@{offset}")
         failure.__cause__ = self.__cause__
         return failure
 
 
 class OutOfRange(KafkaError):
-    """An offset that the partition does not have (any more, or yet): it has those from `first` to before `end`."""
+    """An offset outside the partition's log, which has offsets from `first` to before `end`."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -84,12 +84,12 @@ class OutOfRange(KafkaError):
 
 
 class Truncated(ClientError):
-    """Messages were read that are not in the log any more: a new leader did not have them. It is cut at `safe`."""
+    """Messages already read are no longer in the log: a new leader did not have them. `safe` is the log's end then."""
 
     def __init__(self, topic: str, partition: int, offset: int, safe: int) -> None:
         super().__init__(
-            f"{topic}/{partition} was read up to offset {offset}, but a new leader has only what is before {safe}:"
-            f" what follows there is new, so seek {safe}"
+            f"{topic}/{partition} was read up to offset {offset}, but a new leader's log ended at {safe}:"
+            f" later messages are new; to read them, seek {safe}"
         )
         self.topic = topic
         self.partition = partition
@@ -98,14 +98,14 @@ class Truncated(ClientError):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the same may succeed later."""
+    """Return whether a retry of the same operation may succeed."""
     if isinstance(error, KafkaError):
         return error.code.retriable
     return isinstance(error, ConnectionLost | RequestTimedOut | NoBrokers | Unavailable)
 
 
 def error_of(code: int, detail: str | None = None) -> KafkaError:
-    """The exception for an error code of an answer; codes that are newer than this table are unknown errors."""
+    """Return the exception for an error code; a code newer than `ErrorCode` becomes an unknown error."""
     known = _CODES.get(code)
     if known is None:
         return KafkaError(f"error code {code}: {detail or 'of a newer broker'}")
@@ -113,6 +113,6 @@ def error_of(code: int, detail: str | None = None) -> KafkaError:
 
 
 def raise_for(code: int, detail: str | None = None) -> None:
-    """Raise what an answer's error code stands for, unless it is 0."""
+    """Raise the exception for an error code, unless it is 0."""
     if code:
         raise error_of(code, detail)

@@ -1,11 +1,11 @@
-"""The settings of clients: three tables, and the values in force.
+"""Settings of clients: three tables, and their effective values.
 
     settings = read(PRODUCER, {"linger.ms": 5}, acks="all")         # a mapping, or keywords with underscores
     settings.integer("linger.ms")
 
-Names, units and defaults are Kafka's wherever Kafka has the setting. `CLIENT` holds what all clients share; `PRODUCER`
-and `CONSUMER` hold it too, and what is theirs. A value may be given as itself or as text; None leaves the default.
-An unknown name or a value that is not accepted raises ConfigError, which names what is accepted.
+Names, units and defaults are Kafka's wherever Kafka has the setting. `CLIENT` has the settings common to all clients;
+`PRODUCER` and `CONSUMER` add their own. A value may be given as itself or as text; None selects the default. An unknown
+name or an invalid value raises ConfigError, which names the accepted ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pylogbroker.config.table import closest, parse
 from pylogbroker.errors import ConfigError
 
 _LIST = Kind(ConfigType.LIST)
-#: What names a plugin: an object is not given here, but as that argument.
+#: Settings that name a plugin, with the argument that accepts an object.
 _OBJECTS: Mapping[str, str] = {
     "key.serializer": "key_encoder=",
     "value.serializer": "encoder=",
@@ -48,31 +48,32 @@ def _row(name: str, kind: Kind, default: Value, doc: str) -> Setting:
 
 
 _COMMON: tuple[Setting, ...] = (
-    _row("bootstrap.servers", _LIST, (), "Brokers to begin with, host:port, separated by commas."),
+    _row("bootstrap.servers", _LIST, (), "Bootstrap brokers, host:port, separated by commas."),
     _row("client.id", TEXT, "pylogbroker", "The name that brokers show and log for this client."),
     # time
-    _row("request.timeout.ms", at_least(1), 30_000, "How long an answer may take before its connection is dropped."),
-    _row("default.api.timeout.ms", at_least(0), 60_000, "How long a call may take that has no timeout of its own."),
+    _row("request.timeout.ms", at_least(1), 30_000, "How long to wait for a response before dropping the connection."),
+    _row("default.api.timeout.ms", at_least(0), 60_000, "The timeout of calls without a timeout of their own."),
     _row(
-        "retry.backoff.ms", at_least(0, LONG), 100, "The pause before something is tried again; it doubles each time."
+        "retry.backoff.ms",
+        at_least(0, LONG),
+        100,
+        "The pause before the first retry; it doubles with each further one.",
     ),
-    _row("retry.backoff.max.ms", at_least(0, LONG), 1000, "The longest pause before something is tried again."),
+    _row("retry.backoff.max.ms", at_least(0, LONG), 1000, "The longest pause before a retry."),
     # connections
-    _row("reconnect.backoff.ms", at_least(0, LONG), 50, "The pause before a broker is connected to again; it doubles."),
-    _row(
-        "reconnect.backoff.max.ms", at_least(0, LONG), 1000, "The longest pause before a broker is connected to again."
-    ),
+    _row("reconnect.backoff.ms", at_least(0, LONG), 50, "The pause before reconnecting to a broker; it doubles."),
+    _row("reconnect.backoff.max.ms", at_least(0, LONG), 1000, "The longest pause before reconnecting to a broker."),
     _row(
         "socket.connection.setup.timeout.ms",
         at_least(1, LONG),
         10_000,
-        "How long a broker may take to accept a connection and to say what it speaks.",
+        "How long connecting to a broker and negotiating API versions may take.",
     ),
     _row(
         "connections.max.idle.ms",
         at_least(-1, LONG),
         540_000,
-        "After how long without a request a connection is closed; -1: never.",
+        "How long a connection may be idle before it is closed; -1: for ever.",
     ),
     _row("send.buffer.bytes", at_least(-1), -1, "The size of a socket's send buffer; -1: the system chooses."),
     _row("receive.buffer.bytes", at_least(-1), -1, "The size of a socket's receive buffer; -1: the system chooses."),
@@ -80,125 +81,125 @@ _COMMON: tuple[Setting, ...] = (
         "receive.message.max.bytes",
         at_least(1000),
         2**28 - 1,
-        "The largest answer that is taken; what claims to be larger is taken for something that is not a broker.",
+        "The largest accepted response; a larger one shows that the peer is not a broker.",
     ),
     # metadata
-    _row("metadata.max.age.ms", at_least(1, LONG), 300_000, "How often brokers and topics are asked for anew."),
-    _row("metadata.max.idle.ms", at_least(0, LONG), 300_000, "For how long a topic that there is not is asked for."),
+    _row("metadata.max.age.ms", at_least(1, LONG), 300_000, "How often to refresh metadata of brokers and topics."),
+    _row("metadata.max.idle.ms", at_least(0, LONG), 300_000, "How long a topic that does not exist is requested."),
     _row(
-        "allow.auto.create.topics", BOOLEAN, True, "Whether asking for a topic may create it, if the broker does that."
+        "allow.auto.create.topics", BOOLEAN, True, "Whether requesting a topic may create it, if the broker allows it."
     ),
 )
 
 _PRODUCER: tuple[Setting, ...] = (
-    _row("max.block.ms", at_least(0, LONG), 60_000, "How long a record may wait for room, or to learn where it goes."),
+    _row("max.block.ms", at_least(0, LONG), 60_000, "How long a record may wait for queue space or for metadata."),
     # the queue
     _row(
         "producer.type",
         one_of("async", "sync"),
         "async",
-        "async: records wait in a queue for others to leave with. sync: each leaves at once, alone.",
+        "async: records wait in a queue to be batched. sync: each record is sent at once, alone.",
     ),
-    _row("linger.ms", at_least(0, LONG), 0, "How long a record may wait for others; 0: until the reactor's next turn."),
-    _row("batch.size", at_least(1), 16_384, "How many bytes a batch takes, before compression."),
-    _row("batch.num.messages", at_least(0), 0, "How many records a batch takes; 0: as many as its bytes allow."),
-    _row("buffer.memory", at_least(1, LONG), 33_554_432, "How many bytes the queue takes, and what is on its way."),
-    _row("queue.size", at_least(0), 0, "How many records the queue takes, and what is on its way; 0: no bound."),
+    _row("linger.ms", at_least(0, LONG), 0, "How long to wait for more records; 0: until the next reactor iteration."),
+    _row("batch.size", at_least(1), 16_384, "The maximum bytes of a batch, before compression."),
+    _row("batch.num.messages", at_least(0), 0, "The maximum records of a batch; 0: limited only by bytes."),
+    _row("buffer.memory", at_least(1, LONG), 33_554_432, "The maximum bytes of queued and in-flight records."),
+    _row("queue.size", at_least(0), 0, "The maximum number of queued and in-flight records; 0: no limit."),
     _row(
         "queue.enqueue.timeout.ms",
         at_least(-1, LONG),
         None,
-        "How long a record may wait for room. 0: it is dropped at once; -1: for ever; unless set, max.block.ms.",
+        "How long a record may wait for queue space. 0: it fails at once; -1: for ever; unset: max.block.ms.",
     ),
     # plugins
     _row("value.serializer", TEXT, "bytes", "The encoder of values."),
     _row("key.serializer", TEXT, "bytes", "The encoder of keys."),
     _row("partitioner.class", TEXT, "hash", "The partitioner."),
-    _row("event.handler", TEXT, None, "The event handler; unless set, records are serialized and sent."),
+    _row("event.handler", TEXT, None, "The event handler; if unset, records are serialized and sent."),
     _row("callback.handlers", _LIST, (), "Callback handlers, in the order in which they are called."),
     # requests
-    _row("acks", one_of("all", "-1", "1", "0"), "all", "Who must have a batch before it is acknowledged; 0: nobody."),
+    _row("acks", one_of("all", "-1", "1", "0"), "all", "Which replicas must have a batch to acknowledge it; 0: none."),
     _row("compression.type", one_of("none", "gzip", "snappy", "lz4", "zstd"), "none", "How batches are compressed."),
-    _row("compression.level", INT, None, "How hard; unless set, as the codec has it."),
-    _row("compressed.topics", _LIST, (), "The topics whose batches are compressed; none: all."),
-    _row("max.request.size", at_least(1), 1_048_576, "The most bytes of a request, or of one record."),
+    _row("compression.level", INT, None, "The compression level; if unset, the codec's default."),
+    _row("compressed.topics", _LIST, (), "The topics whose batches are compressed; if empty, all."),
+    _row("max.request.size", at_least(1), 1_048_576, "The maximum bytes of a request, or of one record."),
     _row(
         "max.in.flight.requests.per.connection",
         at_least(1),
         None,
-        "How many requests a broker may have to answer. Unless set 5; without idempotence 1, so that order is kept.",
+        "The maximum requests in flight to a broker. If unset 5; without idempotence 1, which keeps the order.",
     ),
-    _row("retries", at_least(0), INT_MAX, "How often a batch is sent again, within delivery.timeout.ms."),
-    _row("delivery.timeout.ms", at_least(1), 120_000, "How long a record may take until it is acknowledged."),
-    _row("enable.idempotence", BOOLEAN, None, "Whether repeated batches are recognized. Unless set, if acks is all."),
-    _row("transactional.id", TEXT, None, "The name of a producer with transactions, the same after a restart."),
-    _row("transaction.timeout.ms", at_least(1), 60_000, "After how long the broker aborts a transaction by itself."),
+    _row("retries", at_least(0), INT_MAX, "How often a batch is retried, within delivery.timeout.ms."),
+    _row("delivery.timeout.ms", at_least(1), 120_000, "How long the acknowledgement of a record may take."),
+    _row("enable.idempotence", BOOLEAN, None, "Whether brokers discard duplicate batches. If unset: if acks is all."),
+    _row("transactional.id", TEXT, None, "The name of a transactional producer, which survives a restart."),
+    _row("transaction.timeout.ms", at_least(1), 60_000, "After how long the broker aborts an open transaction."),
 )
 
 _CONSUMER: tuple[Setting, ...] = (
     # the group
-    _row("group.instance.id", TEXT, None, "A name that this member has after a restart too: it keeps its partitions."),
-    _row("session.timeout.ms", at_least(1), 45_000, "After how long without a heartbeat a member counts as dead."),
-    _row("heartbeat.interval.ms", at_least(1), 3000, "How often a member says that it lives."),
+    _row("group.instance.id", TEXT, None, "The name of a static member, which keeps its partitions after a restart."),
+    _row("session.timeout.ms", at_least(1), 45_000, "After how long without a heartbeat a member is removed."),
+    _row("heartbeat.interval.ms", at_least(1), 3000, "How often a member sends a heartbeat."),
     _row("max.poll.interval.ms", at_least(1), 300_000, "How long a rebalance waits for each member."),
     _row(
         "partition.assignment.strategy",
         _LIST,
         ("range", "cooperative-sticky"),
-        "Assignors by falling preference; all members of a group need one in common.",
+        "Assignors in order of preference; all members of a group need one in common.",
     ),
     _row(
         "rebalance.wait.ms",
         at_least(0),
         5000,
-        "How long giving up a partition waits for its reader to be done with what it was given.",
+        "How long revoking a partition waits for its reader to process the messages that it has.",
     ),
     # offsets
     _row(
         "auto.offset.reset",
         one_of("earliest", "latest", "none", "smallest", "largest"),
         "latest",
-        "Where to begin if nothing valid is committed: smallest and largest are older words for earliest and latest.",
+        "Where to start without a valid committed offset: smallest and largest are older names of earliest and latest.",
     ),
-    _row("enable.auto.commit", BOOLEAN, True, "Whether to commit by and by what readers are done with."),
-    _row("auto.commit.interval.ms", at_least(1), 5000, "How often that is."),
+    _row("enable.auto.commit", BOOLEAN, True, "Whether to commit the processed messages periodically."),
+    _row("auto.commit.interval.ms", at_least(1), 5000, "The interval of automatic commits."),
     _row(
         "offsets.storage",
         one_of("kafka", "zookeeper"),
         "kafka",
-        "Where committed offsets are: with the brokers (kafka) or in the coordination tree (zookeeper).",
+        "Where offsets are committed: with the brokers (kafka) or in the coordination tree (zookeeper).",
     ),
     _row(
         "dual.commit.enabled",
         BOOLEAN,
         False,
-        "Whether to commit to both, and to begin at the larger of the two offsets: to move from one to the other.",
+        "Whether to commit to both, and to start at the larger of the two offsets: for migration between them.",
     ),
-    # groups that agree in the coordination tree
-    _row("rebalance.max.retries", at_least(1), 4, "After how many vain rebalances readers are told of it."),
-    _row("rebalance.backoff.ms", at_least(1), 2000, "The pause before a rebalance is tried again."),
+    # groups in the coordination tree
+    _row("rebalance.max.retries", at_least(1), 4, "After how many failed rebalances readers get the error."),
+    _row("rebalance.backoff.ms", at_least(1), 2000, "The pause before a rebalance is retried."),
     # fetching
-    _row("fetch.min.bytes", at_least(0), 1, "How many bytes there must be before a fetch is answered early."),
-    _row("fetch.max.bytes", at_least(0), 52_428_800, "The most bytes of an answer, though never less than one batch."),
+    _row("fetch.min.bytes", at_least(0), 1, "The bytes at which a fetch is answered before fetch.max.wait.ms."),
+    _row("fetch.max.bytes", at_least(0), 52_428_800, "The maximum bytes of a response, though at least one batch."),
     _row("fetch.max.wait.ms", at_least(0), 500, "How long the broker may wait for fetch.min.bytes."),
     _row(
         "max.partition.fetch.bytes",
         at_least(1),
         1_048_576,
-        "The most bytes of a partition in an answer; fetching pauses while a stream has left as many unread.",
+        "The maximum bytes of a partition in a response; fetching pauses while a stream has as many bytes unread.",
     ),
     _row(
         "isolation.level",
         one_of("read_uncommitted", "read_committed"),
         "read_uncommitted",
-        "What to see of transactions.",
+        "Which messages of transactions to read.",
     ),
-    _row("client.rack", TEXT, "", "Where this client runs, so that assignors can look for replicas nearby."),
-    _row("check.crcs", BOOLEAN, True, "Whether to compare the checksums of what is fetched."),
+    _row("client.rack", TEXT, "", "The rack of this client, so that assignors can prefer nearby replicas."),
+    _row("check.crcs", BOOLEAN, True, "Whether to verify the checksums of fetched batches."),
     # streams
-    _row("max.poll.records", at_least(1), 500, "How many messages get_many gives at most, unless told."),
+    _row("max.poll.records", at_least(1), 500, "The default maximum number of messages of get_many."),
     _row("consumer.timeout.ms", at_least(-1), -1, "How long a stream's iterator waits for a message; -1: for ever."),
-    _row("exclude.internal.topics", BOOLEAN, True, "Whether filters pass over the topics that Kafka keeps for itself."),
+    _row("exclude.internal.topics", BOOLEAN, True, "Whether filters exclude the internal topics of Kafka."),
     _row("key.deserializer", TEXT, "bytes", "The decoder of keys."),
     _row("value.deserializer", TEXT, "bytes", "The decoder of values."),
 )
@@ -214,7 +215,7 @@ CONSUMER: Mapping[str, Setting] = _table(_COMMON, _CONSUMER)
 
 
 def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None, **named: Any) -> Values:
-    """The values in force: those given, by Kafka's names or as keywords, and the defaults."""
+    """Return the effective values: those given, by Kafka's names or as keywords, and the defaults."""
     given = as_mapping(settings)
     for keyword, value in named.items():
         name = keyword.replace("_", ".")
@@ -231,14 +232,14 @@ def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None
 
 
 def as_mapping(settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Settings as they are given; ConfigError if they have no names."""
+    """Return the settings as a dict; raise ConfigError unless they are a mapping."""
     if settings is not None and not isinstance(settings, Mapping):
-        raise ConfigError(f"settings: {settings!r} is not accepted; expected {{'client.id': 'me'}}, say")
+        raise ConfigError(f"settings: {settings!r} is not accepted; expected a mapping such as {{'client.id': 'me'}}")
     return dict(settings or {})
 
 
 def _value(setting: Setting, given: object) -> Value:
-    """A value as it is, or its text: either is checked in the same way."""
+    """Validate a value given as itself or as text."""
     match given:
         case str():
             return parse(setting, given)
@@ -251,14 +252,14 @@ def _value(setting: Setting, given: object) -> Value:
 
 def _expected(setting: Setting) -> str:
     argument = _OBJECTS.get(setting.name)
-    return f"the name of a plugin; an object is given as {argument}" if argument else setting.kind.expected
+    return f"the name of a plugin; pass an object as {argument}" if argument else setting.kind.expected
 
 
 def _unknown(name: object, table: Mapping[str, Setting]) -> str:
     if name == "group.id":
-        return "group.id is no setting here: the group is given as group="
+        return "group.id is not a setting of this client: pass the group as group="
     if str(name).startswith(_SECURITY):
-        return f"{name}: this client speaks PLAINTEXT alone, without TLS and passwords"
+        return f"{name}: this client supports only PLAINTEXT, without TLS and authentication"
     near = closest(str(name), table)
-    cure = f"did you mean {near}?" if near else f"there are {', '.join(sorted(table))}"
+    cure = f"did you mean {near}?" if near else f"the settings are {', '.join(sorted(table))}"
     return f"{name} is not a setting of this client: {cure}"

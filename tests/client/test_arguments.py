@@ -58,7 +58,7 @@ def connector() -> ConsumerConnector:
         (lambda: simple().fetch_offsets("", [("t", 0)]), r"group: ''"),
         (lambda: SimpleConsumer("127.0.0.1", "9092"), r"port: '9092'"),
         (lambda: SimpleConsumer("127.0.0.1", 0), r"port: 0"),
-        (lambda: SimpleConsumer("127.0.0.1:9092"), r"host: '127\.0\.0\.1:9092' .*alone"),
+        (lambda: SimpleConsumer("127.0.0.1:9092"), r"host: '127\.0\.0\.1:9092' .*without a port"),
         (lambda: SimpleConsumer(9092), r"host: 9092"),
         (lambda: SimpleConsumer(settings=["a=b"]), r"settings: \['a=b'\]"),
         (lambda: ConsumerConnector("127.0.0.1:9", group="g", settings="a=b"), r"settings: 'a=b'"),

@@ -41,14 +41,14 @@ def test_lists_and_truth_values() -> None:
     ("given", "told"),
     [
         ({"retry.backof.ms": 1}, "retry.backof.ms is not a setting of this client: did you mean retry.backoff.ms"),
-        ({"zzz": 1}, "zzz is not a setting of this client: there are allow.auto.create.topics"),
+        ({"zzz": 1}, "zzz is not a setting of this client: the settings are allow.auto.create.topics"),
         ({"request.timeout.ms": 0}, "request.timeout.ms: '0' is not accepted; expected a whole number from 1 to"),
         ({"request.timeout.ms": "soon"}, "request.timeout.ms: 'soon' is not accepted"),
         ({"request.timeout.ms": 1.5}, "request.timeout.ms: '1.5' is not accepted"),
         ({"request.timeout.ms": object}, "request.timeout.ms: <class 'object'> is not accepted"),
         ({"allow.auto.create.topics": "perhaps"}, "expected true or false"),
-        ({"group.id": "readers"}, "group.id is no setting here: the group is given as group="),
-        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: this client speaks PLAINTEXT alone"),
+        ({"group.id": "readers"}, "group.id is not a setting of this client: pass the group as group="),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: this client supports only PLAINTEXT"),
     ],
 )
 def test_what_is_refused_and_how(given: dict[str, object], told: str) -> None:
@@ -59,7 +59,7 @@ def test_what_is_refused_and_how(given: dict[str, object], told: str) -> None:
 
 @pytest.mark.parametrize(("name", "argument"), [("value.serializer", "encoder="), ("key.serializer", "key_encoder=")])
 def test_an_object_in_place_of_a_plugins_name(name: str, argument: str) -> None:
-    with pytest.raises(ConfigError, match=f"expected the name of a plugin; an object is given as {argument}"):
+    with pytest.raises(ConfigError, match=f"expected the name of a plugin; pass an object as {argument}"):
         read(PRODUCER, {name: str.encode})
 
 
