@@ -1,7 +1,7 @@
-"""A producer's callback handlers, as one function for each step of a record's way.
+"""A producer's callback handlers, composed into one function for each step.
 
-A step where no handler does anything is None: it costs nothing. Elsewhere each handler is called with what the one
-before has left. What it raises, or an answer that cannot be, becomes PluginFailed, with its name.
+A step that no handler implements is None and costs nothing. Otherwise each handler is called with the result of the
+previous one. An exception or an invalid result becomes PluginFailed, with the handler's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ M = TypeVar("M")
 
 
 class Callbacks:
-    """Several callback handlers as one: a function for each step, None where no handler does anything."""
+    """Several callback handlers, with one function for each step; None for a step that no handler implements."""
 
     def __init__(self, plugged: Sequence[Plugged[ICallbackHandler]]) -> None:
         self.handlers = tuple(each.plugin for each in plugged)
@@ -32,7 +32,7 @@ class Callbacks:
         self.before_send: ChangeMany | None = _chain(plugged, "before_send", _changing_many)
 
     def close(self) -> None:
-        """Close all of them; what they raise is logged."""
+        """Close all handlers; log their exceptions."""
         for plugged, close in self._closers:
             try:
                 close()
@@ -43,7 +43,7 @@ class Callbacks:
 
 
 def _steps(plugged: Sequence[Plugged[ICallbackHandler]], name: str) -> Steps:
-    """The handlers that do something at a step."""
+    """Return the handlers that override a step."""
     idle = getattr(CallbackHandler, name)
     methods = [(each, getattr(each.plugin, name)) for each in plugged]
     return [(each, method) for each, method in methods if getattr(method, "__func__", None) is not idle]
@@ -66,7 +66,7 @@ def _changing_one(steps: Steps) -> ChangeOne:
             if changed is None:
                 return None
             if not isinstance(changed, Event):
-                raise plugged.failed(TypeError(f"it answered with {changed!r}, which is no event"))
+                raise plugged.failed(TypeError(f"it returned {changed!r}, which is not an Event"))
             event = changed
         return event
 
@@ -92,7 +92,7 @@ def _events(answer: Any) -> list[Event]:
     events = list(answer)
     for event in events:
         if not isinstance(event, Event):
-            raise TypeError(f"{event!r} is no event")
+            raise TypeError(f"{event!r} is not an Event")
     return events
 
 

@@ -1,8 +1,8 @@
-"""Plugins as functions that a client can call, whatever they do.
+"""Guards around plugins: functions that a client can call safely.
 
-Each function does what the plugin's method does, and checks what that answers. Whatever the plugin raises, PluginFailed
-is raised, with the plugin's name: so it fails the record or the batch that it was asked about, and nothing else. Where
-all is well this costs one call more. Only KeyboardInterrupt passes: it is not the plugin's.
+Each function calls the plugin's method and validates the result. Any exception becomes PluginFailed, with the plugin's
+name, and fails only the record or batch concerned. The cost of a guard is one more call. KeyboardInterrupt is not
+caught, since it does not come from the plugin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = Logger()
 
 
 def encoding(plugged: Plugged[IEncoder]) -> Encode:
-    """The encoder as a function."""
+    """Return a guarded encoder function."""
     to_message = plugged.plugin.to_message
 
     def encode(data: Any) -> bytes | None:
@@ -52,13 +52,13 @@ def encoding(plugged: Plugged[IEncoder]) -> Encode:
             raise plugged.failed(error) from error
         if message is None or type(message) is bytes:
             return message
-        raise plugged.failed(TypeError(f"it made {type(message).__name__}, not bytes"))
+        raise plugged.failed(TypeError(f"it returned {type(message).__name__}, not bytes"))
 
     return encode
 
 
 def decoding(plugged: Plugged[IDecoder]) -> Decode:
-    """The decoder as a function."""
+    """Return a guarded decoder function."""
     from_message = plugged.plugin.from_message
 
     def decode(data: bytes | None) -> Any:
@@ -74,16 +74,16 @@ def decoding(plugged: Plugged[IDecoder]) -> Decode:
 
 @attrs.frozen
 class TopicPartitioner:
-    """The partitioner of one topic. `batch_full` is None if it doesn't want to know."""
+    """Partitioner of one topic. `batch_full` is None if the plugin does not implement it."""
 
     partition: Choose
     batch_full: Callable[[], None] | None
 
 
 class Partitioners:
-    """Makes the partitioner of each topic.
+    """Source of each topic's partitioner.
 
-    One that settings name, or a factory makes, is made for each topic anew; an object is used for all of them.
+    A partitioner named in settings or made by a factory is created for each topic; a given object is shared by all.
     """
 
     def __init__(self, setting: str, choice: object, settings: Settings) -> None:
@@ -92,7 +92,7 @@ class Partitioners:
         self._is_used = False
 
     def of(self, topic: str) -> TopicPartitioner:
-        """A partitioner for the topic. If no more can be made, it fails each record."""
+        """Return a partitioner for the topic; if it cannot be created, one that fails each record."""
         try:
             plugged = self._plug() if self._is_used else self._example
         except ConfigError as error:
@@ -110,7 +110,7 @@ def _refusing(plugged: Plugged[Any], error: ConfigError) -> Choose:
 
 
 def partitioning(plugged: Plugged[IPartitioner]) -> Choose:
-    """The partitioner as a function."""
+    """Return a guarded partitioner function."""
     partition = plugged.plugin.partition
 
     def choose(key: bytes | None, num_partitions: int) -> int:
@@ -140,7 +140,7 @@ def _batch_full(plugged: Plugged[Any], topic: str) -> Callable[[], None]:
 
 
 def handling(plugged: Plugged[IEventHandler], built_in: IEventHandler) -> Handle:
-    """The event handler as a function that answers with a Deferred; it is told of the built-in one if it wants to."""
+    """Return a guarded handler function that returns a Deferred; a forwarding plugin gets the built-in handler."""
     plugin = plugged.plugin
     _introduce(plugged, built_in)
 
@@ -181,7 +181,7 @@ def _as_deferred(result: Awaitable[Any] | None) -> Deferred[Any]:
 def assigning(
     plugged: Plugged[IAssignor],
 ) -> Callable[[Mapping[str, int], Mapping[str, Subscription]], dict[str, list[TopicPartition]]]:
-    """What the assignor's `assign` answers, for each member; only what can be true."""
+    """Return a guarded `assign` that validates the assignment."""
 
     def assign(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> dict[str, list[TopicPartition]]:
         try:
@@ -203,13 +203,13 @@ def _checked_assignment(
         topics = frozenset(members[member].topics) if member in members else frozenset()
         for topic, partition in shares:
             if topic not in topics or not 0 <= partition < partitions.get(topic, 0):
-                raise ValueError(f"{topic}-{partition} cannot be given to {member}")
+                raise ValueError(f"{topic}-{partition} cannot be assigned to {member}")
             if (topic, partition) in given:
-                raise ValueError(f"{topic}-{partition} is given twice")
+                raise ValueError(f"{topic}-{partition} is assigned twice")
             given.add((topic, partition))
     return {member: list(answer.get(member, ())) for member in members}
 
 
 def log_failure(plugged: Plugged[Any], error: BaseException) -> None:
-    """Say what nobody waits for."""
+    """Log a plugin's error that no caller waits for."""
     log.failure("the {kind} {name} failed", Failure(error), kind=plugged.kind.title, name=plugged.name)

@@ -1,11 +1,11 @@
-"""Plugins as programs and settings say them, found and made.
+"""Resolution of plugins from settings and arguments.
 
-    said                        becomes
-    "json", "key-prefix:-"      the installed plugin of that name, made with what is behind the colon
+    choice                      plugin
+    "json", "key-prefix:-"      the installed plugin of that name, made with the text after the colon
     JSONEncoder()               that object, if it provides the interface
-    KeyPrefixFactory()          what the factory makes
+    KeyPrefixFactory()          the plugin that the factory makes
 
-`settings` are all settings of the client, `Values.by_name()`. How plugins are called, `guarding` knows.
+`settings` are all settings of the client, `Values.by_name()`. `guarding` wraps the calls of plugins.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Settings = Mapping[str, object]
 
 @attrs.frozen
 class Kind(Generic[T]):
-    """A kind of plugins: what users call it, what it provides, and what makes it."""
+    """Kind of plugin: its title for users, its interface and its factory's interface."""
 
     title: str
     interface: InterfaceClass
@@ -60,21 +60,21 @@ ASSIGNOR: Final[Kind[IAssignor]] = Kind("assignor", IAssignor, IAssignorFactory)
 
 @attrs.frozen
 class Plugged(Generic[T]):
-    """A plugin in use."""
+    """Plugin in use, with its kind and name."""
 
     kind: Kind[T]
     name: str
     plugin: T
 
     def failed(self, error: BaseException | None) -> PluginFailed:
-        """What those are told who the error hits."""
+        """Return the error to raise for an exception of the plugin."""
         failure = PluginFailed(self.name, f"the {self.kind.title} failed with {error!r}")
         failure.__cause__ = error
         return failure
 
 
 def plug(kind: Kind[T], setting: str, choice: object, settings: Settings) -> Plugged[T]:
-    """What was chosen for the setting: a name, a plugin or a factory. ConfigError if that cannot be had."""
+    """Resolve a choice: a name, a plugin or a factory. Raise ConfigError if it is invalid."""
     if isinstance(choice, str):
         return _plug_named(kind, setting, choice, settings)
     if kind.factory.providedBy(choice):
@@ -83,7 +83,7 @@ def plug(kind: Kind[T], setting: str, choice: object, settings: Settings) -> Plu
 
 
 def plug_all(kind: Kind[T], setting: str, choices: object, settings: Settings) -> tuple[Plugged[T], ...]:
-    """The same for a setting that takes several: a list, or names with commas between them."""
+    """Resolve several choices, like `plug`: a list, or names separated by commas."""
     if isinstance(choices, str):
         choices = [name for part in choices.split(",") if (name := part.strip())]
     elif not isinstance(choices, Iterable):

@@ -96,7 +96,7 @@ def test_what_an_encoder_may_make(message: bytes | None) -> None:
 
 @pytest.mark.parametrize("message", ["text", 7, bytearray(b"abc"), memoryview(b"abc"), [], False])
 def test_what_an_encoder_may_not_make(message: object) -> None:
-    with pytest.raises(PluginFailed, match=rf"^plugin clumsy: .*it made {type(message).__name__}, not bytes"):
+    with pytest.raises(PluginFailed, match=rf"^plugin clumsy: .*it returned {type(message).__name__}, not bytes"):
         encoding(use(ENCODER, lambda data: message))(7)
 
 
@@ -280,13 +280,13 @@ def test_assignments() -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"a": [("t", 2)]}, "t-2 cannot be given to a"),
-        ({"a": [("t", -1)]}, "t--1 cannot be given to a"),
-        ({"a": [("v", 0)]}, "v-0 cannot be given to a"),
-        ({"b": [("u", 0)]}, "u-0 cannot be given to b"),
-        ({"c": [("t", 0)]}, "t-0 cannot be given to c"),
-        ({"a": [("t", 0)], "b": [("t", 0)]}, "t-0 is given twice"),
-        ({"a": [("t", 0), ("t", 0)]}, "t-0 is given twice"),
+        ({"a": [("t", 2)]}, "t-2 cannot be assigned to a"),
+        ({"a": [("t", -1)]}, "t--1 cannot be assigned to a"),
+        ({"a": [("v", 0)]}, "v-0 cannot be assigned to a"),
+        ({"b": [("u", 0)]}, "u-0 cannot be assigned to b"),
+        ({"c": [("t", 0)]}, "t-0 cannot be assigned to c"),
+        ({"a": [("t", 0)], "b": [("t", 0)]}, "t-0 is assigned twice"),
+        ({"a": [("t", 0), ("t", 0)]}, "t-0 is assigned twice"),
         ({"a": [7]}, "TypeError"),
         (None, "AttributeError"),
     ],
