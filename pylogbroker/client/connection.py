@@ -4,8 +4,8 @@
     response = await connection.request(MetadataRequest(topics=None))
     connection.close()
 
-The first request asks which versions the broker speaks. How requests find their answers, and what becomes of those
-that wait when the connection ends, `pylogbroker.client.conversation` says.
+The first request negotiates API versions. `pylogbroker.client.conversation` matches responses to requests, and fails
+the pending ones when the connection ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IDS = 2**31
 
 
 class BrokerConnection(Conversation):
-    """The client's side of one connection; made by `connect`."""
+    """Client side of one connection; made by `connect`."""
 
     language = "Kafka's protocol"
 
@@ -37,7 +37,7 @@ class BrokerConnection(Conversation):
         self._speakers = Speakers(str(address), settings.text("client.id"))
 
     def version_of(self, kind: type[Request]) -> int:
-        """The newest version of an API that both sides know; UnsupportedVersion if there is none."""
+        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
         return self._speakers.newest(kind).version
 
     def request(
@@ -48,11 +48,12 @@ class BrokerConnection(Conversation):
         expect_answer: bool = True,
         timeout: float | None = None,
     ) -> Deferred[Any]:
-        """Send a request; a Deferred of its response, or if none is expected, of None when the socket has taken it.
+        """Send a request; return a Deferred of its response.
 
-        It fails with ConnectionLost or RequestTimedOut (after `timeout` seconds, or else request.timeout.ms), and with
-        UnsupportedVersion or EncodingError if the broker cannot be asked that. Records in the request are not copied:
-        they must not be changed until then.
+        If no response is expected, the Deferred fires with None when the socket has accepted the request. It fails with
+        ConnectionLost, with RequestTimedOut (after `timeout` seconds, by default request.timeout.ms), or with
+        UnsupportedVersion or EncodingError if the request cannot be sent to this broker. Records in the request are not
+        copied: do not change them until the Deferred has fired.
         """
         if not self.is_open:
             return self._refused()
@@ -69,14 +70,14 @@ class BrokerConnection(Conversation):
         return self._exchange(speaker.name, chunks, partial(speaker.answer, correlation_id), timeout)
 
     async def shake_hands(self, timeout: float) -> None:
-        """Ask the broker what it speaks: the first thing on every connection."""
+        """Negotiate API versions: the first exchange on every connection."""
         while not self._speakers.is_greeted:
             request, version = self._speakers.greeting()
             self._speakers.greeted(await self.request(request, version=version, timeout=timeout))
 
 
 async def connect(reactor: Any, address: Address, settings: Values) -> BrokerConnection:
-    """A connection that is ready for requests; NotConnected says why there is none."""
+    """Return a connection ready for requests; raise NotConnected with the reason if that fails."""
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)

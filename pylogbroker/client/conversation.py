@@ -1,11 +1,11 @@
-"""A conversation with a broker: requests out, answers in, in the order of the requests.
+"""A connection to a broker: pending requests and their responses, in the same order.
 
-    dialled --ask--> waiting (first in, first out) --answer--> its Deferred
-                        |
-                        +-- lost, timed out, no answer at all --> every waiting Deferred fails, once
+    connected --request--> pending (first in, first out) --response--> its Deferred
+                              |
+                              +-- lost, timed out, invalid response --> every pending Deferred fails, once
 
-Many requests may be under way. One that is not answered in time ends the connection: what comes after it would be
-answered later still. Nothing is sent again from here. What requests and answers are, subclasses know.
+Requests are pipelined. A request that times out ends the connection, since all later responses would be even later.
+Nothing is retried here. Subclasses define the format of requests and responses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Read = Callable[[memoryview], Any]
 
 
 class _Waiting:
-    """A request that was sent and is not answered yet."""
+    """Request that was sent and has no response yet."""
 
     __slots__ = ("deadline", "deferred", "name", "read")
 
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class Conversation(Protocol):
-    """The client's side of one connection; `pylogbroker.client.transport.dial` makes one."""
+    """Client side of one connection; made by `pylogbroker.client.transport.dial`."""
 
     language: ClassVar[str]
 
@@ -56,7 +56,7 @@ class Conversation(Protocol):
         self._waiting: deque[_Waiting] = deque()
         self._timer: IDelayedCall | None = None
         self._timer_due = float("inf")
-        self._heard = False  # whether there was any answer
+        self._heard = False  # whether any response has arrived
         self._ended: Exception | None = None
         self._unsent: list[Deferred[None]] = []
         self._send: Callable[[Iterable[Any]], object]
@@ -83,7 +83,7 @@ class Conversation(Protocol):
         for frame in self._frames.split(data):
             self._answered(frame)
         if self._frames.violation is not None:
-            self._violated("of an impossible length")
+            self._violated("with an invalid length")
 
     def receive_buffer(self) -> memoryview | None:
         return self._frames.rest()
@@ -102,7 +102,7 @@ class Conversation(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
+        """Return the number of pending requests."""
         return len(self._waiting)
 
     @property
@@ -111,16 +111,17 @@ class Conversation(Protocol):
         return self._ended is None
 
     def close(self, reason: Exception | None = None) -> None:
-        """Drop the connection; what waits for answers fails."""
+        """Drop the connection; pending requests fail."""
         self._end(reason or Closed(f"the connection to {self.address} was closed"))
         transport: Any = self.transport
         if transport is not None:
             transport.abortConnection()
 
     def _exchange(self, name: str, chunks: Iterable[Any], read: Read, timeout: float | None = None) -> Deferred[Any]:
-        """Send a request; a Deferred of what `read` makes of the answer.
+        """Send a request; return a Deferred of the response, decoded by `read`.
 
-        It fails with ConnectionLost or RequestTimedOut, after `timeout` seconds or else request.timeout.ms.
+        The Deferred fails with ConnectionLost, or with RequestTimedOut after `timeout` seconds (default
+        request.timeout.ms).
         """
         deadline = self._seconds() + (self._timeout if timeout is None else timeout)
         waiting = _Waiting(name, read, deadline)
@@ -131,7 +132,7 @@ class Conversation(Protocol):
         return waiting.deferred
 
     def _tell(self, chunks: Iterable[Any]) -> Deferred[None]:
-        """Send what is not answered; fires when the socket has taken it, so that what waits there can be bounded."""
+        """Send a request without a response; fire once the socket has accepted it, to bound the data waiting there."""
         self._send(chunks)
         transport: Any = self.transport
         if not isinstance(transport, ChunkClient) or not transport.unsent_chunks:
@@ -141,8 +142,8 @@ class Conversation(Protocol):
         return sent
 
     def _refused(self) -> Deferred[Any]:
-        """What is told to whoever asks although the connection has ended."""
-        return fail(NotConnected(f"not connected to {self.address} any more: {self._ended}"))
+        """Return the failure for a request after the connection has ended."""
+        return fail(NotConnected(f"not connected to {self.address}: {self._ended}"))
 
     # -- answers -------------------------------------------------------------------------------------------------
 
@@ -150,13 +151,13 @@ class Conversation(Protocol):
         if self._ended is not None:
             return
         if not self._waiting:
-            self._violated("that nobody asked for")
+            self._violated("without a request")
             return
         waiting = self._waiting[0]
         try:
             answer = waiting.read(frame)
         except WireError as error:
-            self._violated(f"that is none: {error}")
+            self._violated(f"that cannot be decoded: {error}")
             return
         self._waiting.popleft()
         self._heard = True
@@ -166,11 +167,11 @@ class Conversation(Protocol):
         self.close(ConnectionLost(f"{self.address} does not speak {self.language}: it sent an answer {what}"))
 
     def _doubt(self) -> str:
-        """A question, if nothing that was asked was ever answered."""
+        """Return a hint at the protocol if no response has ever arrived."""
         return f"; does it speak {self.language}?" if self._waiting and not self._heard else ""
 
     def _end(self, error: Exception) -> None:
-        """Nothing more is sent or answered; what waits fails."""
+        """End the connection; all pending requests fail."""
         if self._ended is not None:
             return
         self._ended = error
@@ -185,7 +186,8 @@ class Conversation(Protocol):
     # -- time ----------------------------------------------------------------------------------------------------
 
     def _watch(self, due: float) -> None:
-        """See to the deadlines at `due`. Most requests are answered long before: the timer is not moved for them."""
+        """Check deadlines at `due`. The timer is not moved for each response: most arrive long before their
+        deadlines."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer_due = due
@@ -204,6 +206,6 @@ class Conversation(Protocol):
         names = ", ".join(sorted({waiting.name for waiting in late}))
         error = RequestTimedOut(f"{self.address} did not answer in time: {names}{self._doubt()}")
         self._waiting = deque(waiting for waiting in self._waiting if waiting not in late)
-        self.close(ConnectionLost(f"the connection to {self.address} was given up: it did not answer in time"))
+        self.close(ConnectionLost(f"dropped the connection to {self.address}: it did not answer in time"))
         for waiting in late:
             waiting.deferred.errback(Failure(error))

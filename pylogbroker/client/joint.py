@@ -1,9 +1,9 @@
-"""Work that several callers may wait for, and that is done once.
+"""Single flight: work that runs once for all concurrent callers.
 
     closing = Joint()
-    done = closing.run(self._close)      # begins it, or waits with those who came before
+    done = closing.run(self._close)      # starts the work, or waits for the run in progress
 
-To cancel what is returned ends the wait alone.
+Cancelling the returned Deferred ends only that wait.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from twisted.internet.defer import Deferred, succeed
 
 @attrs.define(eq=False)
 class Joint:
-    """One piece of work at a time, and who waits for its end."""
+    """One piece of work at a time, and the Deferreds of its waiters."""
 
     _waiting: list[Deferred[None]] | None = None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Deferred[None]:
-        """Do the work, unless it is being done; fires or fails as that does."""
+        """Start the work unless it is in progress; the Deferred has its outcome."""
         if self._waiting is not None:
             return self._wait(self._waiting)
         waiting = self._waiting = []
@@ -31,7 +31,7 @@ class Joint:
         return mine
 
     def over(self) -> Deferred[None]:
-        """Fires when nothing is being done, however that ends."""
+        """Return a Deferred that fires when no work is in progress, whatever its outcome."""
         if self._waiting is None:
             return succeed(None)
         return self._wait(self._waiting).addErrback(lambda _: None)

@@ -1,8 +1,8 @@
-"""Keeping the memory of what is freed.
+"""Malloc tuning: keep the memory of freed large blocks.
 
-glibc gives large pieces of memory back to the kernel as soon as they are freed, and gets them anew, page by page, for
-the next answer of a megabyte: that takes longer than to decode it.  A piece that is freed once, and so large, has it
-keep pieces up to that size, and as much again at the end of the heap.  Other allocators are not impressed.
+glibc returns a freed large block to the kernel at once. For the next response of a megabyte it maps new pages, which
+takes longer than decoding the response. Freeing one block of 16 MiB raises glibc's dynamic thresholds: blocks up to
+that size, and twice that size at the end of the heap, then stay allocated. Other allocators are unaffected.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ _PIECE = 16 << 20
 
 @cache
 def keep_what_is_freed() -> None:
-    """See to it, once for the process."""
+    """Tune malloc once for the process."""
     bytes(_PIECE)

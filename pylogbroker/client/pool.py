@@ -1,21 +1,21 @@
-"""An elastic pool of connections: one for each broker that is used, opened when it is, closed when it no longer is.
+"""Connection pool of a client: one connection for each broker in use, opened on demand and closed when idle.
 
-    idle --send--> dialling --ready--> open ------------------+--> (lost) dialling again, after a pause
-      ^               |                                       |
-      |               +-- cannot: all that waited fails,      |
-      |                   dialling goes on after a pause      |
-      +--------------- nobody used it for a while, or the broker is gone
+    idle --send--> connecting --ready--> open ----------------+--> (lost) connecting again, after a backoff
+      ^                |                                      |
+      |                +-- failed: all waiting requests fail, |
+      |                    connecting again after a backoff   |
+      +---------------- unused for a while, or the broker is gone
 
-Each connection is held by one of Twisted's ClientServices, which sees to the pauses between attempts. A request that
-finds no open connection waits for the attempt under way, or the next one, and fails with it.
+Twisted's ClientService holds each connection and paces the attempts. A request without an open connection waits for
+the attempt in progress, or the next one, and fails with it.
 
-A broker that says in an answer that it throttles us, and for how long, is sent nothing over that connection until then
-(KIP-219). Requests wait as they do for a connection, in their order; those for any broker go to another one.
+A broker may throttle the client in a response. The pool then sends nothing over that connection for the stated time
+(KIP-219). Requests wait, in order, as for a connection; requests for any broker use another one.
 
-Brokers have their numbers. Two more kinds of number stand for connections of their own:
-  - `coordinator_node(n)`: to broker n, for what must not wait behind a fetch, as a group's heartbeats must not. Kafka's
-    Java client does the same, and has the same numbers;
-  - negative ones: addresses to begin with, before the brokers' numbers are known.
+A node number is a broker's number, or stands for a separate connection:
+  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch, such as heartbeats. Kafka's Java
+    client does so with the same numbers;
+  - a negative number: to a bootstrap address, before the brokers' numbers are known.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ _SWEEP_SECONDS = 10.0
 
 
 def coordinator_node(node_id: int) -> int:
-    """The number of the connection to a broker as a coordinator."""
+    """Return the node number of the connection to a broker as a coordinator."""
     return _COORDINATORS - node_id
 
 
 def broker_of(node_id: int) -> int:
-    """The broker behind a number: itself, or the one whose coordinator it stands for."""
+    """Return the broker of a node number."""
     return _COORDINATORS - node_id if node_id > _COORDINATORS // 2 else node_id
 
 
 class _Session(Protocol):
-    """What a ClientService sees of a connection: that it is there, and that it is gone."""
+    """Stand-in of a connection for a ClientService, which reports to it that the connection is made or lost."""
 
     connection: BrokerConnection
 
 
 @implementer(IStreamClientEndpoint)
 class _BrokerEndpoint:
-    """Connects and shakes hands before the ClientService hears of it.
+    """Endpoint that completes version negotiation before the ClientService sees the connection.
 
-    Its own hook for that, `prepareConnection`, does not bear connections that are lost meanwhile.
+    ClientService's own hook, `prepareConnection`, fails if the connection is lost meanwhile.
     """
 
     def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
@@ -90,11 +90,11 @@ class _BrokerEndpoint:
 
 
 class Link:
-    """The connection to one broker, while there is use for it."""
+    """Connection to one broker, kept as long as it is in use."""
 
     def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
         self.address = address
-        self.connection: BrokerConnection | None = None  # once nobody waits for it any more
+        self.connection: BrokerConnection | None = None  # None while requests are waiting for it
         self.newest: BrokerConnection | None = None
         self._reactor = reactor
         self._waiting: deque[Deferred[BrokerConnection]] = deque()
@@ -108,21 +108,22 @@ class Link:
             clock=reactor,
         )
         self._attempting = False
-        self._telling = False  # those that waited of how the attempt went
-        self._resting: IDelayedCall | None = None  # until then the broker is sent nothing
+        self._telling = False  # while the waiting requests get the attempt's outcome
+        self._resting: IDelayedCall | None = None  # while the broker throttles this connection
         self._closed = False
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits for the connection, or for an answer over it."""
+        """Return whether requests are waiting or in flight, or the connection is throttled."""
         in_flight = self.newest is not None and self.newest.in_flight > 0
         return bool(self._waiting) or in_flight or self._resting is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
-        """The connection, as soon as it is there; fails if the next attempt does. In the order of the calls."""
+        """Return a Deferred of the connection, which fails if the next attempt does. They fire in the order of the
+        calls."""
         if self._closed:
             return fail(Closed(f"the connection to {self.address} was closed"))
-        self.connection = None  # or it would have been used
+        self.connection = None  # a caller with an open connection would have used it
         waiting: Deferred[BrokerConnection] = Deferred()
         self._waiting.append(waiting)
         if not self._attempting and self._resting is None:
@@ -130,7 +131,7 @@ class Link:
         return waiting
 
     def rest(self, seconds: float) -> None:
-        """Send nothing for so long; whoever wants to waits."""
+        """Send nothing for so many seconds; requests wait meanwhile."""
         if self._closed:
             return
         due = self._reactor.seconds() + seconds
@@ -141,14 +142,14 @@ class Link:
         self._resting = self._reactor.callLater(due - self._reactor.seconds(), self._rested)
 
     def idle_seconds(self, now: float) -> float:
-        """For how long there was no use for the connection, as far as was looked."""
+        """Return the seconds without use of the connection, as observed by the calls of this method."""
         sent = self.newest.sent if self.newest is not None else -1
         if sent != self._sent or self.wanted:
             self._sent, self._idle_since = sent, now
         return float(now - self._idle_since)
 
     def close(self, reason: Exception) -> Deferred[None]:
-        """Drop the connection; what waits fails with the reason. Fires when nothing is left of it."""
+        """Drop the connection; waiting requests fail with the reason. Fires when the connection is closed."""
         self._closed = True
         if self._resting is not None:
             self._resting.cancel()
@@ -157,7 +158,7 @@ class Link:
         self._fail(reason)
         if not self._service.running:
             return cast("Deferred[None]", ensureDeferred(_nothing()))
-        if self._telling:  # the service is not to be called from within its callback
+        if self._telling:  # a ClientService must not be called from within its callback
             return deferLater(self._reactor, 0).addCallback(lambda _: self._service.stopService())
         return self._service.stopService()
 
@@ -177,14 +178,14 @@ class Link:
 
     def _made(self, session: IProtocol) -> None:
         connection = cast(_Session, session).connection
-        if not connection.is_open:  # given up, which the service will hear of in the next turn
+        if not connection.is_open:  # dropped; the service learns of it in the next reactor iteration
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
-        if self._resting is not None:  # it will be told then
+        if self._resting is not None:  # `_rested` continues
             self._attempting = False
             return
-        while self._waiting:  # those that come meanwhile are not to overtake those that wait
+        while self._waiting:  # new requests must not overtake waiting ones
             self._waiting.popleft().callback(connection)
         self._attempting = False
         if connection.is_open and not self._closed:
@@ -210,7 +211,7 @@ class Link:
             what = "closed" if isinstance(error, CancelledError) else failure.getErrorMessage()
             error = NotConnected(f"cannot connect to {self.address}: {what}")
         self._fail(error)
-        self._reactor.callLater(0, self._attempt_again)  # the service is not to be called from within its callback
+        self._reactor.callLater(0, self._attempt_again)  # a ClientService must not be called from within its callback
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -223,7 +224,7 @@ async def _nothing() -> None:
 
 
 class Pool:
-    """The links of one client, by node number."""
+    """Connections of one client, by node number."""
 
     def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
         self._reactor = reactor
@@ -237,7 +238,7 @@ class Pool:
         self._closed = False
 
     def open_connection(self, node_id: int) -> BrokerConnection | None:
-        """The connection to a node, if it is open."""
+        """Return the connection to a node, if it is open and no request waits for it."""
         link = self._links.get(node_id)
         if link is None:
             return None
@@ -245,42 +246,42 @@ class Pool:
         return connection if connection is not None and connection.is_open else None
 
     def newest_connection(self, node_id: int) -> BrokerConnection | None:
-        """The connection to a node, also while those that waited for it are still being told."""
+        """Return the connection to a node, even while waiting requests are being sent."""
         link = self._links.get(node_id)
         connection = None if link is None else link.newest
         return connection if connection is not None and connection.is_open else None
 
     def connection(self, node_id: int) -> Deferred[BrokerConnection]:
-        """The connection to a node, opened if need be; NotConnected if it cannot be, or the node is not known."""
+        """Return a Deferred of the connection to a node; it fails with NotConnected if connecting fails."""
         if self._closed:
             return fail(Closed("the client has been closed"))
         link = self._links.get(node_id)
         if link is None:
             address = self._addresses.get(broker_of(node_id))
             if address is None:
-                return fail(NotConnected(f"broker {broker_of(node_id)} is not known"))
+                return fail(NotConnected(f"broker {broker_of(node_id)} is unknown"))
             link = self._links[node_id] = Link(self._reactor, address, self._settings, self._dial)
             self._sweep_later()
         return link.when_connected()
 
     def idlest(self) -> BrokerConnection | None:
-        """The open connection with the fewest requests under way, but for those to coordinators."""
+        """Return the open connection with the fewest requests in flight, except those to coordinators."""
         nodes = [node_id for node_id in self._links if broker_of(node_id) == node_id]
         found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
         return min(found, key=lambda connection: connection.in_flight, default=None)
 
     def know(self, addresses: Mapping[int, Address]) -> None:
-        """These are the nodes now. Connections to others, or to where one was before, are dropped."""
+        """Set the nodes' addresses. Drop the connections to other nodes and to former addresses."""
         for node_id, address in addresses.items():
             self._rename(address, node_id)
         self._addresses = dict(addresses)
         for node_id, link in tuple(self._links.items()):
             address_now = addresses.get(broker_of(node_id))
             if address_now != link.address and not (node_id < 0 and link.wanted):
-                self._drop(node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {link.address} any more"))
+                self._drop(node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {link.address} any longer"))
 
     def heed(self, answer: T, connection: BrokerConnection) -> T:
-        """Do as an answer that came over this connection says about throttling; it is passed on."""
+        """Honour the throttle time of a response received over this connection; return the response."""
         throttle = getattr(answer, "throttle_time_ms", 0)
         if throttle > 0:
             for link in self._links.values():
@@ -289,17 +290,17 @@ class Pool:
         return answer
 
     def hang_up(self, node_id: int) -> None:
-        """Drop the connection to a node, if there is one. The next request opens another."""
+        """Drop the connection to a node, if there is one. The next request opens a new one."""
         if node_id in self._links:
             self._drop(node_id, ConnectionLost(f"the connection to broker {broker_of(node_id)} was dropped"))
 
     def add(self, node_id: int, address: Address) -> None:
-        """One more node."""
+        """Add a node."""
         if self._addresses.get(node_id) != address:
             self.know({**self._addresses, node_id: address})
 
     async def close(self) -> None:
-        """Drop all connections; returns when nothing is left of them."""
+        """Drop all connections; return when they are closed."""
         self._closed = True
         if self._sweeping is not None and self._sweeping.active():
             self._sweeping.cancel()
@@ -309,7 +310,7 @@ class Pool:
             await _also(closing)
 
     def _rename(self, address: Address, node_id: int) -> None:
-        """A connection that was made before the broker's number was known becomes the broker's."""
+        """Assign a connection to a bootstrap address to its broker, now that the broker's number is known."""
         if node_id < 0 or node_id in self._links:
             return
         for number, link in self._links.items():
@@ -322,7 +323,7 @@ class Pool:
         self._closing.add(closing)
         closing.addBoth(lambda _: self._closing.discard(closing))
 
-    # -- what is not used any more ---------------------------------------------------------------------------------
+    # -- idle connections --------------------------------------------------------------------------------------------
 
     def _sweep_later(self) -> None:
         if self._sweeping is None or not self._sweeping.active():
@@ -335,13 +336,13 @@ class Pool:
             idle = link.idle_seconds(now)
             unconnected = self.open_connection(node_id) is None
             if (unconnected and not link.wanted) or 0 < self._idle <= idle:
-                self._drop(node_id, ConnectionLost(f"the connection to {link.address} was not used any more"))
+                self._drop(node_id, ConnectionLost(f"the connection to {link.address} was closed because it was idle"))
         if self._links:
             self._sweep_later()
 
 
 def _also(deferred: Deferred[None]) -> Deferred[None]:
-    """A second Deferred that fires with the first."""
+    """Return a second Deferred that fires with the first."""
     second: Deferred[None] = Deferred()
     deferred.addBoth(lambda _: second.callback(None))
     return second

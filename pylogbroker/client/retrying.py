@@ -1,10 +1,10 @@
-"""Trying again: how long to wait in between, and when to stop.
+"""Retries with backoff and a deadline.
 
     pauses = Pauses(reactor)
     topic = await retrying(lambda: cluster_asks(), pauses, backoff, seconds=60)
-    pauses.close()                       # whoever waits gets Closed
+    pauses.close()                       # pending waits fail with Closed
 
-What is retriable is tried again until the time is up; then the last error is raised, as is any other error at once.
+Retriable errors are retried until the deadline; then the last one is raised. Other errors are raised at once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pylogbroker.config import Values
 
 T = TypeVar("T")
 
-_JITTER = 0.2  # of a pause, either way, as Kafka's clients have it
+_JITTER = 0.2  # fraction of a pause, in both directions, as in Kafka's clients
 
 
 @attrs.frozen
 class Backoff:
-    """Pauses in seconds: from the first to the longest, doubling, none quite like another."""
+    """Exponential backoff with jitter, from the first to the longest pause, in seconds."""
 
     first: float
     longest: float
@@ -39,17 +39,17 @@ class Backoff:
 
     @classmethod
     def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
-        """That of `retry.backoff.ms` and `retry.backoff.max.ms`, or of another pair like it."""
+        """Return the backoff of `retry.backoff.ms` and `retry.backoff.max.ms`, or of another pair of settings."""
         first = settings.integer(f"{name}.ms") / 1000
         return cls(first, max(first, settings.integer(f"{name}.max.ms") / 1000))
 
     def pause(self, failures: int) -> float:
-        """Seconds to wait after so many failures, which is 1 or more."""
+        """Return the seconds to wait after the given number of failures, at least 1."""
         return self._policy(failures - 1) * (1 + _JITTER * (2 * self.random() - 1))
 
 
 class Pauses:
-    """Waits on a clock, all of which can be ended."""
+    """Waits on a clock that can all be ended."""
 
     def __init__(self, clock: Any) -> None:
         self.clock = clock
@@ -57,7 +57,7 @@ class Pauses:
         self._closed = False
 
     def pause(self, seconds: float) -> Deferred[None]:
-        """Fires after so many seconds; fails with Closed when the pauses are ended."""
+        """Return a Deferred that fires after so many seconds, or fails with Closed on `close`."""
         timer: Any = None
         waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
         if self._closed:
@@ -68,7 +68,7 @@ class Pauses:
         return waiting.addBoth(self._forget, waiting, timer)
 
     def close(self) -> None:
-        """End every wait, and each that is still to come."""
+        """End all waits, including later ones."""
         self._closed = True
         for waiting in tuple(self._waiting):
             waiting.errback(Closed("closed"))
@@ -90,7 +90,7 @@ async def retrying(
     seconds: float,
     retriable: Callable[[BaseException], bool] = is_retriable,
 ) -> T:
-    """What the work gives, tried until it does or fails for good. After `seconds` it is given up."""
+    """Return the result of the work, retrying it after retriable errors for up to `seconds`."""
     clock = pauses.clock
     deadline = clock.seconds() + seconds
     failures = 0

@@ -1,15 +1,15 @@
-"""How a client speaks with one broker: versions both know, requests to bytes, answers to messages. Bytes only.
+"""API version negotiation with one broker, encoding of requests and decoding of responses. No I/O.
 
     speakers = Speakers("localhost:9092", "my-client")
     while not speakers.is_greeted:
-        request, version = speakers.greeting()          # ApiVersions, until the broker has understood
+        request, version = speakers.greeting()          # ApiVersions, in older versions until the broker accepts one
         ...                                             # send it, and
         speakers.greeted(response)
-    speaker = speakers.newest(FetchRequest)             # from then on: the newest version that both know
-    chunks = speaker.request(correlation_id, request)   # what goes onto the wire, in pieces
-    response = speaker.answer(correlation_id, frame)    # WireError if it is none
+    speaker = speakers.newest(FetchRequest)             # the newest version that both sides support
+    chunks = speaker.request(correlation_id, request)   # the bytes to send, in pieces
+    response = speaker.answer(correlation_id, frame)    # WireError if the frame is invalid
 
-A broker that does not know the version of an ApiVersionsRequest answers in the layout of version 0.
+A broker that does not support the version of an ApiVersionsRequest answers in the layout of version 0.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class Speaker:
-    """How one API is spoken in one version: the start of its requests, what encodes them, what decodes answers."""
+    """One API in one version: the header of its requests, their encoder, and the decoder of responses."""
 
     __slots__ = ("_chunks", "_decode", "_header_rest", "api_key", "name", "version")
 
@@ -51,7 +51,7 @@ class Speaker:
         self._decode = response_codec(kind.api_key, version).decode_first
 
     def request(self, correlation_id: int, request: Request) -> list[Any]:
-        """A whole frame, in chunks; EncodingError for what the version cannot say."""
+        """Return a whole frame, in chunks; raise EncodingError if the version cannot express the request."""
         chunks: list[Any] = self._chunks(request)
         rest = self._header_rest
         size = _START_SIZE + len(rest) + sum(map(len, chunks))
@@ -59,17 +59,17 @@ class Speaker:
         return chunks
 
     def answer(self, correlation_id: int, frame: memoryview) -> Any:
-        """The response in a frame; WireError says why it is none to that request."""
+        """Decode the response in a frame; raise WireError if it is invalid or belongs to another request."""
         told, position = decode_response_header(frame, self.api_key, self.version)
         if told != correlation_id:
-            raise WireError("it is to another question")
+            raise WireError("its correlation id is that of another request")
         if self.api_key == ApiVersionsRequest.api_key and frame[position : position + 2] == _REFUSED:
             return response_codec(self.api_key, 0).decode_first(frame, position)
         return self._decode(frame, position)
 
 
 class Speakers:
-    """The speakers of one connection, made when they are first needed. `peer` is what errors call the broker."""
+    """Speakers of one connection, created on demand. `peer` names the broker in errors."""
 
     def __init__(self, peer: str, client_id: str) -> None:
         self.is_greeted = False
@@ -81,26 +81,27 @@ class Speakers:
         self._speakers: dict[tuple[type[Request], int], Speaker] = {}
 
     def greeting(self) -> tuple[Request, int]:
-        """What to ask first, and in which version."""
+        """Return the first request, and its version."""
         request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
         return request, self._greeting
 
     def greeted(self, response: ApiVersionsResponse) -> None:
-        """Take the answer to a greeting: unless `is_greeted` now, greet again. Raises what else was answered."""
+        """Process the response to a greeting. Unless `is_greeted` then, send another. Raise any other error."""
         self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._greeting:
             self._greeting = min(self._ranges[ApiVersionsRequest.api_key][1], self._greeting - 1)
             return
         if response.error_code:
-            raise error_of(response.error_code, f"{self._peer} does not tell what it speaks")
+            raise error_of(response.error_code, f"{self._peer} does not list its API versions")
         self.is_greeted = True
 
     def newest(self, kind: type[Request]) -> Speaker:
-        """That of the newest version that both sides know; UnsupportedVersion if there is none."""
+        """Return the speaker of the newest version that both sides support; raise UnsupportedVersion if there is
+        none."""
         return self._newest.get(kind) or self._meet(kind, None)
 
     def of(self, kind: type[Request], version: int) -> Speaker:
-        """That of a version; UnsupportedVersion if one of the sides does not know it."""
+        """Return the speaker of a version; raise UnsupportedVersion if either side does not support it."""
         return self._speakers.get((kind, version)) or self._meet(kind, version)
 
     def _meet(self, kind: type[Request], version: int | None) -> Speaker:
@@ -109,7 +110,7 @@ class Speakers:
         chosen = high if version is None else version
         if not low <= chosen <= high:
             name = kind.__name__ if version is None else f"{kind.__name__} v{version}"
-            raise UnsupportedVersion(f"the broker at {self._peer} cannot be asked {name}")
+            raise UnsupportedVersion(f"the broker at {self._peer} does not support {name}")
         speaker = self._speakers[kind, chosen] = Speaker(kind, chosen, self._client_id)
         if version is None:
             self._newest[kind] = speaker

@@ -1,8 +1,8 @@
-"""How a broker is reached: its address found, and a connection made that receives and sends without copying.
+"""Connecting to a broker: name resolution, and a connection that receives and sends without copying.
 
     connection = await dial(reactor, Address("localhost", 9092), settings, BrokerConnection)
 
-`pylogbroker.transport` is what the connections are made of.
+`pylogbroker.transport` implements the connections.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from pylogbroker.transport import ChunkConnection
 
 P = TypeVar("P", bound=Protocol)
 
-_ATTEMPT_DELAY = 0.05  # seconds from one address of a name to the next
+_ATTEMPT_DELAY = 0.05  # seconds between attempts at the addresses of one host name
 
 
 class ChunkClient(ChunkConnection, tcp.Client):
-    """The client's side of one connection."""
+    """Client side of one connection."""
 
 
 class ChunkConnector(tcp.Connector):
-    """Makes `ChunkClient`s."""
+    """Connector of `ChunkClient`s."""
 
     def _makeTransport(self) -> ChunkClient:
         return ChunkClient(self.host, self.port, self.bindAddress, self, self.reactor)
@@ -44,7 +44,7 @@ class ChunkConnector(tcp.Connector):
 
 @implementer(IReactorTime, IReactorPluggableNameResolver)
 class _ChunkReactor:
-    """A reactor as Twisted's endpoints use it, whose connections are `ChunkClient`s."""
+    """Proxy of a reactor for Twisted's endpoints; its connections are `ChunkClient`s."""
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
@@ -59,7 +59,7 @@ class _ChunkReactor:
 
 
 def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
-    """Where a broker listens; of a name with several addresses, the first one that answers counts."""
+    """Return the endpoint of a broker; of several addresses of a name, the first that answers is used."""
     chunks = cast(Any, _ChunkReactor(reactor))
     if isIPAddress(host):
         return TCP4ClientEndpoint(chunks, host, port, timeout)
@@ -69,13 +69,13 @@ def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClien
 
 
 async def dial(reactor: Any, address: Address, settings: Values, make: Callable[[Any, Address, Values], P]) -> P:
-    """A connection; NotConnected says why there is none. `make` makes its protocol."""
+    """Return a connection with the protocol from `make`; raise NotConnected with the reason if that fails."""
     keep_what_is_freed()
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
     factory = _Factory(partial(make, reactor, address, settings))
     try:
         dialling = endpoint(reactor, address.host, address.port, seconds).connect(factory)
-        made: Any = await dialling.addTimeout(seconds, reactor)  # to look a name up has no limit of its own
+        made: Any = await dialling.addTimeout(seconds, reactor)  # name resolution has no timeout of its own
     except Exception as error:
         reason = Failure(error).getErrorMessage().rstrip(".")
         raise NotConnected(f"cannot connect to {address}: {reason}") from None
@@ -84,7 +84,7 @@ async def dial(reactor: Any, address: Address, settings: Values, make: Callable[
 
 
 class _Factory(Factory):
-    """Makes a protocol for each attempt at an address."""
+    """Factory of one protocol for each attempt at an address."""
 
     noisy = False
 
@@ -96,7 +96,7 @@ class _Factory(Factory):
 
 
 def set_options(transport: Any, send_buffer: int, receive_buffer: int) -> None:
-    """No delays for small requests, signs of life for idle connections, and the buffers' sizes (-1: as they are)."""
+    """Disable Nagle's algorithm, enable keep-alive, and set the buffer sizes (-1: the system's)."""
     transport.setTcpNoDelay(True)
     transport.setTcpKeepAlive(True)
     for option, size in ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer)):

@@ -245,10 +245,10 @@ class TestEnds(ConnectionTests):
         self.assertIn("there:9092 does not speak Kafka's protocol", message)
 
     def test_an_answer_that_is_too_long(self) -> None:
-        self.assertIn("impossible length", self.ended_by(struct.pack(">i", 2**28)))
+        self.assertIn("with an invalid length", self.ended_by(struct.pack(">i", 2**28)))
 
     def test_an_answer_to_another_question(self) -> None:
-        self.assertIn("to another question", self.ended_by(heartbeat_answer(2, 0)))
+        self.assertIn("that of another request", self.ended_by(heartbeat_answer(2, 0)))
 
     def test_an_answer_that_is_cut_off(self) -> None:
         self.assertIn("cut off", self.ended_by(frame(heartbeat_answer(1, 0)[4:-1])))
@@ -259,7 +259,7 @@ class TestEnds(ConnectionTests):
     def test_an_answer_that_nobody_asked_for(self) -> None:
         self.connection.dataReceived(heartbeat_answer(1, 0))
         self.assertTrue(self.transport.aborted)
-        self.assertIn("nobody asked for", self.failureResultOf(self.beat(), NotConnected).getErrorMessage())
+        self.assertIn("an answer without a request", self.failureResultOf(self.beat(), NotConnected).getErrorMessage())
 
     def test_what_follows_garbage_is_not_looked_at(self) -> None:
         first, second = self.beat(), self.beat()
