@@ -1,13 +1,13 @@
-"""What a client knows of a cluster: its brokers, who leads which partition, who coordinates which group.
+"""Client view of a cluster: its brokers, partition leaders and coordinators.
 
     cluster = Cluster(reactor, settings, StaticBrokers("localhost:9092"))
-    leader = cluster.leader_of("topic", 0)                      # from memory: None if not known
-    leader = await cluster.find_leader("topic", 0)              # asks, and waits until there is one
-    response = await cluster.send(leader, ProduceRequest(...))  # sent once; whoever calls retries
-    cluster.leader_is_stale("topic", 0)                         # the broker said that it is not the leader
+    leader = cluster.leader_of("topic", 0)                      # from the cache: None if unknown
+    leader = await cluster.find_leader("topic", 0)              # requests metadata until there is a leader
+    response = await cluster.send(leader, ProduceRequest(...))  # sent once; retries are up to the caller
+    cluster.leader_is_stale("topic", 0)                         # after an answer of NOT_LEADER_OR_FOLLOWER
 
-Metadata is asked for when something is not known or has proved to be wrong, when the source of brokers tells of a
-change, and every metadata.max.age.ms. One request at a time asks for all topics that anybody asked for.
+Metadata is requested when it is missing or has proved stale, when the source of brokers reports a change, and every
+metadata.max.age.ms. One request at a time covers all topics in use.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 
 class Coordinator(IntEnum):
-    """What is coordinated, by its number in FindCoordinator."""
+    """Coordinator types, with their numbers in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class Cluster:
-    """A cluster as a client sees it; connections to its brokers."""
+    """Metadata of a cluster, and connections to its brokers."""
 
     def __init__(self, reactor: Any, settings: Values, source: BrokerSource, *, dial: Dial = connect) -> None:
         self._source = source
@@ -76,9 +76,9 @@ class Cluster:
         timeout: float | None = None,
         version: int | None = None,
     ) -> Deferred[Any]:
-        """Send a request to a broker, once; requests to one broker leave in the order of the calls.
+        """Send a request to a broker, once; requests to one broker are sent in the order of the calls.
 
-        A Deferred of the response, which fails with NotConnected, ConnectionLost, RequestTimedOut or Closed.
+        Return a Deferred of the response, which fails with NotConnected, ConnectionLost, RequestTimedOut or Closed.
         """
         connection = self._pool.open_connection(node_id)
         if connection is not None:
@@ -88,20 +88,20 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send a request to whichever broker can be reached; NoBrokers says why none could be."""
+        """Send a request to any reachable broker; NoBrokers has the reasons if there is none."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def hang_up(self, node_id: int) -> None:
-        """Drop the connection to a node: nothing waits any longer behind what it has not answered."""
+        """Drop the connection to a node, so that no request waits behind the unanswered ones."""
         self._pool.hang_up(node_id)
 
     def version_at(self, node_id: int, kind: type[Request]) -> int | None:
-        """The version in which a broker would be asked, if it is connected; UnsupportedVersion if in none."""
+        """Return the version used for a request to a connected broker, or None; UnsupportedVersion if none fits."""
         connection = self._pool.newest_connection(node_id)
         return None if connection is None else connection.version_of(kind)
 
     async def find_version(self, node_id: int, kind: type[Request]) -> int:
-        """The same; connects if need be."""
+        """Return the version used for a request to a broker, after connecting if necessary."""
         return (self._pool.newest_connection(node_id) or await self._pool.connection(node_id)).version_of(kind)
 
     def _ask(
@@ -119,7 +119,7 @@ class Cluster:
         return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
 
     async def _reachable(self) -> BrokerConnection:
-        """A connection: the least busy one, or else to the first broker that can be connected to."""
+        """Return the least busy connection, or else one to the first broker that accepts a connection."""
         connection = self._pool.idlest()
         if connection is not None:
             return connection
@@ -130,7 +130,7 @@ class Cluster:
         if connection is None:
             connection = await self._first_of(await self._first_brokers(failures), failures)
         if connection is None:
-            raise NoBrokers("; ".join(failures) or "no brokers are known")
+            raise NoBrokers("; ".join(failures) or "no broker is known")
         return connection
 
     async def _first_of(self, nodes: Iterable[int], failures: list[str]) -> BrokerConnection | None:
@@ -143,11 +143,12 @@ class Cluster:
         return None
 
     async def _first_brokers(self, failures: list[str]) -> list[int]:
-        """The numbers given to the source's addresses; in any order, so that not all clients begin with the same."""
+        """Return node numbers of the source's addresses, shuffled, so that clients do not all start with the same
+        broker."""
         try:
             addresses = await self._source.addresses()
         except Exception as error:
-            failures.append(f"brokers to begin with are not known: {error}")
+            failures.append(f"the bootstrap brokers are unknown: {error}")
             return []
         known = set(self._metadata.brokers.values())
         numbered = {-number: address for number, address in enumerate(addresses, 1) if address not in known}
@@ -159,73 +160,73 @@ class Cluster:
     # -- topics --------------------------------------------------------------------------------------------------
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """The broker that leads a partition, if it is known."""
+        """Return the broker that leads a partition, or None if it is unknown."""
         return self._leader((topic, partition))
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
-        """The partition's leader epoch, or -1 if it is not known."""
+        """Return the partition's leader epoch, or -1 if it is unknown."""
         info = self._metadata.topics.get(topic)
         return info.partitions[partition].leader_epoch if info and 0 <= partition < len(info.partitions) else -1
 
     def partitions_of(self, topic: str) -> int | None:
-        """The number of a topic's partitions, if it is known."""
+        """Return the number of a topic's partitions, or None if it is unknown."""
         info = self._metadata.topics.get(topic)
         return None if info is None else len(info.partitions)
 
     def topics(self) -> Mapping[str, TopicInfo]:
-        """The topics that are known, by name: from memory."""
+        """Return the cached topics by name."""
         return self._metadata.topics
 
     def want(self, topics: Iterable[str]) -> None:
-        """Let every refresh ask for these too, whether they exist or not."""
+        """Include these topics in every refresh, whether they exist or not."""
         self._refresher.wanted.update(topics)
 
     def refusal_of(self, topic: str) -> KafkaError | None:
-        """Why the topic cannot be known, if that will not pass by itself."""
+        """Return a permanent error of the topic, if there is one."""
         error = self._metadata.errors.get(topic)
         return None if error is None or error.code.retriable else error
 
     def brokers(self) -> dict[int, Address]:
-        """The brokers that are known, by number."""
+        """Return the known brokers by number."""
         return dict(self._metadata.brokers)
 
     async def find_leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition, asked for until there is one.
+        """Return the broker that leads a partition, requesting metadata until there is one.
 
-        After max.block.ms (of a producer) or default.api.timeout.ms, raises why there is none.
+        Raise the last error after max.block.ms (of a producer) or default.api.timeout.ms.
         """
         return await self._found(topic, lambda: self._metadata.leader(topic, partition))
 
     async def find_topic(self, topic: str) -> TopicInfo:
-        """A topic, asked for until there is one, like `find_leader`."""
+        """Return a topic, requesting metadata until it exists, like `find_leader`."""
         return await self._found(topic, lambda: self._metadata.topic(topic))
 
     async def all_topics(self) -> dict[str, TopicInfo]:
-        """All topics of the cluster, asked for now. From then on every refresh asks for all."""
+        """Request and return all topics of the cluster. All later refreshes request all topics."""
         self._refresher.all_topics = True
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
-        """Somebody was told that the leader is another one, or could not reach it: ask anew."""
+        """Forget a leader that rejected a request or is unreachable, and request metadata."""
         self._metadata.leader_unknown(topic, partition)
         self.refresh_soon()
 
     def refresh(self) -> Deferred[None]:
-        """Ask for metadata; fires with the answer to a request that is sent from now on."""
+        """Request metadata; the Deferred fires with the answer to a request sent after this call."""
         return self._refresher.refresh()
 
     def refresh_soon(self) -> None:
-        """Ask for metadata, but not twice within retry.backoff.ms, and do not wait for it."""
+        """Request metadata, at most once within retry.backoff.ms, without waiting."""
         self._refresher.refresh_soon()
 
     @property
     def trouble(self) -> str:
-        """Why no broker could be asked the last time; "" if one could."""
+        """Return why the last metadata request failed; "" if it succeeded."""
         return self._refresher.trouble
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back after each refresh; returns what ends that."""
+        """Call back after each refresh; return a function that ends this."""
         return self._refresher.watch(callback)
 
     def _source_changed(self) -> None:
@@ -251,19 +252,19 @@ class Cluster:
     # -- coordinators --------------------------------------------------------------------------------------------
 
     async def coordinator(self, key: str, kind: Coordinator) -> int:
-        """The node that coordinates a group or a transactional id, asked for until there is one.
+        """Return the node that coordinates a group or a transactional id, asking until there is one.
 
-        For a group it is the number of a connection of its own: what is sent there does not wait behind fetches.
+        A group's coordinator gets a separate connection, so that its requests do not wait behind fetches.
         """
         found = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if found is None else found
 
     def forget_coordinator(self, key: str, kind: Coordinator) -> None:
-        """It is not the coordinator, or cannot be reached: ask anew the next time."""
+        """Discard the cached coordinator, which has moved or is unreachable."""
         self._coordinators.pop((key, kind), None)
 
     def _look_for_coordinator(self, key: str, kind: Coordinator) -> Deferred[int]:
-        """Ask, or wait with whoever has asked already."""
+        """Ask for the coordinator, or join the lookup in progress."""
         waiting = self._looking.get((key, kind))
         mine: Deferred[int] = Deferred()
         if waiting is not None:
@@ -300,7 +301,7 @@ class Cluster:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Drop all connections; what waits fails with Closed."""
+        """Drop all connections; pending requests fail with Closed."""
         if self._closed:
             return
         self._closed = True
@@ -311,17 +312,17 @@ class Cluster:
 
 
 def _patience(settings: Values) -> float:
-    """Seconds that something is asked for before it is given up."""
+    """Return the seconds until a lookup fails."""
     name = "max.block.ms" if "max.block.ms" in settings.by_name() else "default.api.timeout.ms"
     return settings.integer(name) / 1000
 
 
 def _coordinator_of(response: FindCoordinatorResponse, version: int) -> CoordinatorAnswer:
-    """The answer for one key, in the shape of the newest versions."""
+    """Return the answer for one key, in the form of the newest versions."""
     if version < 4:
         return CoordinatorAnswer(
             "", response.node_id, response.host, response.port, response.error_code, response.error_message
         )
     if len(response.coordinators) != 1:
-        raise KafkaError("the answer to FindCoordinator is not about the one key that was asked for")
+        raise KafkaError("the FindCoordinator response has the wrong number of keys: one was requested")
     return response.coordinators[0]

@@ -1,8 +1,8 @@
-"""What a client knows of a cluster's brokers and topics: values made of Metadata answers, merged one into the other.
+"""Cached metadata of brokers and topics: values merged from Metadata responses.
 
-response                              topics: leaders and numbers of partitions, for the hot path
-brokers  -- replaced by each -->      brokers
-topics   -- merged, each by name -->  leader epochs that go back are those of a broker that has not heard yet
+brokers    replaced by each response
+topics     merged by name; a partition with an older leader epoch than the cached one is stale and ignored
+leaders    leaders by topic and partition, for the hot path
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
-#: Errors of a topic's answer after which what was known of it before still counts.
+#: Transient errors of a topic, after which its cached metadata stays valid.
 _PASSING = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
 
 
 @attrs.frozen
 class PartitionInfo:
-    """A partition: who leads it (-1: nobody now) since how many changes, and who keeps and has all of it."""
+    """Partition: its leader (-1 for none) and leader epoch, its replicas and in-sync replicas."""
 
     leader: int
     leader_epoch: int
@@ -33,7 +33,7 @@ class PartitionInfo:
 
 @attrs.frozen
 class TopicInfo:
-    """A topic and its partitions, by number."""
+    """Topic with its partitions, by number."""
 
     name: str
     topic_id: UUID
@@ -43,18 +43,18 @@ class TopicInfo:
 
 @attrs.define
 class Metadata:
-    """The brokers and topics known now."""
+    """Brokers and topics known now."""
 
     brokers: dict[int, Address] = attrs.field(factory=dict)
     racks: dict[int, str | None] = attrs.field(factory=dict)
     topics: dict[str, TopicInfo] = attrs.field(factory=dict)
-    errors: dict[str, KafkaError] = attrs.field(factory=dict)  # of the topics that the last answer refused
+    errors: dict[str, KafkaError] = attrs.field(factory=dict)  # of the topics that the last response rejected
     leaders: dict[tuple[str, int], int] = attrs.field(factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
 
     def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Merge an answer about the topics asked for, or about all (None): others are gone then."""
+        """Merge a response about the requested topics, or about all (None); requested but absent topics are removed."""
         if response.brokers:
             self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
             self.racks = {broker.node_id: broker.rack for broker in response.brokers}
@@ -67,18 +67,18 @@ class Metadata:
             self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
 
     def leader_unknown(self, topic: str, partition: int) -> None:
-        """The leader is not who it was said to be."""
+        """Forget a leader that has proved wrong."""
         self.leaders.pop((topic, partition), None)
 
     def topic(self, name: str) -> TopicInfo:
-        """A topic; raises what its last answer said, if that was an error."""
+        """Return a topic; raise the error of its last response, if it has one."""
         found = self.topics.get(name)
         if found is None:
-            raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name} is known")
+            raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """A partition's leader; raises if there is no such partition, or no leader of it now."""
+        """Return a partition's leader; raise KafkaError if the partition or a leader is missing."""
         info = self.topic(topic)
         if not 0 <= partition < len(info.partitions):
             raise error_of(
@@ -123,7 +123,7 @@ def _meaning(code: int) -> str:
 
 
 def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
-    """By number; numbers that the answer leaves out have no leader."""
+    """Return partitions by number; those missing in the response have no leader."""
     told = {partition.partition_index: partition for partition in topic.partitions}
     nobody = PartitionInfo(-1, -1, (), ())
     return tuple(

@@ -1,8 +1,8 @@
-"""When metadata is asked for, and about which topics.
+"""Metadata updater: when metadata is requested, and for which topics.
 
-One question at a time is under way. Whoever comes meanwhile is answered by the next one, since what made them ask may
-be newer than the first. Without anybody asking it is done every metadata.max.age.ms, and sooner after a failure, or
-while there is a wanted topic that the broker asked did not know: it may be a new one, and others may know it.
+One request is in flight at a time. A caller that arrives meanwhile gets the response to the next request, since its
+reason to ask may be newer than the first. Metadata is also refreshed every metadata.max.age.ms, and with backoff after
+a failure or while a wanted topic is unknown: the topic may be new, and other brokers may know it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestT
 
 log = Logger()
 
-#: Answers in a row that do not know a wanted topic, until that is said: a topic that is being made is known before.
+#: Responses in a row without a wanted topic until a warning: a topic being created appears earlier.
 _LONG = 4
 
 
 class Refresher:
-    """Keeps `metadata` as new as it need be. `reach` gives a connection to any broker, `heed` looks at each answer."""
+    """Updater of `metadata`. `reach` returns a connection to any broker; `heed` receives each response."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Refresher:
         heed: Callable[[Any, BrokerConnection], object],
     ) -> None:
         self.metadata = Metadata()
-        self.trouble = ""  # why the last question was not answered, if it was not
+        self.trouble = ""  # why the last request failed; "" if it succeeded
         self.all_topics = False
-        self.wanted: set[str] = set()  # topics that are always asked for
-        self._asked_for: dict[str, float] = {}  # others, and when somebody did last
+        self.wanted: set[str] = set()  # topics included in every request
+        self._asked_for: dict[str, float] = {}  # other topics, with the time of their last use
         self._reactor = reactor
         self._reach = reach
         self._heed = heed
@@ -54,19 +54,19 @@ class Refresher:
         self._watchers: list[Callable[[], object]] = []
         self._waiters: list[Deferred[None]] = []
         self._refreshing = False
-        self._refreshed = -inf  # the time of the last answer
+        self._refreshed = -inf  # the time of the last response
         self._failures = 0  # since then
-        self._vain = 0  # answers in a row that did not know a topic that is wanted
-        self._said: set[str] = set()  # topics that were said not to be there
+        self._vain = 0  # responses in a row without a wanted topic
+        self._said: set[str] = set()  # missing topics that were logged
         self._timer: IDelayedCall | None = None
         self._closed = False
 
     def asked_for(self, topic: str) -> None:
-        """Somebody needs to know of this topic."""
+        """Include this topic in requests while it is in use."""
         self._asked_for[topic] = self._reactor.seconds()
 
     def refresh(self) -> Deferred[None]:
-        """Ask; fires with the answer to a question that is sent from now on."""
+        """Request metadata; fires with the response to a request sent after this call."""
         if self._closed:
             return fail(Closed("the client has been closed"))
         waiter: Deferred[None] = Deferred()
@@ -77,12 +77,12 @@ class Refresher:
         return waiter
 
     def refresh_soon(self) -> None:
-        """Ask, but not twice within retry.backoff.ms."""
+        """Request metadata, at most once within retry.backoff.ms."""
         if not self._waiters:
             self._refresh_in(max(0.0, self._refreshed + self._backoff.first - self._reactor.seconds()))
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back after each answer; returns what ends that."""
+        """Call back after each response; return a function that ends this."""
         self._watchers.append(callback)
 
         def stop() -> None:
@@ -92,14 +92,14 @@ class Refresher:
         return stop
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop refreshing."""
         self._closed = True
         self._stop_timer()
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     async def _refresh_all(self) -> None:
-        """Ask as long as somebody waits who came after the last question."""
+        """Send requests until no caller is waiting."""
         while self._waiters:
             waiters, self._waiters = self._waiters, []
             outcome: Failure | None = None
@@ -129,11 +129,11 @@ class Refresher:
             await self._ask(connection, sorted(names))
 
     async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
-        """Ask for topics, or for all of them, which creates none."""
+        """Request metadata of topics, or of all topics (None), which creates none."""
         version = connection.version_of(MetadataRequest)
         request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
         if names is None and version == 0:
-            request.topics = []  # which is how that version asks for all
+            request.topics = []  # all topics, in version 0
         if version >= 4:
             request.allow_auto_topic_creation = self._auto_create and names is not None
         response: MetadataResponse = await connection.request(request, version=version)
@@ -141,7 +141,7 @@ class Refresher:
         self.metadata.learn(response, names)
 
     def _forget_idle_topics(self) -> None:
-        """Do not ask for ever about topics that there are not."""
+        """Stop requesting topics that do not exist and are no longer in use."""
         limit = self._reactor.seconds() - self._max_idle
         for name, when in tuple(self._asked_for.items()):
             if when < limit and name not in self.metadata.topics:
@@ -152,12 +152,12 @@ class Refresher:
             try:
                 watcher()
             except Exception:
-                log.failure("one who watches the cluster failed")
+                log.failure("a callback on cluster metadata failed")
 
     # -- the next time -------------------------------------------------------------------------------------------
 
     def _schedule(self, outcome: Failure | None) -> None:
-        """When to ask again without being asked to."""
+        """Schedule the next periodic refresh or retry."""
         if outcome is None:
             self._failures, self.trouble = 0, ""
             self._refreshed = self._reactor.seconds()
@@ -168,21 +168,21 @@ class Refresher:
         self._failures += 1
         self.trouble = outcome.getErrorMessage()
         if self._failures == 1 and not self._closed:
-            log.warn("brokers and topics could not be asked for: {why}", why=self.trouble)
+            log.warn("requesting metadata of brokers and topics failed: {why}", why=self.trouble)
         self._refresh_in(self._backoff.pause(self._failures))
 
     def _look_for_missing(self) -> None:
-        """Count the answers that lack a wanted topic, which may be there by and by; say so when it takes long."""
+        """Count responses without a wanted topic; after some of them, log a warning."""
         errors = self.metadata.errors
         missing = {name for name in self.wanted & errors.keys() if errors[name].code.retriable}
         self._vain = self._vain + 1 if missing else 0
         self._said &= missing
         for name in sorted(missing - self._said) if self._vain >= _LONG else ():
             self._said.add(name)
-            log.warn("topic {topic} is not there, and is waited for: {why}", topic=name, why=str(errors[name]))
+            log.warn("topic {topic} does not exist; waiting for its creation: {why}", topic=name, why=str(errors[name]))
 
     def _refresh_in(self, seconds: float) -> None:
-        """Ask after a while, unless that will be done sooner."""
+        """Refresh after a delay, unless a refresh is due earlier."""
         if self._closed:
             return
         timer = self._timer

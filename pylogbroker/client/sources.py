@@ -1,9 +1,9 @@
-"""Where a client learns of brokers to begin with: a list, or the coordination tree.
+"""Sources of bootstrap brokers: a list, or the coordination tree.
 
     StaticBrokers("one:9092,two:9092")
-    TreeBrokers(tree)                       # those that live now; told of changes to brokers and topics
+    TreeBrokers(tree)                       # live brokers; watches changes to brokers and topics
 
-Every other address comes from the brokers themselves.
+All further addresses come from the brokers themselves.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _ENDPOINT = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[
 
 
 class BrokerSource(Protocol):
-    """Knows brokers to begin with."""
+    """Source of bootstrap brokers."""
 
     async def addresses(self) -> list[Address]:
-        """Where brokers listen, or did when it was last known."""
+        """Return the known addresses of brokers, possibly outdated."""
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back whenever brokers or topics have come or gone, if that can be known."""
+        """Call back whenever brokers or topics have changed, if the source can detect that."""
 
     def close(self) -> None:
-        """Call back no more."""
+        """Stop calling back."""
 
 
 class StaticBrokers:
-    """Brokers by a list: `host:port` separated by commas, or one by one."""
+    """Fixed list of brokers: `host:port` separated by commas, or an iterable of them."""
 
     def __init__(self, bootstrap: str | Iterable[str]) -> None:
         texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
@@ -55,18 +55,18 @@ class StaticBrokers:
         return ",".join(map(str, self._addresses))
 
     async def addresses(self) -> list[Address]:
-        """The list."""
+        """Return the list."""
         return self._addresses
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """A list does not change."""
+        """Do nothing: the list never changes."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to release."""
 
 
 class TreeBrokers:
-    """Brokers that live, by the coordination tree. The tree is the caller's to close."""
+    """Live brokers in the coordination tree. The caller closes the tree."""
 
     def __init__(self, tree: ITree) -> None:
         self._tree = tree
@@ -76,26 +76,26 @@ class TreeBrokers:
         return "a coordination tree"
 
     async def addresses(self) -> list[Address]:
-        """One address of each broker whose node can be read."""
+        """Return one address of each broker whose node can be decoded."""
         found = []
         for name, node in (await self._tree.children_with_data(paths.BROKER_IDS)).items():
             try:
                 address = _plaintext(node.data)
             except BadNode as error:
-                log.warn("broker {name} of the coordination tree is passed over: {error}", name=name, error=error)
+                log.warn("skipped broker {name} of the coordination tree: {error}", name=name, error=error)
                 continue
             if address is not None:
                 found.append(address)
         return found
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back whenever a broker or a topic has come or gone, or a topic's node has changed."""
+        """Call back whenever a broker or topic is added or removed, or a topic's node changes."""
         self._callback = callback
         for path in (paths.BROKER_IDS, paths.TOPICS):
             self._arm(path)
 
     def close(self) -> None:
-        """Call back no more."""
+        """Stop calling back."""
         self._callback = None
 
     def _changed(self, change: Changed) -> None:
@@ -104,7 +104,7 @@ class TreeBrokers:
             self._callback()
 
     def _arm(self, path: str) -> None:
-        """A watch is told once: ask again."""
+        """Set a watch, which fires once; `_changed` sets the next one."""
         ensureDeferred(self._watch_children(path, self._changed)).addErrback(self._not_armed, path)
 
     async def _watch_children(self, path: str, watch: Watch) -> None:
@@ -116,7 +116,7 @@ class TreeBrokers:
 
 
 def _plaintext(data: bytes) -> Address | None:
-    """The first address of a broker's node that speaks the Kafka protocol in the clear."""
+    """Return the first PLAINTEXT address of a broker's node."""
     broker = decode_broker(data)
     for text in broker.endpoints:
         match = _ENDPOINT.fullmatch(text)
