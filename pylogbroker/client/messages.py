@@ -1,13 +1,13 @@
-"""What a consumer gets: messages, and the sets of them that a fetch brings.
+"""Messages for consumers, and the message sets that fetches return.
 
     found = MessageSet("orders", 0, fetched, first_offset=17)
     for message in found:
         message.offset, message.key, message.value
-    found.next_offset               what to fetch next
+    found.next_offset               # the next offset to fetch
 
-A set is the bytes that came, and they stay bytes: each iteration decodes them anew, some thousand messages ahead of who
-takes them. Left out are a message that is cut off at the end, and those before the offset that was asked for. Where the
-bytes are damaged, the messages before that come first, and then CorruptRecords.
+A set keeps the fetched bytes; each iteration decodes them again, some thousand messages ahead. Messages before the
+requested offset and a message cut off at the end are omitted. Damaged bytes raise CorruptRecords after the messages
+before them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pylogbroker.records.columns.varints import Ints
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
 
-_FEW: Final = 100  # records, which are decoded one by one in less time than it takes to begin with columns
-_STRIDE: Final = 1024  # messages that are decoded at a time
+_FEW: Final = 100  # records that are decoded faster one by one than in columns
+_STRIDE: Final = 1024  # messages decoded at a time
 _KINDS: Final = tuple(TimestampType)
 _NOT_HEADED: Final[tuple[Header, ...]] = ()
 
@@ -46,14 +46,14 @@ class Message(NamedTuple):
     value: Any
     headers: tuple[Header, ...]
     next_offset: int
-    """What to commit, or to fetch next, when this message is dealt with."""
+    """Offset to commit or to fetch next, once this message is processed."""
 
 
 class MessageSet:
-    """The messages of one partition that came with a fetch, to be iterated as often as one likes.
+    """Messages of one partition from a fetch; can be iterated repeatedly.
 
-    Given decoders, messages have what these make of keys and values; bytes without. What a decoder raises is raised for
-    its message alone: the iteration goes on with the next one.
+    With decoders, keys and values are decoded; without, they are bytes. An exception of a decoder is raised for its
+    message only: the iteration can continue with the next one.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class MessageSet:
         decode_value: Decode | None = None,
         check_crcs: bool = True,
     ) -> None:
-        """`aborted` is the producer ids and first offsets of transactions that are not to be seen.
+        """Take the producer ids and first offsets of aborted transactions, whose messages are omitted.
 
-        If `error` is set, there is nothing but that, and to iterate the set raises it.
+        If `error` is set later, the set has no messages, and iteration raises it.
         """
         self.topic = topic
         self.partition = partition
@@ -90,14 +90,14 @@ class MessageSet:
         return map(tuple.__new__, repeat(Message), rows)
 
     def columns(self) -> Iterator[Columns]:
-        """The messages as columns, which is several times faster, for who wants numbers or bytes in bulk."""
+        """Return the messages as columns, several times faster for numbers or bytes in bulk."""
         if self.error is not None:
             raise self.error
         return columns_from(self._pieces(), self.first_offset)
 
     @cached_property
     def _end(self) -> tuple[int, int, int]:
-        """Bytes of the whole entries, the offset behind them, and the leader epoch of the last one."""
+        """Return the size of the whole batches, the offset after them, and the leader epoch of the last one."""
         size, next_offset, epoch = 0, self.first_offset, -1
         try:
             for entry in self._entries():
@@ -105,22 +105,22 @@ class MessageSet:
                 next_offset = max(next_offset, entry.next_offset)
                 epoch = entry.leader_epoch
         except CorruptRecords:
-            pass  # iterating comes to it
+            pass  # raised by the iteration
         return size, next_offset, epoch
 
     @property
     def valid_bytes(self) -> int:
-        """How many bytes there are without what is cut off at the end."""
+        """Return the number of bytes, without an incomplete batch at the end."""
         return self._end[0]
 
     @property
     def next_offset(self) -> int:
-        """What to fetch next, when all of these are dealt with."""
+        """Return the offset to fetch next, once all messages are processed."""
         return self._end[1]
 
     @property
     def leader_epoch(self) -> int:
-        """That of the leader that wrote the last of these; -1 if the format has none."""
+        """Return the epoch of the leader that wrote the last batch; -1 if the format has none."""
         return self._end[2]
 
     def _entries(self) -> Iterator[Entry]:
@@ -130,7 +130,7 @@ class MessageSet:
         return pieces(self.data, AbortedTransactions(self._aborted), check=self._check)
 
     def _rows(self) -> Iterator[Iterable[Row]]:
-        """Messages as tuples, some at a time."""
+        """Yield messages as tuples, in groups."""
         for piece in self._pieces():
             if piece.is_v2 and piece.most >= _FEW:
                 for columns in columns_of(piece):
@@ -141,7 +141,7 @@ class MessageSet:
     def _rows_one_by_one(self, piece: Piece) -> Iterator[Row]:
         topic, partition, first = self.topic, self.partition, self.first_offset
         for single in piece.singles():
-            for record in list(single.records()):  # all of a batch, or if it is damaged none
+            for record in list(single.records()):  # all records of a batch, or none if it is damaged
                 offset = record.offset
                 if offset >= first:
                     yield (
@@ -165,7 +165,7 @@ class MessageSet:
 
 
 def _offsets(offsets: Ints) -> tuple[Iterable[int], Iterable[int]]:
-    """Offsets and those behind them, which are mostly the next ones: the same objects then."""
+    """Return offsets and next offsets, sharing int objects if the offsets are contiguous."""
     behind = offsets + 1
     if np.array_equal(behind[:-1], offsets[1:]):
         numbers = [int(offsets[0]), *behind.tolist()]
@@ -186,7 +186,7 @@ def _is_constant(column: Ints) -> bool:
 
 
 class _Decoded:
-    """Messages through decoders. Unlike a generator it goes on after an exception."""
+    """Iterator that decodes messages; unlike a generator it continues after an exception."""
 
     def __init__(self, rows: Iterator[Row], decode_key: Decode | None, decode_value: Decode | None) -> None:
         self._rows = rows

@@ -8,11 +8,11 @@
     await consumer.commit_offsets("readers", {("orders", 0): messages.next_offset})
     await consumer.close()
 
-Who uses it says which offsets it wants, and finds the leaders itself; nothing is tried again. The connection is made
-when it is first needed, and made anew by the next call when it was lost. Calls may overlap.
+The caller chooses offsets and finds leaders; nothing is retried. The first call opens the connection, and the next call
+after its loss reopens it. Calls may overlap.
 
-With `protocol="simple"` it speaks the protocol of 0.7, where offsets are positions in bytes, brokers do not wait for
-messages, and there are neither keys nor groups.
+With `protocol="simple"` the consumer uses the protocol of Kafka 0.7: offsets are byte positions, brokers do not wait
+for messages, and there are neither keys nor groups.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FetchSpec = tuple[str, int, int] | tuple[str, int, int, int]
 
 
 class SimpleConsumer:
-    """Fetches what it is told to. Settings are those of consumers; all methods are called on the reactor's thread."""
+    """Consumer without state. Settings are those of consumers; call all methods on the reactor thread."""
 
     def __init__(
         self,
@@ -86,11 +86,11 @@ class SimpleConsumer:
         max_wait_ms: int = 0,
         min_bytes: int = 0,
     ) -> Deferred[MessageSet]:
-        """Messages from an offset on, as many as `max_bytes` take; by default max.partition.fetch.bytes.
+        """Fetch messages from an offset, up to `max_bytes` of them; by default max.partition.fetch.bytes.
 
-        A message that is larger is fetched all the same, if it has at most fetch.max.bytes; else RecordTooLarge. At
-        the end there are none, unless some come within `max_wait_ms`. OutOfRange, with the valid range, for an offset
-        below the beginning or beyond the end; KafkaError for all else that the broker does not answer.
+        A larger first message is fetched too, up to fetch.max.bytes; beyond that the Deferred fails with
+        RecordTooLarge. At the log's end the set is empty, unless messages arrive within `max_wait_ms`. An offset
+        outside the log fails with OutOfRange, which has the valid range. Any other error of the broker is a KafkaError.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
@@ -98,9 +98,9 @@ class SimpleConsumer:
     def multifetch(
         self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0
     ) -> Deferred[list[MessageSet]]:
-        """A set for each `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`, in one go.
+        """Fetch several sets in one request: `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`.
 
-        What `fetch` would fail with, is raised by iterating the set that it concerns.
+        An error that `fetch` would fail with is raised by iterating over the set concerned.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._multifetch([self._wanted(*_spec(each)) for each in wanted], wait))
@@ -129,7 +129,7 @@ class SimpleConsumer:
         return [await self._completed(dialect, *each) for each in zip(wanted, found, strict=True)]
 
     async def _completed(self, dialect: Dialect, wanted: Wanted, found: Fetched) -> MessageSet:
-        """Fetched again, alone and with the size doubled, until there is a whole message."""
+        """Return the messages, refetched alone with doubled sizes until there is a whole one."""
         most = self.settings.integer("fetch.max.bytes")
         while found.is_cut and wanted.max_bytes < most:
             wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
@@ -137,13 +137,13 @@ class SimpleConsumer:
         messages = found.messages
         if found.is_cut:
             place = f"{wanted.topic}/{wanted.partition} at offset {wanted.offset}"
-            messages.error = RecordTooLarge(f"{place}: a message of more than fetch.max.bytes={most}")
+            messages.error = RecordTooLarge(f"{place}: the message exceeds fetch.max.bytes={most}")
         elif found.error is not None:
             messages.error = await self._explained(dialect, wanted, found.error)
         return messages
 
     async def _explained(self, dialect: Dialect, wanted: Wanted, error: KafkaError) -> KafkaError:
-        """The error; if it is that of an offset, with what offsets there are."""
+        """Return the error; for an offset out of range, with the valid range."""
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return error
         place = wanted.topic, wanted.partition
@@ -154,11 +154,11 @@ class SimpleConsumer:
     # -- offsets ---------------------------------------------------------------------------------------------------
 
     def get_offsets_before(self, topic: str, partition: int, time: int, max_offsets: int = 1) -> Deferred[list[int]]:
-        """Offsets where one can begin to read what was written before `time`, in milliseconds; newest first.
+        """Return offsets from which to read messages written before `time`, in milliseconds; newest first.
 
-        They are the beginnings of segments. LATEST is the end, and EARLIEST the beginning of what there is. Of brokers
-        that do not tell of segments any more, and of committed messages (isolation.level), there is at most one: that
-        of the first message at or after the time.
+        They are the base offsets of segments. LATEST gives the end of the log, EARLIEST its beginning. Newer brokers do
+        not report segments; they give at most one offset, of the first message at or after the time. With
+        isolation.level read_committed, all brokers do.
         """
         place = arguments.name("topic", topic), arguments.number("partition", partition)
         most = arguments.number("max_offsets", max_offsets, 1)
@@ -168,9 +168,9 @@ class SimpleConsumer:
         return await (await self._connected()).offsets_before(topic, partition, time, most)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> Deferred[None]:
-        """Keep offsets for a group that has no members, `{(topic, partition): offset}`, with the group's coordinator.
+        """Commit offsets for a group without members, `{(topic, partition): offset}`, to the group's coordinator.
 
-        If that is another broker, KafkaError with NOT_COORDINATOR says which.
+        If another broker is the coordinator, KafkaError with NOT_COORDINATOR names it.
         """
         group, given = arguments.name("group", group), arguments.offsets("offsets", offsets)
         return ensureDeferred(self._commit_offsets(group, given, metadata))
@@ -181,7 +181,7 @@ class SimpleConsumer:
     def fetch_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> Deferred[dict[TopicPartition, int | None]]:
-        """What was committed for each `(topic, partition)`; None if nothing was."""
+        """Return the committed offset of each `(topic, partition)`, or None."""
         group, wanted = arguments.name("group", group), arguments.partitions("partitions", partitions)
         return ensureDeferred(self._fetch_offsets(group, wanted))
 
@@ -191,7 +191,7 @@ class SimpleConsumer:
     # -- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> Deferred[None]:
-        """Fires when the connection is gone. What waits for answers fails."""
+        """Close the connection; pending requests fail. Fires when it is closed."""
         self._closed = True
         return ensureDeferred(self._close())
 
@@ -225,7 +225,7 @@ class SimpleConsumer:
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
-    """How long a fetch may take, and for how much; one that may take some time waits for something."""
+    """Return the limits of a fetch; a fetch that may wait waits for at least one byte."""
     wait = arguments.number("max_wait_ms", max_wait_ms)
     return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
 
@@ -237,7 +237,7 @@ def _spec(wanted: FetchSpec) -> FetchSpec:
 
 
 def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """The decoder as a function; None for the one that does nothing."""
+    """Return the decoder as a function, or None for `bytes`, which changes nothing."""
     plugged = plug(DECODER, name, choice or settings.text(name), settings.by_name())
     return None if plugged.name == "bytes" else decoding(plugged)
 

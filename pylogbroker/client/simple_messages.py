@@ -1,7 +1,7 @@
-"""Sets of 0.7's messages: offsets are positions, and there are values alone.
+"""Message sets of Kafka 0.7: offsets are byte positions, and messages have only values.
 
-Messages inside of a compressed one have positions that nothing can be fetched from. What follows them is where the
-compressed one begins, and for the last of them where it ends: who goes on there sees some again, and misses none.
+No fetch can begin at a message inside a compressed one. The `next_offset` of such a message is therefore the position
+of the compressed message, and for the last one its end: continuing there repeats some messages and loses none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RUN: Final = 500  # messages of a piece
 
 
 class SimpleMessageSet(MessageSet):
-    """As `MessageSet`, of a log's bytes from the position `first_offset` on."""
+    """Messages of a 0.7 log from the position `first_offset` on; see `MessageSet`."""
 
     def _entries(self) -> Iterator[SimpleMessage]:
         return messages(self.data, self.first_offset, partial=True)

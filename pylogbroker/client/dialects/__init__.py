@@ -1,11 +1,11 @@
-"""The protocols that a `SimpleConsumer` speaks, one connection each: Kafka's, and the one of 0.7.
+"""Protocol adapters of `SimpleConsumer`, each for one connection: Kafka's protocol, and that of Kafka 0.7.
 
 ============  =====================================================
 `kafka`       Kafka's protocol, any version of it
-`simple`      the protocol of 0.7: positions for offsets, no groups
+`simple`      the protocol of 0.7: byte positions as offsets, no groups
 ============  =====================================================
 
-Both answer the same questions, in the same values.
+Both implement `Dialect`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EARLIEST: Final = -2
 
 @attrs.frozen
 class Wanted:
-    """At most so many bytes of one partition from an offset on."""
+    """Request for up to `max_bytes` of one partition from an offset."""
 
     topic: str
     partition: int
@@ -36,9 +36,9 @@ class Wanted:
 
 @attrs.frozen(eq=False)
 class Fetched:
-    """What came of one `Wanted`: its messages, or why there are none.
+    """Result of one `Wanted`: its messages, or an error.
 
-    `is_cut` is whether there is a message that was not sent, or not whole, because of its size.
+    `is_cut` is true if the first message did not fit into `max_bytes`.
     """
 
     messages: MessageSet
@@ -48,29 +48,29 @@ class Fetched:
 
 @attrs.frozen
 class Wait:
-    """How long a broker may wait for how many bytes, in milliseconds."""
+    """Limits of a fetch's wait: the time in milliseconds, and the bytes that end it earlier."""
 
     max_ms: int = 0
     min_bytes: int = 0
 
 
 class Dialect(Protocol):
-    """One connection to one broker. Each call fails with what ends the connection, or the broker's error."""
+    """One connection to one broker. Each call fails with the connection's or the broker's error."""
 
     def fetch(self, wanted: Sequence[Wanted], wait: Wait) -> Deferred[list[Fetched]]:
-        """Something for each, in the same order."""
+        """Return one result for each request, in the same order."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
-        """Offsets of what was written before a time, or LATEST or EARLIEST, newest first."""
+        """Return offsets before a time in milliseconds, or LATEST or EARLIEST; newest first."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
-        """Keep them for the group."""
+        """Commit offsets for the group."""
 
     def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
-        """What is kept for the group; None for what is not."""
+        """Return the group's committed offsets, or None for a partition without one."""
 
     def is_open(self) -> bool:
-        """Whether the connection can be used."""
+        """Return whether the connection is usable."""
 
     def close(self) -> Deferred[None]:
-        """Fires when the connection is gone."""
+        """Close the connection; fires when it is closed."""

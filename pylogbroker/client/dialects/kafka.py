@@ -1,4 +1,4 @@
-"""Kafka's protocol for a `SimpleConsumer`: requests for one broker, without fetch sessions or groups' members."""
+"""Kafka's protocol for `SimpleConsumer`: requests to one broker, without fetch sessions or group membership."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
-_FETCH: Final = 12  # the newest version that names topics
-_FIND_COORDINATOR: Final = 3  # the newest that asks for one key
-_OFFSET_FETCH: Final = 7  # the newest that asks for one group
-_SETTLING: Final = 10.0  # seconds that a group's coordinator is given to be ready
+_FETCH: Final = 12  # the last version with topic names
+_FIND_COORDINATOR: Final = 3  # the last version with a single key
+_OFFSET_FETCH: Final = 7  # the last version with a single group
+_SETTLING: Final = 10.0  # seconds that a group's coordinator may take to become ready
 _UNSETTLED: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 
 
 class KafkaDialect:
-    """See `pylogbroker.client.dialects.Dialect`."""
+    """Adapter of Kafka's protocol."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class KafkaDialect:
         return ensureDeferred(self._fetch(wanted, wait))
 
     async def _fetch(self, wanted: Sequence[Wanted], wait: Wait) -> list[Fetched]:
-        """A partition can be asked for only once in a request, so there may have to be several."""
+        """Fetch in as many requests as needed: each may ask for a partition only once."""
         found: list[Fetched | None] = [None] * len(wanted)
         left = list(range(len(wanted)))
         while left:
@@ -138,13 +138,13 @@ class KafkaDialect:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))
 
     async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
-        """Version 0 asks for this. Brokers too new for it tell of one offset, the first that is not before."""
+        """List offsets in version 0; newer brokers support only later versions, which return one offset."""
         asked = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
         request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [asked])])
         answer: ListOffsetsResponse
         try:
             if self._committed_only:
-                raise UnsupportedVersion("version 0 does not know of transactions")
+                raise UnsupportedVersion("version 0 does not support transactions")
             answer = await self._connection.request(request, version=0)
         except UnsupportedVersion:
             asked.max_num_offsets = 1
@@ -188,7 +188,8 @@ class KafkaDialect:
         return self._when_settled(group, fetch)
 
     def _when_settled(self, group: str, work: Any) -> Deferred[Any]:
-        """Do the work. The broker may have to make the topic of offsets first: it does when asked for coordinators."""
+        """Do the work. If the offsets topic does not exist yet, looking up the coordinator makes the broker create
+        it."""
 
         async def attempt() -> Any:
             try:
@@ -206,7 +207,7 @@ class KafkaDialect:
         raise_for(answer.error_code, answer.error_message or f"group {group}")
         address = self._connection.address
         if answer.port != address.port:
-            detail = f"group {group} is coordinated by {answer.host}:{answer.port}, not by {address}"
+            detail = f"the coordinator of group {group} is {answer.host}:{answer.port}, not {address}"
             raise _Elsewhere(detail, ErrorCode.NOT_COORDINATOR)
 
     # -- the connection --------------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ class KafkaDialect:
 
 
 class _Elsewhere(KafkaError):
-    """Another broker has to be asked: to ask this one again will not help."""
+    """Another broker is the coordinator; retrying with this one will not help."""
 
 
 def _is_unsettled(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
-"""The protocol of 0.7 for a `SimpleConsumer`: requests out, answers in, in the order of the requests.
+"""The protocol of Kafka 0.7 for `SimpleConsumer`: responses arrive in the order of the requests.
 
-Answers do not say what they answer. A request that the broker does not like ends the connection, on its side.
+Responses do not identify their requests. The broker closes the connection after a request that it rejects.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _CODES: Final[Mapping[int, ErrorCode]] = {
 }
 _MEANINGS: Final[Mapping[int, str]] = {
     **{code.value: code.name.lower().replace("_", " ") for code in SimpleError},
-    SimpleError.UNKNOWN: "the broker does not say why; messages of a topic of Kafka's, say, this protocol cannot have",
+    SimpleError.UNKNOWN: "the broker gives no reason; the protocol of 0.7 cannot read topics in Kafka's format",
 }
 
 
 class SimpleConnection(Conversation):
-    """The client's side of one connection. The protocol has no greeting: nobody knows who is there."""
+    """Client side of one connection. The protocol has no handshake, so the peer is not verified."""
 
     language = "the protocol of 0.7"
 
     def ask(self, request: SimpleRequest, read: Callable[[memoryview], T]) -> Deferred[T]:
-        """Send a request; a Deferred of what `read` makes of the answer."""
+        """Send a request; return a Deferred of the response, decoded by `read`."""
         if not self.is_open:
             return self._refused()
         try:
@@ -63,7 +63,7 @@ class SimpleConnection(Conversation):
 
 
 class SimpleDialect:
-    """See `pylogbroker.client.dialects.Dialect`."""
+    """Adapter of the protocol of 0.7."""
 
     def __init__(self, connection: SimpleConnection, settings: Values, decode_value: Decode | None) -> None:
         self._connection = connection
@@ -129,7 +129,7 @@ class SimpleDialect:
 
 
 def _no_message_at(wanted: Wanted) -> CorruptRecords:
-    """Explain bytes that are no message; an answer shorter than asked for ends where the log ends, between messages."""
+    """Return the error for bytes that are not a message; a short response ends at the log's end, between messages."""
     return CorruptRecords(
         f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
         "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "
@@ -144,5 +144,5 @@ def _error_of(code: int, what: str) -> KafkaError:
 
 
 def _no_groups() -> KafkaError:
-    detail = "the protocol of 0.7 has no offsets of groups: keep them in the coordination tree"
+    detail = "the protocol of 0.7 has no committed offsets: keep them in the coordination tree"
     return KafkaError(detail, ErrorCode.UNSUPPORTED_VERSION)
