@@ -212,7 +212,7 @@ def test_no_room_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("pylogbroker.client.sync.submitting.MOST_BYTES", 10_000)
     producer = Producer(NOWHERE, timeout=0.05)
     submitted = [producer.submit(topic, bytes(4_000)) for _ in range(2)]
-    with pytest.raises(TimedOut, match="no room"):
+    with pytest.raises(TimedOut, match="no space"):
         producer.submit(topic, bytes(4_000))
     assert submitted[0].cancel() is False
     with pytest.raises(NotAllSent):

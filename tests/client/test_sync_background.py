@@ -66,7 +66,7 @@ def test_an_error_before_there_is_a_deferred(background: Background) -> None:
 
 
 def test_what_takes_too_long_is_given_up(background: Background, waiting: Waiting) -> None:
-    with pytest.raises(TimedOut, match=r"the wait: not done within 0\.01 s; it was given up") as caught:
+    with pytest.raises(TimedOut, match=r"the wait: not done within 0\.01 s; it was cancelled") as caught:
         background.call(waiting, 0.01, "the wait")
     assert isinstance(caught.value, TimeoutError)
     assert isinstance(caught.value, PylogbrokerError)

@@ -1,33 +1,33 @@
-"""The client without Deferreds, for scripts, notebooks and workers: the same names, and every call returns its result.
+"""The client without Deferreds, for scripts, notebooks and workers: the same classes, whose calls return their results.
 
     from pylogbroker.client.sync import ConsumerConnector, Producer
 
     with Producer("localhost:9092") as producer:
         metadata = producer.send("greetings", b"hello")                         # waits for the acknowledgement
-        futures = [producer.submit("greetings", value) for value in values]     # does not
+        futures = [producer.submit("greetings", value) for value in values]     # does not wait
 
     with ConsumerConnector("localhost:9092", group="readers", consumer_timeout_ms=5000) as consumer:
-        for message in consumer.stream("greetings"):                            # until nothing has come for 5 seconds
+        for message in consumer.stream("greetings"):                            # ends after 5 seconds without a message
             print(message.offset, message.value)
 
-**Time.** Each call has a timeout in seconds, the object's (`timeout=60`) or its own; `math.inf` is for ever.
-`TimedOut`, which is a `TimeoutError`, says what was waited for.
+**Time.** Each call has a timeout in seconds, the object's (`timeout=60`) or its own; `math.inf` means no limit.
+`TimedOut`, a `TimeoutError`, names the call.
 
-**Ctrl-C** ends the wait alone; the object goes on. Records that were sent stay sent, and messages that were on their
-way to a stream come with its next call.
+**Ctrl-C** ends only the wait; the object stays usable. Sent records stay sent, and messages in transit to a stream are
+returned by its next call.
 
 **Threads** may share any of these objects. Two threads that iterate over one stream get different messages.
 
-**Fork.** What was made before a fork is its parent's: in the child every call raises `OtherProcess`. What is made in
-the child works.
+**Fork.** An object made before a fork belongs to the parent: in the child each of its calls raises `OtherProcess`.
+Objects made in the child work.
 
-**Counts** (`producer.counts`, `stream.count`) are plain numbers that may be read at any time, by a progress bar, say.
+**Counts** (`producer.counts`, `stream.count`) are plain numbers that may be read at any time, for a progress bar.
 
-**Log.** Lines go to Python's `logging`, to the logger of the module they come from; `logging.basicConfig()` shows
-warnings, and `logging.getLogger("pylogbroker").setLevel(logging.INFO)` more.
+**Log.** Lines go to Python's `logging`, to the logger of their module. `logging.basicConfig()` shows warnings;
+`logging.getLogger("pylogbroker").setLevel(logging.INFO)` shows more.
 
-The work is done by the classes of `pylogbroker.client`, on a reactor in a thread of its own (`background`). Plugins run
-there: they may not wait, and must not call this module.
+The classes of `pylogbroker.client` do the work, on a reactor in a background thread (`background`). Plugins run on that
+thread: they must not block, nor call this module.
 """
 
 from pylogbroker.client.consumer.filters import Blacklist, Whitelist

@@ -1,18 +1,18 @@
-"""A reactor in a background thread, and how other threads have work done there.
+"""A reactor in a background thread, and calls to it from other threads.
 
-    background = running()                                       # started when it is first asked for
+    background = running()                                       # starts the thread on first use
     metadata = background.call(work, timeout=30, what="...")     # waits for the Deferred or coroutine of `work()`
     future = background.begin(work).future                       # does not wait
 
-One reactor serves all of a process. It is not the global `twisted.internet.reactor`, which cannot be started a second
-time and may belong to somebody else: a Twisted program, a notebook's event loop, a test runner. So
+A process has one such reactor. The global `twisted.internet.reactor` would not do: it cannot be restarted, and may
+belong to a Twisted program, a notebook's event loop or a test runner. Therefore:
 
-- a child of `fork` starts a reactor of its own when it first asks for one; its parent's is of no use to it;
-- Ctrl-C reaches the waiting thread, never the reactor: the wait ends, and the work is cancelled unless told otherwise;
-- any number of threads may wait at once, but not the reactor's, whose work nobody would do meanwhile.
+- a child of `fork` starts a new reactor on first use, since the parent's does not run in the child;
+- Ctrl-C interrupts the waiting thread, never the reactor: the wait ends, and the work is cancelled unless it is kept;
+- any number of threads may wait at once, except the reactor's own thread, which would block the work itself.
 
-The thread is a daemon, and so are those of its pool: they do not keep a program from ending. `at_exit` says what shall
-be closed before that.
+The thread and those of its pool are daemons: they do not keep a program from ending. `at_exit` registers what to close
+before.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from pylogbroker.errors import PylogbrokerError
 
 T = TypeVar("T")
 
-#: Seconds that a program waits in the end for what is still open.
+#: Seconds that a program waits at its end for open objects to close.
 LAST_SECONDS = 10.0
 
 
 class TimedOut(PylogbrokerError, TimeoutError):
-    """A call did not end within its timeout; the text says which, and what becomes of it."""
+    """A call did not end within its timeout; the text names it and says what becomes of the work."""
 
 
 class WrongThread(PylogbrokerError):
-    """A call that waits, made on the reactor's own thread, where it would wait for ever."""
+    """A blocking call was made on the reactor's own thread, where it would wait for ever."""
 
 
 class OtherProcess(PylogbrokerError):
-    """A client was made before a fork, and used in the child."""
+    """A client made before a fork was used in the child."""
 
 
 @attrs.define(eq=False)
 class Pending(Generic[T]):
-    """Work under way: a future that any thread may wait for, and the Deferred, which is the reactor thread's."""
+    """Work in progress: a future for any thread, and the Deferred, for the reactor thread only."""
 
     future: Future[T] = attrs.field(factory=Future)
     deferred: Deferred[T] | None = None
 
     def start(self, work: Callable[[], Awaitable[T]]) -> None:
-        """On the reactor's thread."""
+        """Start the work. Called on the reactor thread."""
         self.deferred = ensureDeferred(_awaiting(work))
         self.deferred.addCallbacks(self.future.set_result, self._fail)
 
     def cancel(self) -> None:
-        """On the reactor's thread."""
+        """Cancel the work. Called on the reactor thread."""
         if self.deferred is not None:
             self.deferred.cancel()
 
@@ -77,7 +77,7 @@ async def _awaiting(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class Background:
-    """A running reactor and its thread."""
+    """Running reactor and its thread."""
 
     def __init__(self) -> None:
         forward_log()
@@ -92,18 +92,18 @@ class Background:
         _stop_with_worker(self.stop)
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Pending[T]:
-        """Starts work on the reactor's thread; from any thread."""
+        """Start work on the reactor thread. Thread-safe."""
         pending: Pending[T] = Pending()
         self.reactor.callFromThread(pending.start, work)
         return pending
 
     def call(self, work: Callable[[], Awaitable[T]], timeout: float | None, what: str, keep: bool = False) -> T:
-        """What the work gives, or `TimedOut`. What is not waited for any more is cancelled, unless it is to be kept."""
+        """Return the result of the work, or raise `TimedOut`. Then the work is cancelled unless `keep`."""
         self.check(what)
         return self.wait(self.begin(work), timeout, what, keep)
 
     def wait(self, pending: Pending[T], timeout: float | None, what: str, keep: bool = False) -> T:
-        """What work that was begun gives; otherwise like `call`."""
+        """Wait for work that was started; otherwise like `call`."""
         try:
             wait([pending.future], timeout)
         except BaseException:
@@ -111,27 +111,27 @@ class Background:
             raise
         if not pending.future.done():
             self._give_up(pending, keep)
-            fate = "it goes on" if keep else "it was given up"
+            fate = "it goes on" if keep else "it was cancelled"
             raise TimedOut(f"{what}: not done within {timeout:g} s; {fate}")
         return pending.future.result()
 
     def check(self, what: str) -> None:
-        """Raises if whoever waits here would do so for ever."""
+        """Raise an error if waiting here would never end: OtherProcess or WrongThread."""
         if self is not _process.background:
-            raise OtherProcess(f"{what}: made before a fork, and of no use in the child; make a new one there")
+            raise OtherProcess(f"{what}: made before a fork and unusable in the child; make a new one in the child")
         if threading.get_ident() == self._thread.ident:
-            raise WrongThread(f"{what}: called on the reactor's own thread; use the client without `sync` there")
+            raise WrongThread(f"{what}: called on the reactor thread; use pylogbroker.client instead of `sync` there")
 
     def at_exit(self, owner: object, close: Callable[[], Awaitable[object]]) -> None:
-        """What to do about `owner` before the program ends; on the reactor's thread."""
+        """Register how to close `owner` before the program ends. Called on the reactor thread."""
         self._closers[id(owner)] = close
 
     def forget(self, owner: object) -> None:
-        """It was closed; on the reactor's thread."""
+        """Unregister a closed owner. Called on the reactor thread."""
         self._closers.pop(id(owner), None)
 
     def stop(self) -> None:
-        """Closes what is open, stops the reactor and joins its thread: the end of the program. Again is no error."""
+        """Close all registered objects, stop the reactor and join its thread. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -139,7 +139,7 @@ class Background:
         done, late = wait(closing, LAST_SECONDS + 1)
         complaints = [str(error) for each in done if (error := each.exception()) is not None]
         if late:
-            complaints.append(f"not everything could be closed within {LAST_SECONDS + 1:g} s")
+            complaints.append(f"some clients could not be closed within {LAST_SECONDS + 1:g} s")
         for complaint in complaints:
             print(f"pylogbroker: {complaint}", file=sys.stderr)
         self.reactor.callFromThread(self.reactor.stop)
@@ -164,14 +164,14 @@ def _new_reactor() -> ReactorBase:
 
 
 def _stop_with_worker(stop: Callable[[], None]) -> None:
-    """A forked worker of multiprocessing ends without `atexit`, but not without this."""
+    """Also stop at the end of a forked multiprocessing worker, which does not run `atexit`."""
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, stop, exitpriority=10)
 
 
 class _Process:
-    """The background of this process, once there is one."""
+    """State of this process: its background, once started."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -182,7 +182,7 @@ _process = _Process()
 
 
 def running() -> Background:
-    """This process's background, started if it is not there yet."""
+    """Return this process's background; start it on first use."""
     with _process.lock:
         if _process.background is None:
             _process.background = Background()
@@ -190,7 +190,7 @@ def running() -> Background:
 
 
 def _start_anew() -> None:
-    # the parent's thread is not in the child, and its lock may have been held
+    # The parent's thread does not exist in the child, and its lock may be held.
     global _process
     _process = _Process()
 

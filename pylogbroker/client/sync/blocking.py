@@ -1,4 +1,4 @@
-"""What the clients without Deferreds have in common: they are made, called and closed on the background's reactor."""
+"""Base class of the clients without Deferreds: created, called and closed on the background's reactor."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ log = Logger()
 C = TypeVar("C")
 T = TypeVar("T")
 
-#: Seconds that a call may take, unless the object or the call says otherwise.
+#: Default timeout of a call, in seconds.
 TIMEOUT = 60.0
-#: Seconds more until a `close`, which has its timeout too, is not waited for any more.
+#: Seconds to wait for a `close` beyond its own timeout.
 GRACE = 5.0
-#: Seconds that a `with` block which is left by an exception takes at most to close.
+#: Timeout in seconds of the `close` at the end of a `with` block that raised an exception.
 HASTE = 3.0
 
 
 class Blocking(Generic[C]):
-    """A client of the background's reactor, and calls that wait for it."""
+    """Wrapper of a client on the background's reactor, whose calls block."""
 
     def __init__(self, make: Callable[..., C], timeout: float) -> None:
         self.timeout = arguments.seconds("timeout", timeout)
@@ -52,7 +52,7 @@ class Blocking(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it; if an exception is under way, not for long, and what comes of it is told with that."""
+        """Close; after an exception only briefly, and add a note with an error of closing to the exception."""
         if error is None:
             self.close()
             return
@@ -63,7 +63,7 @@ class Blocking(Generic[C]):
             log.warn("{name}: {error}", name=self._name, error=another)
 
     def close(self, timeout: float | None = None) -> None:
-        """Ends it, as its namesake in `pylogbroker.client` does; again is no error."""
+        """Close the client, like the method of the class in `pylogbroker.client`. Idempotent."""
         seconds = self._seconds(timeout)
         longer = math.inf if seconds is None else seconds + GRACE
         self._call("close", partial(self._finish, seconds), longer, keep=True)
@@ -84,7 +84,7 @@ class Blocking(Generic[C]):
             raise self._explained(error) from None
 
     def _explained(self, error: TimedOut) -> TimedOut:
-        """With why no broker can be reached, if that is so."""
+        """Return the error with the reason why no broker is reachable, if there is one."""
         trouble = self._trouble()
         return TimedOut(f"{error}; {trouble}") if trouble else error
 

@@ -1,4 +1,4 @@
-"""The consumer of groups without Deferreds."""
+"""The group consumer without Deferreds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ConsumerConnector(Blocking[AsyncConnector]):
-    """A member of a consumer group; takes the arguments of `pylogbroker.client.ConsumerConnector`."""
+    """Member of a consumer group; takes the arguments of `pylogbroker.client.ConsumerConnector`."""
 
     def __init__(
         self, bootstrap: str | Iterable[str] | None = None, *, group: str, timeout: float = TIMEOUT, **options: Any
@@ -28,7 +28,7 @@ class ConsumerConnector(Blocking[AsyncConnector]):
     def create_message_streams(
         self, topics: Mapping[str, int], timeout: float | None = None
     ) -> dict[str, list[Stream]]:
-        """So many streams for each topic."""
+        """Return the requested number of streams for each topic."""
         create = partial(self._begin, partial(self._client.create_message_streams, topics))
         created = self._call("create_message_streams", create, timeout)
         return {topic: self._wrap(streams) for topic, streams in created.items()}
@@ -36,56 +36,56 @@ class ConsumerConnector(Blocking[AsyncConnector]):
     def create_message_streams_by_filter(
         self, topics: TopicFilter, count: int = 1, timeout: float | None = None
     ) -> list[Stream]:
-        """So many streams for the topics that match, those that come later too."""
+        """Return `count` streams for all topics that match, including topics created later."""
         create = partial(self._begin, partial(self._client.create_message_streams_by_filter, topics, count))
         return self._wrap(self._call("create_message_streams_by_filter", create, timeout))
 
     def stream(self, topic: str, timeout: float | None = None) -> Stream:
-        """One stream of one topic: the usual case."""
+        """Return one stream of one topic."""
         return self.create_message_streams({topic: 1}, timeout)[topic][0]
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that this member reads now."""
+        """Return the partitions assigned to this member."""
         return self._client.assignment
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
-        """Commits these, or how far the streams were read; the message given last counts as dealt with."""
+        """Commit these offsets, or the streams' positions; the message returned last counts as processed."""
         self._call("commit_offsets", partial(self._client.commit_offsets, offsets), timeout)
 
     def committed(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """What the group has committed for these, or for all that this member reads, where it has."""
+        """Return the group's committed offsets of these partitions, or of all assigned ones; omit those without one."""
         return self._call("committed", partial(self._client.committed, partitions), timeout)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """The offset of the next message that a stream gives; None as long as that is being found out."""
+        """Return the offset of the next message that a stream returns; None until it is known."""
         return self._at_once("position", lambda: self._client.position(topic, partition))
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """How many offsets of the partition are behind the position; None if that is not known yet."""
+        """Return the number of offsets from the position to the partition's end; None until it is known."""
         return self._at_once("lag", lambda: self._client.lag(topic, partition))
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Lets the next message of the partition be the one at this offset, or the first behind it."""
+        """Continue the partition with the message at this offset, or the first one after it."""
         self._at_once("seek", lambda: self._client.seek(topic, partition, offset))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return self._client.paused
 
     def pause(self, topic: str, partition: int) -> None:
-        """Lets streams give no more messages of the partition, until `resume`, or until another member has it."""
+        """Return no more messages of the partition until `resume`, or until it is assigned to another member."""
         self._at_once("pause", lambda: self._client.pause(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
-        """Lets messages of a paused partition come again, from where it was left."""
+        """Continue a paused partition where it stopped."""
         self._at_once("resume", lambda: self._client.resume(topic, partition))
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Commits how far the streams were read, if `enable.auto.commit`, leaves the group and ends the streams."""
+        """Commit the streams' positions if `enable.auto.commit`, leave the group and end the streams."""
         self.close(timeout)
 
     def _wrap(self, streams: Iterable[AsyncStream]) -> list[Stream]:

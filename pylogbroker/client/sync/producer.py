@@ -22,17 +22,18 @@ from pylogbroker.records import Header
 
 T = TypeVar("T")
 
-#: How many records `send_many` reads at a time.
+#: Records that `send_many` reads at a time.
 LOT = 5000
-#: What a submitted record takes besides its key and value.
+#: Bytes of a submitted record in addition to its key and value.
 RECORD_BYTES = 64
 
 
 class Producer(Blocking[AsyncProducer]):
-    """Sends records; see `pylogbroker.client.Producer`, whose arguments and settings it takes.
+    """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
-    `send` and `send_many` wait for the acknowledgements; `submit` returns a future, and waits only while more than
-    32 MB were submitted and not acknowledged. `close`, which leaving a `with` block does too, sends what is left first.
+    `send` and `send_many` wait for the acknowledgements. `submit` returns a future, and waits only while more than 32
+    MB are submitted and unacknowledged. `close`, also called at the end of a `with` block, first sends all queued
+    records.
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = TIMEOUT, **options: Any) -> None:
@@ -41,12 +42,12 @@ class Producer(Blocking[AsyncProducer]):
 
     @property
     def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
-        """The handlers in their order; they run on the reactor's thread."""
+        """Return the handlers in order; they run on the reactor thread."""
         return self._client.callback_handlers
 
     @property
     def counts(self) -> Counts:
-        """How many records are queued, sent, acknowledged, ...; for a progress bar, say."""
+        """Return how many records are queued, sent, acknowledged, ..., for a progress bar."""
         return self._client.counts
 
     def send(
@@ -60,7 +61,7 @@ class Producer(Blocking[AsyncProducer]):
         headers: Sequence[Header] = (),
         timeout: float | None = None,
     ) -> RecordMetadata:
-        """Sends a record and returns where it went. After `TimedOut` it may arrive all the same."""
+        """Send a record; return its partition and offset. After `TimedOut` the record may still be written."""
         send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         return self._call(f"send to {topic!r}", send, timeout, keep=True)
 
@@ -75,23 +76,23 @@ class Producer(Blocking[AsyncProducer]):
         headers: Sequence[Header] = (),
         timeout: float | None = None,
     ) -> Future[RecordMetadata]:
-        """Sends a record in the background. The timeout is for room among those that are on their way."""
+        """Send a record in the background. The timeout limits the wait for space among unacknowledged records."""
         self._background.check(f"{self._name}.submit")
         send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         size, seconds = RECORD_BYTES + _size(value) + _size(key), self._seconds(timeout)
         future = self._submissions.submit(send, size, seconds)
         if future is None:
-            late = TimedOut(f"{self._name}.submit to {topic!r}: no room within {seconds:g} s; the record was not taken")
+            late = TimedOut(f"{self._name}.submit to {topic!r}: no space within {seconds:g} s; the record was not sent")
             raise self._explained(late)
         return future
 
     def send_many(
         self, records: Iterable[ProducerRecord | tuple[Any, ...]], *, timeout: float | None = None
     ) -> list[RecordMetadata]:
-        """Sends records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`, and returns where each one went.
+        """Send records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`; return the metadata of each.
 
-        They may be more than fit into memory: some thousands are read at a time, and none after one has failed. Then
-        it raises SomeFailed, which says what became of each. The timeout is for each of these lots.
+        The records need not fit into memory: some thousands are read at a time, and none after a failure. A failure
+        raises SomeFailed, which has the result of each record. The timeout applies to each of these lots.
         """
         what, seconds = f"{self._name}.send_many", self._seconds(timeout)
         self._background.check(what)
@@ -115,7 +116,7 @@ class Producer(Blocking[AsyncProducer]):
         seconds: float | None,
         what: str,
     ) -> bool:
-        """Wait for a lot; whether all of it went well."""
+        """Wait for a lot; return whether all its records were acknowledged."""
         try:
             metadata = self._background.wait(pending, seconds, what, keep=True)
         except SomeFailed as error:
@@ -127,30 +128,30 @@ class Producer(Blocking[AsyncProducer]):
         return True
 
     def flush(self, timeout: float | None = None) -> None:
-        """Returns when all that was sent or submitted is acknowledged or has failed."""
+        """Return when all sent or submitted records are acknowledged or have failed."""
         self._call("flush", self._client.flush, timeout)
 
     def begin(self, timeout: float | None = None) -> None:
-        """Begins a transaction."""
+        """Begin a transaction."""
         self._call("begin", self._client.begin, timeout)
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember, timeout: float | None = None) -> None:
-        """Commits a group's offsets with the transaction."""
+        """Commit a group's offsets in the transaction."""
         self._call("send_offsets", partial(self._client.send_offsets, offsets, group), timeout)
 
     def commit(self, timeout: float | None = None) -> None:
-        """Ends the transaction: everything in it is there now."""
+        """Commit the transaction."""
         self._call("commit", self._client.commit, timeout, keep=True)
 
     def abort(self, timeout: float | None = None) -> None:
-        """Ends the transaction: nothing in it ever was there."""
+        """Abort the transaction."""
         self._call("abort", self._client.abort, timeout, keep=True)
 
     @contextmanager
     def transaction(self, timeout: float | None = None) -> Iterator[Self]:
-        """`with producer.transaction():` commits at the end of the block, and aborts if it raises, Ctrl-C included.
+        """Run a `with` block in a transaction: commit at its end, abort if it raises, Ctrl-C included.
 
-        If it cannot be committed, it is aborted as well; a commit that is not done in time goes on.
+        A failed commit is aborted too; a commit that times out continues.
         """
         self.begin(timeout)
         try:
@@ -167,7 +168,7 @@ class Producer(Blocking[AsyncProducer]):
             raise
 
     def _abort_because(self, error: BaseException, timeout: float | None) -> None:
-        """Abort; should that fail, the error is told all the same, with a note."""
+        """Abort; add a failure to do so as a note to the error."""
         try:
             self.abort(timeout)
         except PylogbrokerError as another:

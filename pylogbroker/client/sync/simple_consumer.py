@@ -1,4 +1,4 @@
-"""The simple consumer without Deferreds. A set of messages is decoded by the thread that iterates over it."""
+"""The simple consumer without Deferreds. The iterating thread decodes a set of messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pylogbroker.interfaces import TopicPartition
 
 
 class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
-    """One connection to one broker, no state; see `pylogbroker.client.SimpleConsumer`, whose arguments it takes."""
+    """One connection to one broker, no state; takes the arguments of `pylogbroker.client.SimpleConsumer`."""
 
     def __init__(self, host: str = "localhost", port: int = 9092, *, timeout: float = TIMEOUT, **options: Any) -> None:
         super().__init__(partial(AsyncSimpleConsumer, host, port, **options), timeout)
@@ -30,7 +30,7 @@ class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
         min_bytes: int = 0,
         timeout: float | None = None,
     ) -> MessageSet:
-        """Messages from an offset on, as many as `max_bytes` take, and one in any case."""
+        """Fetch messages from an offset, up to `max_bytes` of them; a larger first message is returned whole."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
         fetch = partial(self._client.fetch, topic, partition, offset, max_bytes, **waiting)
         return self._call(f"fetch from {topic}/{partition}", fetch, timeout)
@@ -38,27 +38,27 @@ class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
     def multifetch(
         self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0, timeout: float | None = None
     ) -> list[MessageSet]:
-        """A set for each `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`, in one go."""
+        """Fetch several sets in one request, each of `(topic, partition, offset[, max_bytes])`."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
         return self._call("multifetch", partial(self._client.multifetch, list(wanted), **waiting), timeout)
 
     def get_offsets_before(
         self, topic: str, partition: int, time: int, max_offsets: int = 1, timeout: float | None = None
     ) -> list[int]:
-        """Offsets where one can begin to read what was written before `time`: milliseconds, LATEST or EARLIEST."""
+        """Return offsets from which to read messages written before `time`: milliseconds, LATEST or EARLIEST."""
         find = partial(self._client.get_offsets_before, topic, partition, time, max_offsets)
         return self._call(f"get_offsets_before of {topic}/{partition}", find, timeout)
 
     def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "", timeout: float | None = None
     ) -> None:
-        """Keeps offsets for a group that has no members."""
+        """Commit offsets for a group without members."""
         self._call("commit_offsets", partial(self._client.commit_offsets, group, offsets, metadata), timeout)
 
     def fetch_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """What was committed for each `(topic, partition)`; None if nothing was."""
+        """Return the committed offset of each `(topic, partition)`, or None."""
         return self._call("fetch_offsets", partial(self._client.fetch_offsets, group, list(partitions)), timeout)
 
     async def _close(self, seconds: float | None) -> None:

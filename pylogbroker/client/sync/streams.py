@@ -1,4 +1,4 @@
-"""A stream as a plain iterator."""
+"""Streams as plain iterators."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pylogbroker.client.messages import Message
 from pylogbroker.client.sync.background import Background, Pending
 from pylogbroker.interfaces import TopicPartition
 
-#: A stream takes as many messages at a time as its reader is done with in these seconds, and at most so many.
+#: A stream takes as many messages at a time as its reader processes in these seconds, up to STRIDE_MESSAGES.
 STRIDE_SECONDS = 0.05
 STRIDE_MESSAGES = 2000
 
 
 class Stream:
-    """Messages, as a plain iterator: `for message in stream`.
+    """Iterator over messages: `for message in stream`.
 
-    The iteration ends when the connector is closed, or nothing came for `consumer.timeout.ms`; it can be taken up again
-    then, and after Ctrl-C, and no message is lost. Messages come from the reactor's thread several at a time: as many
-    as the reader was done with in a twentieth of a second, so that a slow one keeps nothing from others. Those that
-    were not given yet count as not read when offsets are committed.
+    The iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue
+    then, and after Ctrl-C, without losing a message. Several messages at a time are taken from the reactor thread: as
+    many as the reader processes in 0.05 s, so that a slow reader withholds few from others. Messages not yet returned
+    count as unread when offsets are committed.
     """
 
     def __init__(self, background: Background, stream: AsyncStream) -> None:
-        self.count = 0  # of messages given so far
+        self.count = 0  # of messages returned so far
         self._background = background
         self._stream = stream
         self._messages: deque[Message] = deque()
@@ -53,15 +53,15 @@ class Stream:
         return message
 
     def get(self, timeout: float | None = None) -> Message | None:
-        """The next message; None if the stream has ended, or nothing came in so many seconds."""
+        """Return the next message; None if the stream has ended, or after so many seconds without a message."""
         while True:
             message: Message | None
             try:
                 message = self._messages[0]
-                del self._messages[0]  # nothing is called between this and `return`: Ctrl-C comes before or after
+                del self._messages[0]  # no call between this and `return`: Ctrl-C comes before or after
             except IndexError:
                 message = None
-            if message is None:  # not within `except`: what is raised here has nothing to do with that
+            if message is None:  # outside `except`, so that errors raised here do not chain to IndexError
                 if not self._fill(timeout):
                     return None
             elif not self._dropped or not self._is_dropped(message):
@@ -69,7 +69,7 @@ class Stream:
                 return message
 
     def get_many(self, most: int = STRIDE_MESSAGES, timeout: float | None = None) -> list[Message]:
-        """Messages, as soon as there are any; none if the stream has ended, or nothing came in so many seconds."""
+        """Return messages once there are any; none if the stream has ended, or after so many seconds without one."""
         messages: list[Message] = []
         try:
             while not messages and (self._messages or self._fill(timeout, most)):
@@ -90,7 +90,7 @@ class Stream:
                 messages.append(message)
 
     def _fill(self, timeout: float | None, most: int = 0) -> bool:
-        """Whether there are messages now."""
+        """Wait for messages; return whether there are any."""
         if not self._filling.acquire(timeout=-1 if timeout is None else timeout):
             return False
         try:
@@ -103,7 +103,7 @@ class Stream:
     def _take(self, count: int, timeout: float | None) -> None:
         self._background.check("Stream")
         pending = self._pending or self._background.begin(partial(self._stream.get_many, count))
-        self._pending = pending  # so that what comes after a timeout, or Ctrl-C, is not lost
+        self._pending = pending  # so that messages that arrive after a timeout or Ctrl-C are not lost
         try:
             wait([pending.future], timeout)
             if not pending.future.done():
@@ -113,7 +113,7 @@ class Stream:
             self._pending = None
             raise
         self._dropped = frozenset()
-        self._messages = deque(messages)  # before the other is let go: nothing is unaccounted for in between
+        self._messages = deque(messages)  # set before `_pending` is cleared, so that `unread` misses none
         self._pending = None
         self._filled_at = time.monotonic()
 
@@ -125,22 +125,22 @@ class Stream:
             self._stride = min(STRIDE_MESSAGES, self._stride * 2)
         return self._stride
 
-    # On the reactor's thread, which never waits for the reader's: the lock is not taken.
+    # The following run on the reactor thread. They do not take the lock: that thread must never wait for a reader.
 
     def unread(self) -> dict[TopicPartition, int]:
-        """Of each partition of which messages are here that were not given yet, the offset of the first of them."""
+        """Return the offset of the first message not yet returned, by partition."""
         here = [message for message in self._messages.copy() if not self._is_dropped(message)]
         waiting = [*here, *self._arrived()]
         return {(message.topic, message.partition): message.offset for message in reversed(waiting)}
 
     def forget(self, topic: str, partition: int) -> None:
-        """What is here of a partition is not wanted."""
+        """Drop the messages of a partition that are not yet returned."""
         arrived = self._arrived()
         arrived[:] = [each for each in arrived if (each.topic, each.partition) != (topic, partition)]
-        self._dropped |= {(topic, partition)}  # the reader may take from the others meanwhile
+        self._dropped |= {(topic, partition)}  # the reader may be taking other messages meanwhile
 
     def _arrived(self) -> list[Message]:
-        """What has come and was not taken over yet: because the wait for it was given up, say."""
+        """Return messages that have arrived but were not taken over, for example after a timeout."""
         pending = self._pending
         if pending is None or not pending.future.done() or pending.future.exception():
             return []
@@ -152,15 +152,15 @@ class Stream:
 
 @attrs.frozen
 class Relay:
-    """What lies in the hands of a connector's streams; on the reactor's thread."""
+    """Access to the unread messages in a connector's streams. Used on the reactor thread."""
 
     _streams: Sequence[Stream]
 
     def unread(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that its reader was not given yet."""
+        """Return the first unread offset of each partition."""
         return {key: offset for stream in self._streams for key, offset in stream.unread().items()}
 
     def forget(self, partition: TopicPartition) -> None:
-        """What is here of the partition is not wanted."""
+        """Drop the unread messages of the partition."""
         for stream in self._streams:
             stream.forget(*partition)

@@ -1,7 +1,7 @@
-"""Records on their way from any thread to the reactor's, in lots: one turn takes all that came since the last one.
+"""Submission of records from any thread to the reactor thread, in lots: one call there takes all that are waiting.
 
-What is on its way and not acknowledged is bounded by its bytes; who has more waits. The counts of what came in and of
-what is done are each written by one side alone, so that no lock is taken for a record that is done.
+The bytes of unacknowledged records are bounded; `submit` waits while there are more. Only the submitters write the
+count of submitted bytes, only the reactor thread that of finished bytes, so finishing a record takes no lock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.producer.model import RecordMetadata
 
-#: How many bytes may be on their way.
+#: Maximum bytes of submitted and unacknowledged records.
 MOST_BYTES = 32 << 20
 
 Send = Callable[[], Deferred[RecordMetadata]]
@@ -24,7 +24,7 @@ Send = Callable[[], Deferred[RecordMetadata]]
 
 @attrs.frozen
 class Submitted:
-    """A record: how it is sent, how large it is, and who wants to know what became of it."""
+    """Submitted record: the call that sends it, its size, and the future of its result."""
 
     send: Send
     size: int
@@ -32,30 +32,30 @@ class Submitted:
 
 
 class Submissions:
-    """The way to the reactor's thread. `call` has something called there."""
+    """Queue to the reactor thread. `call` schedules a function there."""
 
     def __init__(self, call: Callable[[Callable[[], None]], object]) -> None:
         self._call = call
         self._waiting: list[Submitted] = []
         self._changed = threading.Condition()
         self._blocked = 0
-        self._taken = 0  # bytes, by those who submit, under the lock
-        self._done = 0  # bytes, by the reactor's thread
+        self._taken = 0  # bytes submitted; written by submitters, under the lock
+        self._done = 0  # bytes finished; written by the reactor thread
 
     def submit(self, send: Send, size: int, seconds: float | None) -> Future[RecordMetadata] | None:
-        """The future of a record, or None if there was no room for it in so many seconds."""
+        """Return the future of a record, or None if there was no space for it in so many seconds."""
         submitted = Submitted(send, size)
         with self._changed:
             if not self._has_room(size) and not self._wait(size, seconds):
                 return None
-            if not self._waiting:  # first of all: Ctrl-C may come between any two of these
+            if not self._waiting:  # scheduled before the append: Ctrl-C may come between any two statements
                 self._call(self.send)
             self._waiting.append(submitted)
             self._taken += size
         return submitted.future
 
     def send(self) -> None:
-        """Send what is waiting; on the reactor's thread."""
+        """Send the waiting records. Called on the reactor thread."""
         with self._changed:
             waiting, self._waiting = self._waiting, []
         for submitted in waiting:
