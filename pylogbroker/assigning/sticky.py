@@ -94,7 +94,6 @@ class _Division:
         self._places = {member: place for place, member in enumerate(self._members)}
 
     def put(self, partition: TopicPartition, kind: _Kind, member: str, home: str | None) -> None:
-        """Assign an unassigned partition to a member."""
         self._piles[member].setdefault(kind, {}).setdefault(home, []).append(partition)
         self._counts[member] += 1
 
@@ -120,7 +119,6 @@ class _Division:
                 self._pass_on(came, goal)
 
     def result(self) -> dict[str, list[TopicPartition]]:
-        """Return the sorted partitions of each member."""
         return {
             member: sorted(each for pile in piles.values() for some in pile.values() for each in some)
             for member, piles in self._piles.items()

@@ -35,7 +35,6 @@ def encode_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def encode_generation(generation: int) -> bytes:
-    """Encode the generation alone."""
     return _NUMBER.pack(generation)
 
 

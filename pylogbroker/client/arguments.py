@@ -24,14 +24,12 @@ def refusal(argument: str, value: object, expected: str) -> ConfigError:
 
 
 def name(argument: str, value: Any) -> str:
-    """Validate the name of a topic or a group."""
     if not isinstance(value, str) or not value:
         raise refusal(argument, value, "a name")
     return value
 
 
 def number(argument: str, value: Any, least: int = 0, most: int = _MOST_32) -> int:
-    """Validate a whole number."""
     try:
         found = index(value)
     except TypeError:
@@ -42,7 +40,6 @@ def number(argument: str, value: Any, least: int = 0, most: int = _MOST_32) -> i
 
 
 def offset(argument: str, value: Any) -> int:
-    """Validate the offset of a message."""
     return number(argument, value, 0, _MOST_64)
 
 
@@ -52,7 +49,6 @@ def whole(argument: str, value: Any) -> int:
 
 
 def seconds(argument: str, value: Any) -> float:
-    """Validate a duration in seconds."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise refusal(argument, value, "a number of seconds; math.inf means no limit")
     return float(value)
@@ -69,21 +65,18 @@ def host(argument: str, value: Any) -> str:
 
 
 def partition(argument: str, value: Any) -> TopicPartition:
-    """Validate a `(topic, partition)` pair."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise refusal(argument, value, "(topic, partition)")
     return name(argument, value[0]), number(argument, value[1])
 
 
 def partitions(argument: str, value: Any) -> list[TopicPartition]:
-    """Validate several `(topic, partition)` pairs."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise refusal(argument, value, "several (topic, partition) pairs")
     return [partition(argument, each) for each in value]
 
 
 def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
-    """Validate offsets to commit."""
     if not isinstance(value, Mapping):
         raise refusal(argument, value, "offsets by partition, such as {('orders', 0): 7}")
     return {partition(argument, key): offset(f"{argument}[{key!r}]", at) for key, at in value.items()}

@@ -43,7 +43,6 @@ class Callbacks:
 
 
 def _steps(plugged: Sequence[Plugged[ICallbackHandler]], name: str) -> Steps:
-    """Return the handlers that override a step."""
     idle = getattr(CallbackHandler, name)
     methods = [(each, getattr(each.plugin, name)) for each in plugged]
     return [(each, method) for each, method in methods if getattr(method, "__func__", None) is not idle]

@@ -187,7 +187,6 @@ class Cluster:
         return None if error is None or error.code.retriable else error
 
     def brokers(self) -> dict[int, Address]:
-        """Return the known brokers by number."""
         return dict(self._metadata.brokers)
 
     async def find_leader(self, topic: str, partition: int) -> int:
@@ -312,7 +311,6 @@ class Cluster:
 
 
 def _patience(settings: Values) -> float:
-    """Return the seconds until a lookup fails."""
     name = "max.block.ms" if "max.block.ms" in settings.by_name() else "default.api.timeout.ms"
     return settings.integer(name) / 1000
 

@@ -51,8 +51,8 @@ class BrokerConnection(Conversation):
         """Send a request; return a Deferred of its response.
 
         If no response is expected, the Deferred fires with None when the socket has accepted the request. It fails with
-        ConnectionLost, with RequestTimedOut (after `timeout` seconds, by default request.timeout.ms), or with
-        UnsupportedVersion or EncodingError if the request cannot be sent to this broker. Records in the request are not
+        ConnectionLost, or with RequestTimedOut after `timeout` seconds (default request.timeout.ms). It fails with
+        UnsupportedVersion or EncodingError if this broker cannot take the request. Records in the request are not
         copied: do not change them until the Deferred has fired.
         """
         if not self.is_open:

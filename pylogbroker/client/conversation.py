@@ -102,12 +102,11 @@ class Conversation(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """Return the number of pending requests."""
         return len(self._waiting)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Return whether requests can be sent."""
         return self._ended is None
 
     def close(self, reason: Exception | None = None) -> None:
@@ -142,7 +141,6 @@ class Conversation(Protocol):
         return sent
 
     def _refused(self) -> Deferred[Any]:
-        """Return the failure for a request after the connection has ended."""
         return fail(NotConnected(f"not connected to {self.address}: {self._ended}"))
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -171,7 +169,6 @@ class Conversation(Protocol):
         return f"; does it speak {self.language}?" if self._waiting and not self._heard else ""
 
     def _end(self, error: Exception) -> None:
-        """End the connection; all pending requests fail."""
         if self._ended is not None:
             return
         self._ended = error

@@ -14,5 +14,4 @@ _PIECE = 16 << 20
 
 @cache
 def keep_what_is_freed() -> None:
-    """Tune malloc once for the process."""
     bytes(_PIECE)

@@ -130,7 +130,6 @@ class MessageSet:
         return pieces(self.data, AbortedTransactions(self._aborted), check=self._check)
 
     def _rows(self) -> Iterator[Iterable[Row]]:
-        """Yield messages as tuples, in groups."""
         for piece in self._pieces():
             if piece.is_v2 and piece.most >= _FEW:
                 for columns in columns_of(piece):

@@ -67,7 +67,6 @@ class Plugged(Generic[T]):
     plugin: T
 
     def failed(self, error: BaseException | None) -> PluginFailed:
-        """Return the error to raise for an exception of the plugin."""
         failure = PluginFailed(self.name, f"the {self.kind.title} failed with {error!r}")
         failure.__cause__ = error
         return failure

@@ -295,7 +295,6 @@ class Pool:
             self._drop(node_id, ConnectionLost(f"the connection to broker {broker_of(node_id)} was dropped"))
 
     def add(self, node_id: int, address: Address) -> None:
-        """Add a node."""
         if self._addresses.get(node_id) != address:
             self.know({**self._addresses, node_id: address})
 

@@ -92,7 +92,6 @@ class Refresher:
         return stop
 
     def close(self) -> None:
-        """Stop refreshing."""
         self._closed = True
         self._stop_timer()
 
@@ -157,7 +156,6 @@ class Refresher:
     # -- the next time -------------------------------------------------------------------------------------------
 
     def _schedule(self, outcome: Failure | None) -> None:
-        """Schedule the next periodic refresh or retry."""
         if outcome is None:
             self._failures, self.trouble = 0, ""
             self._refreshed = self._reactor.seconds()

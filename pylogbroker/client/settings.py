@@ -239,7 +239,6 @@ def as_mapping(settings: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _value(setting: Setting, given: object) -> Value:
-    """Validate a value given as itself or as text."""
     match given:
         case str():
             return parse(setting, given)

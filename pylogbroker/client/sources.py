@@ -55,7 +55,6 @@ class StaticBrokers:
         return ",".join(map(str, self._addresses))
 
     async def addresses(self) -> list[Address]:
-        """Return the list."""
         return self._addresses
 
     def watch(self, callback: Callable[[], object]) -> None:
@@ -95,7 +94,6 @@ class TreeBrokers:
             self._arm(path)
 
     def close(self) -> None:
-        """Stop calling back."""
         self._callback = None
 
     def _changed(self, change: Changed) -> None:

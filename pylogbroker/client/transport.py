@@ -36,8 +36,6 @@ class ChunkClient(ChunkConnection, tcp.Client):
 
 
 class ChunkConnector(tcp.Connector):
-    """Connector of `ChunkClient`s."""
-
     def _makeTransport(self) -> ChunkClient:
         return ChunkClient(self.host, self.port, self.bindAddress, self, self.reactor)
 
@@ -84,8 +82,6 @@ async def dial(reactor: Any, address: Address, settings: Values, make: Callable[
 
 
 class _Factory(Factory):
-    """Factory of one protocol for each attempt at an address."""
-
     noisy = False
 
     def __init__(self, make: Callable[[], Protocol]) -> None:

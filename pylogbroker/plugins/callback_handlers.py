@@ -88,12 +88,10 @@ class MetricsHandler:
 
     @property
     def topics(self) -> Mapping[str, Counts]:
-        """Return the totals of each topic."""
         return {topic: tally.counts() for topic, tally in self._tallies.items()}
 
     @property
     def counts(self) -> Counts:
-        """Return the totals of all topics."""
         total = _Tally()
         for tally in self._tallies.values():
             total.add(tally)
@@ -140,8 +138,6 @@ class MetricsHandler:
 
 @attrs.define
 class _Tally:
-    """Mutable form of `Counts`."""
-
     given: int = 0
     queued: int = 0
     refused: int = 0

@@ -157,10 +157,8 @@ class Relay:
     _streams: Sequence[Stream]
 
     def unread(self) -> dict[TopicPartition, int]:
-        """Return the first unread offset of each partition."""
         return {key: offset for stream in self._streams for key, offset in stream.unread().items()}
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the unread messages of the partition."""
         for stream in self._streams:
             stream.forget(*partition)
