@@ -143,8 +143,7 @@ class Cluster:
         return None
 
     async def _first_brokers(self, failures: list[str]) -> list[int]:
-        """Return node numbers of the source's addresses, shuffled, so that clients do not all start with the same
-        broker."""
+        """Return node numbers of the source's addresses, shuffled to spread the clients over the brokers."""
         try:
             addresses = await self._source.addresses()
         except Exception as error:

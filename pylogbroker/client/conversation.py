@@ -183,8 +183,7 @@ class Conversation(Protocol):
     # -- time ----------------------------------------------------------------------------------------------------
 
     def _watch(self, due: float) -> None:
-        """Check deadlines at `due`. The timer is not moved for each response: most arrive long before their
-        deadlines."""
+        """Check deadlines at `due`. Responses do not move the timer, since most arrive long before their deadlines."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer_due = due

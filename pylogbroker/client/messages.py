@@ -68,7 +68,7 @@ class MessageSet:
         decode_value: Decode | None = None,
         check_crcs: bool = True,
     ) -> None:
-        """Take the producer ids and first offsets of aborted transactions, whose messages are omitted.
+        """Omit the messages of aborted transactions: `aborted` has their producer ids and first offsets.
 
         If `error` is set later, the set has no messages, and iteration raises it.
         """

@@ -119,8 +119,7 @@ class Link:
         return bool(self._waiting) or in_flight or self._resting is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
-        """Return a Deferred of the connection, which fails if the next attempt does. They fire in the order of the
-        calls."""
+        """Return a Deferred of the connection, fired in the order of the calls; it fails if the next attempt does."""
         if self._closed:
             return fail(Closed(f"the connection to {self.address} was closed"))
         self.connection = None  # a caller with an open connection would have used it

@@ -96,8 +96,7 @@ class Speakers:
         self.is_greeted = True
 
     def newest(self, kind: type[Request]) -> Speaker:
-        """Return the speaker of the newest version that both sides support; raise UnsupportedVersion if there is
-        none."""
+        """Return the speaker of the newest version that both sides support, or raise UnsupportedVersion."""
         return self._newest.get(kind) or self._meet(kind, None)
 
     def of(self, kind: type[Request], version: int) -> Speaker:

@@ -188,8 +188,7 @@ class KafkaDialect:
         return self._when_settled(group, fetch)
 
     def _when_settled(self, group: str, work: Any) -> Deferred[Any]:
-        """Do the work. If the offsets topic does not exist yet, looking up the coordinator makes the broker create
-        it."""
+        """Do the work. Looking up the coordinator makes the broker create a missing offsets topic."""
 
         async def attempt() -> Any:
             try:
