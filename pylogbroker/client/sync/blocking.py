@@ -52,7 +52,7 @@ class Blocking(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an exception only briefly, and add a note with an error of closing to the exception."""
+        """Close; after an exception, only within HASTE, and add an error of closing to the exception as a note."""
         if error is None:
             self.close()
             return

@@ -77,7 +77,7 @@ class ConsumerConnector(Blocking[AsyncConnector]):
         return self._client.paused
 
     def pause(self, topic: str, partition: int) -> None:
-        """Return no more messages of the partition until `resume`, or until it is assigned to another member."""
+        """Withhold messages of the partition until `resume`, or until it is assigned to another member."""
         self._at_once("pause", lambda: self._client.pause(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
