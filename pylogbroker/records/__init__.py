@@ -9,12 +9,13 @@
 >>> [record.value for record in entry.records()]
 [b'value', b'']
 
-`entry` and `building` are the two directions, `batch` (v2) and `message_set` (v0, v1) the layouts they speak,
-`conversion` leads from one to another, `validation` is what a leader does to records before appending them, `faults`
-tells what is wrong.  `simple` is the layout of 0.7, `simple_sets` does all of that for it.  Bytes come in and values go
-out: nothing here reads or writes anything.
+    entry, building          decode; encode
+    batch, message_set       record batches (v2); messages and message sets (v0, v1)
+    conversion, validation   converts between formats; validates what producers send, before it is appended
+    faults                   turns damage into the errors that clients get
+    simple, simple_sets      the format of Kafka 0.7: layout; validation and conversion
 
-Damaged bytes raise CorruptRecords, records that cannot be what they are meant for InvalidRecords, and nothing else.
+Nothing here does I/O.  Damaged bytes raise CorruptRecords; records that the target cannot take raise InvalidRecords.
 """
 
 from pylogbroker.records.batch import HEADER_V2

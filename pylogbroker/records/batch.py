@@ -1,16 +1,16 @@
-"""Record batches, message format v2.
+"""Record batches (message format v2).
 
-A batch is a header of 61 bytes, big-endian, and its records, which may be compressed as a whole:
+A batch has a big-endian header of 61 bytes.  Its records follow, compressed as a whole if there is a codec:
 
      0  base offset           int64     first offset of the batch
-     8  batch length          int32     of what follows this field
-    12  partition leader epoch int32    set by the leader, outside of the CRC
+     8  batch length          int32     bytes after this field
+    12  partition leader epoch int32    set by the leader, not covered by the CRC
     16  magic                 int8      2
-    17  crc                   uint32    CRC-32C of everything from the attributes on
+    17  crc                   uint32    CRC-32C from the attributes to the end
     21  attributes            int16     bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
-    23  last offset delta     int32     stays when compaction removes the last record
-    27  first timestamp       int64     base of the records' timestamps; with a delete horizon, that
-    35  max timestamp         int64     the append time, with timestamp type LOG_APPEND_TIME
+    23  last offset delta     int32     compaction does not change it
+    27  first timestamp       int64     base of the records' timestamps, or the delete horizon
+    35  max timestamp         int64     the append time if the timestamp type is LOG_APPEND_TIME
     43  producer id           int64     -1: none
     51  producer epoch        int16
     53  base sequence         int32
@@ -44,16 +44,16 @@ DELETE_HORIZON = 0x40
 
 _CRC = struct.Struct(">I")
 _ESCAPE = "surrogateescape"
-"""How header keys that are not UTF-8 pass through unharmed."""
+"""Error handler that keeps header keys intact that are not UTF-8."""
 _MAX_INT64 = (1 << 63) - 1
 
 
 def read_records(
     data: bytes, count: int, base_offset: int, first_timestamp: int, append_time: int | None
 ) -> Iterator[Record]:
-    """The `count` records in the uncompressed `data`; all have `append_time`, unless it is None.
+    """Yield the `count` records in the uncompressed `data`; `append_time`, if given, is the timestamp of each.
 
-    Varints of one byte, nearly all, are decoded on the spot: a call would cost as much as the rest of the record.
+    Varints of one byte, the usual case, are decoded inline: a call would cost as much as the rest of the record.
     """
     position, end = 0, len(data)
     kind = TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME
@@ -105,7 +105,7 @@ def read_records(
 
 
 def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    """The headers that stand at `position`, and the position behind them."""
+    """Return the headers at `position`, and the position after them."""
     count, position = decode_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise CorruptRecords(f"{count} headers in a record")
@@ -139,7 +139,7 @@ def build_batch(
     producer: tuple[int, int, int],
     leader_epoch: int,
 ) -> bytes:
-    """One batch; see `pylogbroker.records.build`."""
+    """Return one batch; see `pylogbroker.records.build`."""
     payload = bytearray()
     base, count, delta = base_offset, 0, -1
     first = newest = NO_TIMESTAMP
@@ -161,14 +161,14 @@ def build_batch(
 
 
 def next_offset_delta(delta: int, before: int) -> int:
-    """`delta`; InvalidRecords if it does not increase."""
+    """Return `delta`; InvalidRecords unless it is larger than `before`."""
     if delta <= before:
         raise InvalidRecords("the records' offsets do not increase")
     return delta
 
 
 def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
-    """The batch of `payload` and the header's fields (all but length, magic and CRC), with its CRC."""
+    """Return a batch of the header's `fields` (without length, magic and CRC) and `payload`."""
     base_offset, leader_epoch, *rest = fields
     try:
         header = HEADER_V2.pack(base_offset, HEADER_V2.size - LENGTH_START + len(payload), leader_epoch, 2, 0, *rest)
@@ -179,7 +179,7 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
 
 
 def stretch(batch: bytes, last_offset: int) -> bytes:
-    """A batch whose last offset is `last_offset`: as after the removal of the records up to there."""
+    """Return the batch with its last offset raised to `last_offset`, as if the records up to it had been removed."""
     fields = list(HEADER_V2.unpack_from(batch))
     fields[6] = last_offset - fields[0]
     rest = batch[HEADER_V2.size :]
@@ -203,7 +203,7 @@ def _encode_field(field: bytes | None) -> bytes:
 
 
 def encode_headers(headers: tuple[Header, ...]) -> bytes:
-    """Headers as they end a record."""
+    """Encode the headers, with their count, for the end of a record."""
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         parts += (_encode_field(key.encode("utf-8", _ESCAPE)), _encode_field(value))

@@ -1,4 +1,4 @@
-"""What counts as bytes: `memoryview`s of frames, `bytes` read from files; neither is copied to be looked at."""
+"""Bytes in memory: `memoryview`s of frames or `bytes` read from files, which are parsed without a copy."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def view(buffer: Buffer) -> memoryview:
-    """`buffer` as a memoryview, whose slices copy nothing."""
+    """Return a memoryview of `buffer`, whose slices copy nothing."""
     return buffer if type(buffer) is memoryview else memoryview(buffer)

@@ -1,4 +1,4 @@
-"""Records to bytes, in any of the message formats."""
+"""Encoding of records in any message format."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def build(
     control: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """`records` as one batch (v2), as messages or, compressed, as one message around them (v0, v1).
+    """Encode `records` as one batch (v2), as messages, or as one compressed message set (v0, v1).
 
-    The records are numbered from `base_offset` on; with None they keep their own offsets, which must increase.
-    `append_time` is the timestamp of all of them with timestamp type LOG_APPEND_TIME.
-    InvalidRecords for what the format cannot hold.
+    The records get consecutive offsets from `base_offset`; if it is None, they keep their own, which must increase.
+    With timestamp type LOG_APPEND_TIME, `append_time` is the timestamp of every record.
+    InvalidRecords if the format cannot hold a record.
     """
     attributes = TIMESTAMP_TYPE if timestamp_type and magic else 0
     if magic == 2:

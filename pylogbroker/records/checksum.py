@@ -1,7 +1,7 @@
 """The two checksums of the message formats: CRC-32 (v0, v1) and CRC-32C (v2).
 
-CRC-32C comes from the `crc32c` package, which uses the processor's own instructions, or where no build of it exists
-from `crcmod`.
+CRC-32C comes from the `crc32c` package, which uses the processor's instructions, or from `crcmod` on platforms
+without a build of it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pylogbroker.records.buffers import Buffer
 
 
 class Checksum(Protocol):
-    """A checksum of `data`; given that of what comes before it, a checksum of both."""
+    """Checksum of `data`; `before` is the checksum of the bytes in front of it."""
 
     def __call__(self, data: Buffer, before: int = 0, /) -> int: ...
 
 
 def portable_crc32c() -> Checksum:
-    """CRC-32C by crcmod: the same answers anywhere, some fifty times slower."""
+    """Return crcmod's CRC-32C: available on any platform, and some fifty times slower."""
     import crcmod.predefined
 
     function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")

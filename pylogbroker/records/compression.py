@@ -1,8 +1,8 @@
-"""Compressing and decompressing the records of an entry, by codec.
+"""Compression of an entry's records.
 
-What comes out of a decompressor is bounded by `limit`, and the memory taken by what really comes out: sizes that the
-data claims about itself are not believed.  It is written into a lazily mapped area, whose pages exist only once written
-and go back to the system at once; for snappy see `snappy_framing`.
+Decompressed output is bounded by `limit`.  Memory grows with the actual output, since the sizes that compressed data
+declares are not trusted.  The output goes into an anonymous mapping: its pages exist only once written, and are
+returned to the system at once.  For snappy see `snappy_framing`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_ZSTD_RATIO = 1 << 17
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 2) -> bytes:
-    """`data` as an entry of format `magic` carries it under `codec`; `level` None is the codec's own default."""
+    """Compress `data` for an entry of format `magic`; without a `level`, at the codec's default."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -48,12 +48,12 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
 
 
 def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """What `compress` got; CorruptRecords if `data` is damaged, Overflow if it holds more than `limit` bytes."""
+    """Decompress; CorruptRecords if `data` is damaged, Overflow if it expands to more than `limit` bytes."""
     return bytes(inflate(codec, data, magic, limit))
 
 
 def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> Buffer:
-    """The same, to be looked at only: perhaps `data` itself, or a `memoryview`, which saves a copy."""
+    """Like `decompress`, but return `data` itself or a `memoryview`, to save a copy: for reading only."""
     if codec is Codec.NONE:
         return data
     if not data:
@@ -70,7 +70,7 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPR
 
 
 def codec_of(attributes: int) -> Codec:
-    """The codec in an entry's attributes."""
+    """Return the codec in an entry's attributes; InvalidRecords if it is unknown."""
     number = attributes & 0x07
     if number >= len(_CODECS):
         raise InvalidRecords(f"unknown compression type {number}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -78,7 +78,7 @@ def codec_of(attributes: int) -> Codec:
 
 
 def refuse_zstd_before_v2(codec: Codec, magic: int) -> None:
-    """Formats v0 and v1 have no zstd."""
+    """InvalidRecords for zstd in formats v0 and v1, which do not have it."""
     if codec is Codec.ZSTD and magic < 2:
         raise InvalidRecords(f"zstd is not part of message format v{magic}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -99,7 +99,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
 
 
 def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
-    """Of several members, of large ones or, to find out what is wrong with it, of anything."""
+    """Decompress data of several or large members; also names the damage that the fast path has met."""
     area, size = _mapping(limit), 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
@@ -114,7 +114,7 @@ def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    """An LZ4 frame of independent blocks, the only kind that the Java client reads."""
+    """Return an LZ4 frame of independent blocks, the only kind that the Java client reads."""
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

@@ -1,7 +1,7 @@
 """Control batches: the markers that end transactions.
 
-A marker is the single record of a v2 batch whose attributes say "control" and "transactional", whose producer id and
-epoch are those of the transaction, and which has no sequence number:
+A marker is the only record of a v2 batch.  The batch has the attributes "control" and "transactional", the producer id
+and epoch of the transaction, and no sequence number:
 
     key    version int16 = 0 | type int16             0 abort, 1 commit
     value  version int16 = 0 | coordinator epoch int32
@@ -28,14 +28,14 @@ _ABORT, _COMMIT = 0, 1
 
 @attrs.frozen
 class Marker:
-    """How a transaction ended, and the epoch of the coordinator that says so."""
+    """Outcome of a transaction, and the epoch of the coordinator that decided it."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int) -> bytes:
-    """The batch that ends a transaction in one partition."""
+    """Return the batch that ends a transaction in one partition."""
     key = _KEY.pack(0, _COMMIT if committed else _ABORT)
     return build(
         [Record(0, timestamp, key, _VALUE.pack(0, coordinator_epoch))],
@@ -47,7 +47,7 @@ def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, produc
 
 
 def parse_marker(entry: Entry) -> Marker | None:
-    """What a control batch says; None if it is none, is empty (compaction does that), or says something else."""
+    """Return a control batch's marker; None if it has none, was emptied by compaction, or is of another type."""
     if not entry.is_control:
         return None
     try:

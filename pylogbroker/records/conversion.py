@@ -1,9 +1,9 @@
-"""From one message format to another: up for what old clients send, down for what old clients read.
+"""Conversion between message formats: up for records of old producers, down for old consumers.
 
-Both keep offsets, timestamps and codecs, and pass on what needs no conversion as it is.
+Both keep offsets, timestamps and codecs; entries that need no conversion are passed on unchanged.
 
-A small batch may hold millions of records, and each takes more room in an old format.  So what goes down is converted
-record by record, and ends where a bound is reached; who reads on from there gets the rest.
+A small batch may hold millions of records, and each is larger in an old format.  So down-conversion goes record by
+record and stops at a limit; the consumer's next fetch gets the rest.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 
 Stopped = Callable[[], bool]
-"""Whether nobody waits for the result any more."""
+"""Function that returns True once the result is not needed any more."""
 
-_RUN_RECORDS: Final = 500  # that a batch of single messages is made of at most
-_DELTA_MAX: Final = 0x7FFFFFFF  # between the offsets of a batch's records
+_RUN_RECORDS: Final = 500  # most uncompressed messages in one batch
+_DELTA_MAX: Final = 0x7FFFFFFF  # largest offset delta in a batch
 
 
 def never() -> bool:
-    """Tell a conversion that somebody waits for its result."""
+    """Return False: the default for conversions that nobody cancels."""
     return False
 
 
 def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, int]:
-    """The whole entries in `buffer` as batches of v2, and how many of its bytes they take.
+    """Convert the complete entries in `buffer` to batches of v2; return these, and the bytes of `buffer` converted.
 
-    A compressed set becomes a batch with the same codec, messages one after the other become a batch together, and
-    batches of v2 stay.  The result ends before an entry of v0 or v1 that is damaged: nothing wrong gets a new checksum.
-    CorruptRecords or InvalidRecords if that one comes first.  It is of no use once `is_stopped` says so.
+    A compressed set becomes a batch with the same codec, consecutive messages become one batch, and v2 batches stay
+    unchanged.  Conversion stops at a damaged entry of v0 or v1, which must not get a valid checksum; CorruptRecords or
+    InvalidRecords if it is the first.  It also stops when `is_stopped` returns True; the result is useless then.
     """
     parts: list[Buffer] = []
     run = _Run(parts)
@@ -65,14 +65,14 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
 
 @attrs.define
 class _Run:
-    """Uncompressed messages of v0 or v1 that follow one another, on their way into one batch of v2."""
+    """Collects consecutive uncompressed messages of v0 or v1 for one batch of v2."""
 
     parts: list[Buffer]
     _kind: tuple[TimestampType, int] = (TimestampType.CREATE_TIME, NO_TIMESTAMP)
     _records: list[Record] = attrs.field(factory=list)
 
     def add(self, timestamp_type: TimestampType, record: Record) -> None:
-        """Add a record, to a new batch if it does not fit into the one begun."""
+        """Add a record; begin a new batch if it does not fit into the current one."""
         kind = timestamp_type, record.timestamp if timestamp_type else NO_TIMESTAMP
         records = self._records
         if records and (
@@ -83,7 +83,7 @@ class _Run:
         self._records.append(record)
 
     def end(self) -> None:
-        """Build the batch."""
+        """Encode the collected records as a batch."""
         if self._records:
             timestamp_type, append_time = self._kind
             built = build(self._records, base_offset=None, timestamp_type=timestamp_type, append_time=append_time)
@@ -106,12 +106,12 @@ def _up(entry: Entry, is_stopped: Stopped) -> Buffer:
 def down_convert(
     buffer: Buffer, magic: int, *, first_offset: int = 0, limit: int, is_stopped: Stopped = never
 ) -> bytes:
-    """Entries as a reader that knows no format above `magic` (0 or 1) takes them.
+    """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
-    Headers are dropped, control batches left out, and of what is converted also records below `first_offset`, where
-    the reader begins.  The result ends, perhaps within an entry, before what would make it more than `limit` bytes,
-    not counting that records may be compressed; but one record, or one entry that is passed on, is always there.  It
-    ends early, and is of no use, once `is_stopped` says so.
+    Headers and control batches are left out, and so are converted records below `first_offset`, where the consumer
+    begins.  The result ends, perhaps within an entry, before it exceeds `limit` bytes, measured without compression.
+    It has at least one record, or one entry that needs no conversion.  Conversion stops when `is_stopped` returns True;
+    the result is useless then.
     """
     room = Room(limit, is_stopped)
     return b"".join(_down(buffer, magic, first_offset, room))
@@ -119,7 +119,7 @@ def down_convert(
 
 @attrs.define
 class Room:
-    """Where converted records go to: bytes that are left."""
+    """Size budget for converted records: the bytes left."""
 
     left: int
     _is_stopped: Stopped = never
@@ -163,7 +163,7 @@ def _converted(entry: Entry, magic: int, records: Iterator[Record]) -> bytes:
 
 
 def _plain(entry: Entry, magic: int, first_offset: int, room: Room) -> Iterator[Record]:
-    """An entry's records, without headers, from an offset on, as long as there is room for their messages."""
+    """Yield an entry's records from `first_offset` on, without headers, until the budget is used up."""
     overhead = LENGTH_START + SMALLEST[magic]
     for record in entry.records():
         if record.offset >= first_offset:

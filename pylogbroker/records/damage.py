@@ -1,4 +1,4 @@
-"""Turning what a decompressor raises into the project's own errors."""
+"""Translation of decompressors' exceptions into CorruptRecords."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import cramjam
 from pylogbroker.errors import CorruptRecords
 
 _FULL = "failed to write whole buffer"
-"""What Rust's standard library says when there is more output than room for it."""
+"""Error text of Rust's standard library for an output buffer that is too small."""
 
 _PANIC = "PanicException"
-"""What a failure inside of native Rust code is raised as: not an `Exception`, and exported by no module."""
+"""Name of the exception for a failure inside native Rust code: not an `Exception`, and exported by no module."""
 
 
 class Overflow(CorruptRecords):
-    """Compressed data that holds more than is allowed."""
+    """Compressed data that expands to more than the limit."""
 
 
 @contextmanager
 def as_corrupt(what: str) -> Iterator[None]:
-    """Raise CorruptRecords, or Overflow, about `what` instead of any way for a native decompressor to fail."""
+    """Turn every failure of a native decompressor into CorruptRecords or Overflow; `what` begins the message."""
     try:
         yield
     except BaseException as error:

@@ -1,14 +1,14 @@
-"""Entries: what a log is a sequence of, whatever the message format.
+"""Entries: the units that a log consists of, in any message format.
 
-An entry is a record batch (v2), a message (v0, v1) or a message around a compressed set of them.  All begin alike,
+An entry is a record batch (v2), a message (v0, v1) or a compressed message set (v0, v1).  All begin with
 
     0             8          12
     +-------------+----------+------------------------ - -
     | offset 64   | size 32  | `size` bytes, with the magic at 16
     +-------------+----------+------------------------ - -
 
-so that they can be told apart and stepped over.  An `Entry` is a view of one: its header's fields, and its records on
-demand only.
+so that a reader can identify and skip them.  An `Entry` is a view: it has the fields of the header and decodes records
+only on demand.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from pylogbroker.records.message_set import INT64, KNOWN_ATTRIBUTES, MESSAGE_HEA
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 
 ENTRY_PREFIX = 12
-"""The bytes of offset and size, which `size` itself does not count."""
+"""Bytes of offset and size; the size field does not count them."""
 
 MAGIC_AT = 16
-"""Where an entry says its message format."""
+"""Position of the magic in an entry."""
 
 _PREFIX = struct.Struct(">qi4xb")
 _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
@@ -40,10 +40,9 @@ _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
 @attrs.define(eq=False)
 class Entry:
-    """The header of one entry.
+    """Header of one entry.
 
-    `base_offset` of a compressed message set (v0, v1) is that of its last record, as `last_offset`, and `count` is -1:
-    only its records tell where it begins.
+    A compressed message set (v0, v1) does not state its first offset: its `base_offset` is its last, and `count` is -1.
     """
 
     buffer: memoryview
@@ -62,48 +61,46 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole entry."""
         return len(self.buffer)
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next entry's first record has at least."""
+        """Smallest offset that the next entry may have."""
         return self.last_offset + 1
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number, -1 without a producer id; numbers go round at 2^31."""
+        """Sequence number of the last record, -1 without a producer id; it wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed; InvalidRecords for a codec that does not exist."""
+        """Codec of the records; InvalidRecords if it is unknown."""
         return codec_of(self.attributes)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the timestamps are from."""
+        """Clock that the timestamps come from."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records belong to a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers (commit, abort), not data."""
+        """True for transaction markers (commit, abort)."""
         return self.attributes & CONTROL != 0
 
     @property
     def marker(self) -> Marker | None:
-        """How a transaction ended, if that is what the entry says.  Decodes its record."""
+        """Transaction marker in the entry, or None.  Decodes its record."""
         return parse_marker(self)
 
     def check(self) -> None:
-        """Compare the CRC; CorruptRecords if it differs."""
+        """CorruptRecords if the CRC does not match."""
         if self.magic == 2:
             actual = crc32c(self.buffer[batch.CRC_START :])
         else:
@@ -112,7 +109,7 @@ class Entry:
             raise CorruptRecords(f"the entry at offset {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}")
 
     def records(self, limit: int = MAX_DECOMPRESSED) -> Iterator[Record]:
-        """The records, decoded one by one; CorruptRecords at what is damaged or decompresses to more than `limit`."""
+        """Decode the records one by one; CorruptRecords if they are damaged or decompress to more than `limit`."""
         if self.magic < 2:
             return message_set.read_records(self.buffer, limit)
         data = decompress(self.codec, self.buffer[HEADER_V2.size :], 2, limit)
@@ -121,22 +118,22 @@ class Entry:
 
 
 def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[Entry]:
-    """The entries in `buffer`, one after the other.
+    """Iterate over the entries in `buffer`.
 
-    CorruptRecords at what cannot be an entry, and at a cut-off one at the end, unless `partial`: then it is left out.
-    CRCs are not looked at; see `Entry.check`.
+    CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which leaves it out.
+    CRCs are not checked; see `Entry.check`.
     """
     whole = view(buffer)
     return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
 
 
 def entry_size(buffer: Buffer) -> int:
-    """Bytes of the entry that `buffer` begins with; the buffer may end within it, but not within its prefix."""
+    """Return the size of the entry at the start of `buffer`, which must have at least the entry's prefix."""
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
 def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:
-    """Where each of them begins and ends; `parse` takes what is there."""
+    """Yield start and end of each entry, for `parse`; raises like `entries`."""
     place, end = 0, len(buffer)
     while place < end:
         stop = place + _PREFIX.size
@@ -156,7 +153,7 @@ def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, 
 
 
 def parse(buffer: memoryview) -> Entry:
-    """The entry that fills `buffer`, whose size and magic are known to be right."""
+    """Return the entry that fills `buffer`; its size and magic must have been checked."""
     if buffer[16] != 2:
         return _parse_message(buffer)
     base, _, epoch, magic, crc, attributes, last_delta, first, newest, *producer, count = HEADER_V2.unpack_from(buffer)

@@ -1,4 +1,4 @@
-"""The header checksum of an LZ4 frame, right and wrong.
+"""The header checksum of an LZ4 frame: as the specification has it, and as Kafka's v0 messages do.
 
     0        4     5     6                    6 or 14
     +--------+-----+-----+--------------------+----+----------
@@ -6,9 +6,8 @@
     +--------+-----+-----+--------------------+----+----------
 
 HC is the second byte of the xxHash-32 of the descriptor, which is FLG, BD and the optional size.  Kafka's first LZ4
-clients took the hash over the magic number too, and v0 messages have kept that mistake: their writers make it and
-their readers do not look at HC.  So a v0 frame gets the wrong HC when written, and the right one before it is read by a
-decoder that knows nothing of this.
+clients hashed the magic number as well.  v0 messages kept that mistake: their writers make it, and their readers ignore
+HC.  So a v0 frame gets the wrong HC when written, and the right one before a standard decoder reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def short_xxh32(data: bytes) -> int:
-    """xxHash-32 with seed 0 of fewer than 16 bytes, all that a header needs."""
+    """Return the xxHash-32, seed 0, of fewer than 16 bytes; a header is never longer."""
     whole = len(data) & ~3
     digest = _PRIME_5 + len(data)
     for (lane,) in struct.iter_unpack("<I", data[:whole]):
@@ -63,10 +62,10 @@ def _with_checksum(frame: Buffer, hashed_from: int) -> bytes:
 
 
 def mend(frame: Buffer) -> bytes:
-    """The frame of a v0 message as the LZ4 specification wants it."""
+    """Return a v0 message's frame with the checksum of the LZ4 specification."""
     return _with_checksum(frame, 4)
 
 
 def spoil(frame: Buffer) -> bytes:
-    """A proper frame as v0 messages carry it."""
+    """Return a standard frame with the checksum that v0 messages carry."""
     return _with_checksum(frame, 0)

@@ -5,13 +5,14 @@
     | offset 64  | size 32 | crc 32 | magic 8 | attributes 8 | timestamp 64 | size 32  | key | size 32  | value |
     +------------+---------+--------+---------+--------------+--------------+----------+-----+----------+-------+
 
-`size` counts what follows it; the CRC-32 covers everything from the magic on; a key or value of size -1 is null.
+`size` counts the bytes after it.  The CRC-32 covers the magic and everything after it.  A key or value of size -1 is
+null.
 Attributes: bits 0-2 codec, 3 timestamp type (v1).
 
-A compressed set is one message, the wrapper, whose value is the compressed run of the messages inside.  The wrapper's
-offset is that of the last of them.  Inside, v0 keeps absolute offsets and v1 relative ones: the last message inside has
-the wrapper's offset, and the others are as far below it as their relative offsets are.  With LOG_APPEND_TIME the
-wrapper's timestamp is that of every message inside.
+A compressed set is one message, the wrapper, whose value is the compressed sequence of inner messages.  The wrapper has
+the offset of the last inner message.  Inner offsets are absolute in v0 and relative in v1: there the last inner message
+stands for the wrapper's offset, and the others count back from it.  With LOG_APPEND_TIME the wrapper's timestamp holds
+for every inner message.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ CRC_START = 16
 MESSAGE_HEADER = struct.Struct(">qiIbb")
 INT64 = struct.Struct(">q")
 SMALLEST = (14, 22)
-"""The least that `size` can be, by magic."""
+"""Smallest valid `size`, by magic."""
 
 KNOWN_ATTRIBUTES = (0x07, 0x07 | TIMESTAMP_TYPE)
-"""The attributes that have a meaning, by magic."""
+"""Attribute bits in use, by magic."""
 
 _CRC = struct.Struct(">I")
 _FIELD_SIZE = struct.Struct(">i")
@@ -45,7 +46,7 @@ _FIELD_SIZE = struct.Struct(">i")
 
 @attrs.frozen
 class Message:
-    """One message as it stands, whole and with a good CRC."""
+    """One stored message, complete and with a valid CRC."""
 
     offset: int
     magic: int
@@ -56,7 +57,7 @@ class Message:
 
 
 def read_message(data: Buffer, start: int, end: int) -> Message:
-    """The message that fills `data[start:end]`, its CRC checked."""
+    """Return the message that fills `data[start:end]`; CorruptRecords if its CRC or sizes are wrong."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
         raise CorruptRecords(f"the message at offset {offset} fails its CRC")
@@ -85,7 +86,7 @@ def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, in
 
 
 def read_records(data: Buffer, limit: int) -> Iterator[Record]:
-    """The records of one message, or those inside of it."""
+    """Yield the record of a message, or the records of a compressed set."""
     message = read_message(data, 0, len(data))
     kind = TimestampType.LOG_APPEND_TIME if message.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
     codec = codec_of(message.attributes)
@@ -96,7 +97,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
     if message.value is None:
         raise CorruptRecords("a compressed message set without a value")
     inside = decompress(codec, message.value, message.magic, limit)
-    last = deque(_bounds(inside, message.magic), maxlen=1)  # not all of them: there may be millions
+    last = deque(_bounds(inside, message.magic), maxlen=1)  # a list of all may have millions
     if not last:
         raise CorruptRecords("an empty compressed message set")
     shift = _offset_shift(message, inside, last[0][0])
@@ -109,7 +110,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
 
 
 def _offset_shift(wrapper: Message, inside: bytes, last: int) -> int:
-    """What to add to the offsets inside.  Producers leave the wrapper's at 0, and then there is nothing to add."""
+    """Return the number to add to inner offsets: 0 for sets from producers, whose wrapper has offset 0."""
     if wrapper.magic == 0:
         return 0
     (relative,) = INT64.unpack_from(inside, last)
@@ -117,7 +118,7 @@ def _offset_shift(wrapper: Message, inside: bytes, last: int) -> int:
 
 
 def _bounds(data: bytes, magic: int) -> Iterator[tuple[int, int]]:
-    """Where each of the messages in the decompressed `data` begins and ends."""
+    """Yield start and end of each message in the decompressed `data`."""
     start, end = 0, len(data)
     smallest = SMALLEST[magic]
     while start < end:
@@ -136,7 +137,7 @@ def _bounds(data: bytes, magic: int) -> Iterator[tuple[int, int]]:
 def encode_message(
     magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0
 ) -> bytes:
-    """One message."""
+    """Encode one message."""
     try:
         stamp = INT64.pack(timestamp) if magic else b""
         body = b"%c%c%b%b%b" % (magic, attributes, stamp, _encode_field(key), _encode_field(value))
@@ -163,7 +164,7 @@ def build_message_set(
     attributes: int,
     append_time: int,
 ) -> bytes:
-    """Messages one after the other, or a wrapper around them; see `pylogbroker.records.build`."""
+    """Return messages, or a wrapper around them; see `pylogbroker.records.build`."""
     refuse_zstd_before_v2(codec, magic)
     messages = bytearray()
     first, delta, newest = base_offset, -1, NO_TIMESTAMP

@@ -1,4 +1,4 @@
-"""The values that all message formats share: a codec, a kind of timestamp, a record."""
+"""Values common to all message formats: codec, timestamp type, record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_TIMESTAMP = -1
 
 
 class Codec(IntEnum):
-    """How an entry's records are compressed: bits 0 to 2 of its attributes."""
+    """Compression of an entry's records: bits 0 to 2 of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -20,7 +20,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Whose clock an entry's timestamps come from: bit 3 of its attributes."""
+    """Clock of an entry's timestamps, the producer's or the broker's: bit 3 of its attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -31,7 +31,7 @@ Header = tuple[str, bytes | None]
 
 @attrs.frozen
 class Record:
-    """One record, of whatever format: `timestamp` is in milliseconds since 1970, -1 where the format has none (v0)."""
+    """One record of any format: `timestamp` is in milliseconds since 1970, -1 in formats without timestamps (v0)."""
 
     offset: int
     timestamp: int

@@ -1,14 +1,14 @@
-"""Snappy as Kafka carries it: the framing of the xerial library, or a single raw block.
+"""Snappy in Kafka's messages: the framing of the xerial library, or a single raw block.
 
     0                         8           12           16
     +-------------------------+-----------+------------+------+-------------+------+-----
     | 82 'S' 'N' 'A' 'P' 'P' 'Y' 00 | version 1 | readable 1 | size | raw block   | size | ...
     +-------------------------+-----------+------------+------+-------------+------+-----
 
-Numbers are 32 bits, big-endian.  Some clients send the raw block alone, without any of this.
+Numbers are 32 bits, big-endian.  Some clients send a raw block without the framing.
 
-A raw block begins with its uncompressed size.  No element of the format makes more than 64 bytes out of three, so a
-size beyond that ratio is a lie and is refused before anything of that size is allocated.
+A raw block begins with its uncompressed size.  No element of the format turns three bytes into more than 64.  A size
+beyond that ratio is rejected before memory for it is allocated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BLOCK = 32 * 1024
 
 
 def compress(data: Buffer) -> bytes:
-    """`data` in the xerial framing, in blocks of 32 KiB."""
+    """Compress `data` in the xerial framing, in blocks of 32 KiB."""
     source = view(data)
     parts = [HEADER]
     for start in range(0, len(source), _BLOCK):
@@ -38,7 +38,7 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """The bytes that were compressed: framed or raw, up to `limit` of them."""
+    """Decompress framed or raw data; CorruptRecords if it is damaged, Overflow beyond `limit` bytes."""
     source = view(data)
     if source[: len(_MAGIC)] != _MAGIC:
         return _block(source, limit)

@@ -1,4 +1,4 @@
-"""Variable-length integers of format v2: zigzag (0, -1, 1, -2, ... become 0, 1, 2, 3, ...), then seven bits to a byte.
+"""Variable-length integers of format v2: zigzag (0, -1, 1, -2, ... become 0, 1, 2, 3, ...), then seven bits per byte.
 
     bit 7      another byte follows
     bits 0-6   the next seven bits, lowest first
@@ -28,13 +28,13 @@ _SHORT_LIMIT = len(_SHORT)
 
 
 def encode_varint(value: int) -> bytes:
-    """`value`, a signed number of up to 64 bits, as a varint."""
+    """Encode a signed number of up to 64 bits."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     return _SHORT[zigzag] if zigzag < _SHORT_LIMIT else _encode(zigzag)
 
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """The value of the varint at `position`, and the position behind it."""
+    """Return the value of the varint at `position`, and the position after it; CorruptRecords if it is invalid."""
     try:
         raw = data[position]
     except IndexError:
@@ -46,7 +46,10 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The undecoded (still zigzag) number whose first byte, with bit 7 set, stood before `position`."""
+    """Read the rest of a varint whose `first` byte, with bit 7 set, is before `position`.
+
+    Return the number, still zigzag, and the position after it; CorruptRecords if it is invalid.
+    """
     raw = first & 0x7F
     shift = 7
     try:
