@@ -130,7 +130,7 @@ class Room:
         return self.left <= 0 and not self._is_empty
 
     def take(self, size: int) -> bool:
-        """Whether there is room for `size` bytes, taken now; if not, there is none for anything that follows."""
+        """Reserve `size` bytes; return False, for this and every later call, if they exceed the budget."""
         fits = (size <= self.left or self._is_empty) and not self._is_stopped()
         self.left = self.left - size if fits else 0
         self._is_empty = False

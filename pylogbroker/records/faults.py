@@ -1,7 +1,7 @@
-"""What is wrong with records: which of them a topic does not take, and whose fault is what cannot be read.
+"""Errors for records that a topic rejects or that cannot be decoded.
 
-A batch whose CRC is right holds what its producer meant to send.  So damage inside of it is no damage of the way here:
-it is told as records that are not valid, as is all that exceeds what a batch may decompress to.
+A matching CRC proves that a batch arrived as its producer sent it.  So damage inside such a batch is reported as
+invalid records, not as corruption; so is a batch that decompresses to more than the limit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _MAX_FAULTS: Final = 1000
 
 
 class TooCostly(PylogbrokerError):
-    """Records that take long to look into: `convert` them first, in a worker thread.  Nothing is wrong so far."""
+    """Validation would take too long here: run `convert` in a worker thread first.  No record is known to be bad."""
 
 
 def checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
-    """The entry's records; in the end InvalidRecords with the list of those that the topic does not take."""
+    """Yield the entry's valid records; at the end, raise InvalidRecords with the list of the others."""
     faults: list[tuple[int, ErrorCode, str]] = []
     for index, record in enumerate(_decoded(entry, rules)):
         fault = _fault(record, entry, rules, now_ms)
@@ -44,7 +44,7 @@ def checked_records(entry: Entry, rules: AppendRules, now_ms: int) -> Iterator[R
 
 
 def _decoded(entry: Entry, rules: AppendRules) -> Iterator[Record]:
-    """The entry's records.  What is wrong inside of a v2 batch, its CRC being right, is its producer's fault."""
+    """Yield the entry's records; damage inside a v2 batch is InvalidRecords, since its CRC matches."""
     if entry.magic < 2:
         yield from _decoded_of_old(entry, rules)
         return
@@ -79,7 +79,7 @@ def _fault(record: Record, entry: Entry, rules: AppendRules, now_ms: int) -> tup
 
 
 def at_once(rules: AppendRules) -> int:
-    """What a batch may decompress to here."""
+    """Return how many bytes a batch may decompress to without `convert`."""
     return min(rules.max_at_once, rules.max_decompressed) if rules.magic == 2 else rules.max_decompressed
 
 
@@ -89,7 +89,7 @@ def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
 
 @contextmanager
 def faults_of_compression(rules: AppendRules) -> Iterator[None]:
-    """What is wrong with a v2 batch's compressed data, its CRC being right, is its producer's fault."""
+    """Raise InvalidRecords for damaged compressed data of a v2 batch, whose CRC matches, and for too much of it."""
     try:
         yield
     except Overflow as error:

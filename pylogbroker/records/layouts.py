@@ -1,12 +1,12 @@
-"""Layouts: where the bytes stand, in a small batch of records that look alike, that tell lengths and offsets.
+"""Batch shape cache: validates a small batch of uniform records by comparison with an earlier, validated one.
 
-Batches of as many records and bytes mostly have the same layout.  So a batch is first compared with the last one that
-was alike in this: all such bytes are taken out at once, and must be the same under a mask,
+Batches with the same number of records and bytes mostly have the same shape.  So a batch is first compared with the
+last one of that count and size: its structural bytes are extracted at once, and must be equal under a mask.
 
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
 
-which takes a fifth of the time that it takes to walk over them.  What does not fit may be right all the same.
+This takes a fifth of the time of full validation (see `walking`).  A batch that differs may still be valid.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pylogbroker.records.varint import decode_varint
 
 _MAX_RECORDS: Final = 64  # whose offset deltas take one byte
 _MAX_KNOWN: Final = 512
-_WIDEST_TIME: Final = 8  # bytes of a timestamp delta; whether longer ones are too large is not seen from here
+_WIDEST_TIME: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
 
 Take = Callable[[Buffer, int], tuple[bytes, ...]]
 Layout = tuple[Take, int, int]
-"""What takes those bytes out of records, the mask, and what they must be then, as large numbers."""
+"""Extractor of the structural bytes; the mask and the expected value, as large integers."""
 
 _known: Final[dict[tuple[int, int], Layout | None]] = {}
-"""By the number of records and of bytes; None if one such batch came so far."""
+"""Shapes by number of records and of bytes; None after a single batch of these."""
 
 
 def is_known(data: Buffer, count: int, position: int) -> bool:
-    """Whether what is in `data` from `position` on has the layout of so many records that were right."""
+    """Return True if the `count` records in `data` from `position` on have the shape of a validated batch."""
     layout = _known.get((count, len(data) - position))
     if layout is None:
         return False
@@ -40,10 +40,10 @@ def is_known(data: Buffer, count: int, position: int) -> bool:
 
 
 def learn(data: Buffer, count: int, position: int) -> None:
-    """What is in `data` from `position` on are so many records, and they are right: the next may look like them."""
+    """Remember the shape of the `count` valid records in `data` from `position` on."""
     size = len(data) - position
     if not 0 < count <= _MAX_RECORDS or size % count or data[position] != data[len(data) - size // count]:
-        return  # they are too many, or not all as long
+        return  # too many, or of different lengths
     if (count, size) in _known:
         _known[count, size] = _layout_of(data, count, position, size // count)
     elif len(_known) < _MAX_KNOWN:
@@ -53,7 +53,7 @@ def learn(data: Buffer, count: int, position: int) -> None:
 
 
 def _layout_of(data: Buffer, count: int, position: int, stride: int) -> Layout | None:
-    """The layout of records that are right, if it is that of the first one again and again."""
+    """Return the shape of valid records if all are shaped like the first; else None."""
     _, attributes_at = decode_varint(data, position)
     _, offset_at = decode_varint(data, attributes_at + 1)
     size, key = decode_varint(data, offset_at + 1)
@@ -61,7 +61,7 @@ def _layout_of(data: Buffer, count: int, position: int, stride: int) -> Layout |
     size, value = decode_varint(data, value_at)
     headers_at = value + max(size, 0)
     time = range(attributes_at + 1 - position, offset_at - position)
-    is_usual = data[offset_at] == 0 == data[headers_at]  # a zero can take more bytes than one
+    is_usual = data[offset_at] == 0 == data[headers_at]  # a varint may spend several bytes on a zero
     if not is_usual or headers_at + 1 - position != stride or len(time) > _WIDEST_TIME:
         return None
     row = bytes(data[position:key]) + bytes(data[value_at:value]) + b"\0"
@@ -73,9 +73,10 @@ def _layout_of(data: Buffer, count: int, position: int, stride: int) -> Layout |
 
 
 def _taker(count: int, head: int, key: int, length: int, value: int) -> Take:
-    """What takes out the bytes before keys, those between keys and values, and the one behind values.
+    """Return a function that extracts the bytes before keys, between keys and values, and after values.
 
-    That one, the number of headers, and the next record's head are one piece, and so is what is around no key.
+    The byte after a value (the header count) and the next record's first bytes are one piece.  Without keys, the bytes
+    before and after them are one piece, too.
     """
 
     def pieces(before: int) -> str:

@@ -1,4 +1,4 @@
-"""What a topic asks of the records that are appended to it."""
+"""Validation rules of a topic for the records that are appended to it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from pylogbroker.records.compression import MAX_DECOMPRESSED
 from pylogbroker.records.model import Codec, TimestampType
 
 MAX_AT_ONCE = 256 * 1024
-"""A size of decompressed records that takes well below a millisecond to look into."""
+"""Bytes of decompressed records that take well below a millisecond to validate."""
 
 NO_BOUND = (1 << 63) - 1
-"""The value of a bound, in milliseconds, that bounds nothing."""
+"""Value of a bound in milliseconds that means "unlimited"."""
 
 
 @attrs.frozen
 class AppendRules:
-    """A topic's settings, as far as they concern records.
+    """Settings of a topic that concern its records.
 
-    `codec` None keeps whatever the producer chose (`compression.type=producer`); `level` is for recompression only.
-    `from_client` is false for what the broker itself writes, which may be control batches; `are_checked` says that it,
-    or `convert`, has looked into the batch.  `max_decompressed` bounds what a compressed entry may hold, `max_at_once`
-    what it may hold to be looked into without `convert`.
-    `fast_attributes`, derived from the others, are the batch attributes that need no look at records and no change.
+    codec               None keeps the producer's (`compression.type=producer`)
+    level               for recompression only
+    from_client         False for batches that the broker writes itself, which may be control batches
+    are_checked         True if the broker, or `convert`, has validated the batch already
+    max_decompressed    bytes that a compressed entry may expand to
+    max_at_once         bytes that it may expand to without `convert`
+    fast_attributes     batch attributes that need neither decoding nor a change; derived from the other fields
     """
 
     magic: int = 2
@@ -49,7 +51,7 @@ class AppendRules:
 
     @property
     def after_conversion(self) -> AppendRules:
-        """What is left to ask of records that `convert` has made ready."""
+        """Rules that remain for records from `convert`."""
         return attrs.evolve(
             self,
             codec=None,
@@ -61,5 +63,5 @@ class AppendRules:
 
     @property
     def looks_at_records(self) -> bool:
-        """Whether no header can say that a batch is all right."""
+        """True if records must be decoded, since a batch's header does not show that they are valid."""
         return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

@@ -1,15 +1,15 @@
-"""Runs: records one behind the other that look like a first one, which has been checked.
+"""Uniform-run fast path: validates consecutive records by comparison with a first, validated one.
 
-They are as long, and all bytes that tell lengths are the same, at the same places; the timestamp deltas take as many
-bytes; the offset deltas go up by one.  So they are as right as the first one is.  Those places, for all records of a
-run, are columns, and a slice with a stride is a column:
+The records of a run have the same length and the same structural bytes at the same places.  Their timestamp deltas take
+the same number of bytes, and their offset deltas increase by one.  So each is as valid as the first.  The bytes at one
+place of all records form a column, which is a slice with a stride:
 
          | length | attributes | timestamp | offset | key length | key | value length | value | headers
     0    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
     1    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
     ...
 
-A column in which all is the same is the same as itself without its first byte.  Slices of a `memoryview` copy nothing.
+A constant column equals itself shifted by one.  Slices of a `memoryview` copy nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.varint import decode_varint
 
-_FIRST_TRY: Final = 128  # records that are compared at first; then ten times as many, and so on
+_FIRST_TRY: Final = 128  # records in the first comparison; each further one takes ten times as many
 _FACTOR: Final = 10
-_WIDEST_TIME: Final = 8  # bytes of a timestamp delta; whether longer ones are too large is not seen from here
+_WIDEST_TIME: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
 _HIGH: Final = bytes(range(0x80, 0x100))
 
-# The bytes of offset deltas: those of one byte; and of longer ones the first, the second, and the second that is last.
-# They repeat after 64 or 8192 deltas; what further bytes there are is the same for 8192 deltas.
+# Bytes of offset deltas: the only byte of short ones; of longer ones the first byte, a second byte that continues, and
+# a second byte that is the last.  They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
 _BLOCK: Final = 8192
 _ONLY: Final = bytes(range(0, 0x80, 2))
 _FIRST: Final = bytes(range(0x80, 0x100, 2)) * (_BLOCK // 64 + 1)
@@ -34,17 +34,17 @@ _LAST: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80))
 
 Rising = list[tuple[int, bytes, int]]
 Shape = tuple[int, int, list[int], range, Rising]
-"""Where a record begins, and how long it is; places of bytes that are the same, of a timestamp delta, and of the bytes
-of an offset delta that change, each with the table of what they go through and after how many deltas it repeats."""
+"""Start and length of a record; the places of constant bytes; the places of its timestamp delta; and the changing bytes
+of its offset delta: place, table of values, and number of deltas after which the table repeats."""
 
 Places = tuple[int, int, int, int, int, int, int, int]
-"""Where begin: a record, its timestamp delta, offset delta, key's length, key, value's length, value, headers."""
+"""Starts of a record and of its timestamp delta, offset delta, key length, key, value length, value and headers."""
 
 
 def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int) -> int:
-    """How many of the next `limit` records, all within `data`, look like that at `places`, with offset `delta`.
+    """Return how many of the next `limit` records have the shape of the one at `places`.
 
-    That one takes `stride` bytes.
+    That record has `stride` bytes and the offset delta `delta`.  All `limit` records must lie within `data`.
     """
     shape = _shape(data, places, stride)
     if len(shape[3]) > _WIDEST_TIME:
@@ -63,7 +63,7 @@ def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: in
 
 
 def _count_alike(rows: memoryview, shape: Shape, delta: int, count: int) -> int:
-    """How many of `count` records behind the first are like that; 0 if they can't easily be counted."""
+    """Return how many of `count` records after the first have its shape; 0 if that takes more than a comparison."""
     start, stride, same, times, rising = shape
     stop = start + count * stride
     above, below = rows[:stop], rows[stride : stop + stride]
@@ -98,7 +98,7 @@ def _shape(data: Buffer, places: Places, stride: int) -> Shape:
 
 
 def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
-    """Add where the number of headers, the first byte of which is noted, and the lengths in them stand."""
+    """Add the places of the header count, except its first byte, and of the lengths in the headers."""
     count, behind = decode_varint(data, position)
     same += range(position + 1, behind)
     for _ in range(2 * count):
@@ -109,5 +109,5 @@ def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
 
 
 def _deltas_alike(delta: int) -> int:
-    """How many offset deltas, from this one on, differ in the bytes of the tables alone."""
+    """Return how many offset deltas, from this one on, differ only in the bytes that the tables hold."""
     return 64 - delta if delta < 64 else _BLOCK - delta % _BLOCK

@@ -1,19 +1,19 @@
-"""Messages of format 0.7, whose offset is the position of their first byte.
+"""Messages of Kafka 0.7, which are byte-addressed: a message's offset is the position of its first byte.
 
      0          4         5              5 or 6     9 or 10
     +----------+---------+--------------+----------+---------+
     | size 32  | magic 8 | attributes 8 | crc 32   | payload |      attributes: with magic 1 only
     +----------+---------+--------------+----------+---------+
 
-`size` counts what follows it; the CRC-32 covers the payload alone.  Attributes: bits 0 and 1 are the codec, none, gzip
-or snappy.  The payload of a compressed message is a whole set of messages, none of which is compressed again.
+`size` counts the bytes after it; the CRC-32 covers only the payload.  Attributes: bits 0 and 1 are the codec (none,
+gzip, snappy).  The payload of a compressed message is a set of uncompressed messages.
 
     position    0            13                60
     log         [ "one"     ][ gzip of a, b   ][ "two" ...      next offset: the last one plus the bytes of its message
     records     0            13, 14            60
 
-A message says nothing of its position: whoever reads it must know where it lies.  It has neither key nor timestamp nor
-headers.  Records inside of a compressed message are numbered from its position on, so it must have as many bytes.
+A message does not contain its position; the reader must know it.  There are no keys, timestamps or headers.  Records
+inside a compressed message get consecutive offsets from its position on, so it must have at least as many bytes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pylogbroker.records.entry import Entry
 from pylogbroker.records.model import Codec, Record
 
 SIZE_PREFIX = 4
-"""The bytes of the size, which it does not count itself."""
+"""Bytes of the size field, which does not count itself."""
 
 HEADER_SIZES = (9, 10)
-"""Where the payload begins, by magic."""
+"""Start of the payload, by magic."""
 
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY)
-"""By the number in the attributes."""
+"""Codecs by their number in the attributes."""
 
 _HEADERS = (struct.Struct(">ibI"), struct.Struct(">ibBI"))
 _START = struct.Struct(">ib")
@@ -45,7 +45,7 @@ _CODEC = 0x03
 
 
 def may_be_message(data: Buffer) -> bool:
-    """Whether bytes, which may be cut off, look like the start of a message."""
+    """Return False if the bytes, perhaps truncated, cannot be the start of a message."""
     if len(data) < _START.size:
         return True
     size, magic = _START.unpack_from(data)
@@ -56,19 +56,19 @@ def may_be_message(data: Buffer) -> bool:
 
 @attrs.define(eq=False)
 class SimpleMessage(Entry):
-    """One message at its position, `base_offset`; `last_offset` is that of its last byte.
+    """One message: `base_offset` is its position, `last_offset` the position of its last byte.
 
-    `count` is -1 for a compressed one, and `magic` is 0.7's own.
+    `count` is -1 for a compressed message; `magic` is 0.7's own.
     """
 
     @property
     def payload(self) -> memoryview:
-        """What the CRC covers."""
+        """Bytes that the CRC covers."""
         return self.buffer[HEADER_SIZES[self.magic] :]
 
     @property
     def codec(self) -> Codec:
-        """How the set in the payload is compressed; InvalidRecords for a codec that 0.7 does not have."""
+        """Codec of the payload; InvalidRecords if 0.7 does not have it."""
         number = self.attributes & _CODEC
         if number >= len(CODECS):
             detail = f"unknown compression type {number}"
@@ -76,7 +76,7 @@ class SimpleMessage(Entry):
         return CODECS[number]
 
     def check(self) -> None:
-        """Compare the CRC; CorruptRecords if it differs."""
+        """CorruptRecords if the CRC does not match."""
         actual = crc32(self.payload)
         if actual != self.crc:
             raise CorruptRecords(
@@ -84,7 +84,7 @@ class SimpleMessage(Entry):
             )
 
     def values(self, limit: int = MAX_DECOMPRESSED) -> Iterator[memoryview]:
-        """What the message carries, or those inside of it; CorruptRecords, InvalidRecords at what is damaged."""
+        """Yield the payload, or those of the inner messages; CorruptRecords or InvalidRecords if it is damaged."""
         codec = self.codec
         if codec is Codec.NONE:
             yield self.payload
@@ -96,16 +96,16 @@ class SimpleMessage(Entry):
             yield message.payload
 
     def records(self, limit: int = MAX_DECOMPRESSED) -> Iterator[Record]:
-        """The records, numbered from the message's position on."""
+        """Yield the records, with consecutive offsets from the message's position on."""
         for offset, value in enumerate(self.values(limit), self.base_offset):
             yield Record(offset, -1, None, bytes(value))
 
 
 def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterator[SimpleMessage]:
-    """The messages in `buffer`, the first byte of which has `position`.
+    """Iterate over the messages in `buffer`, which begins at `position`.
 
-    CorruptRecords at what cannot be a message, and at a cut-off one at the end, unless `partial`: then it is left out.
-    CRCs are not looked at; see `SimpleMessage.check`.
+    CorruptRecords at bytes that are no message, and at a truncated last one unless `partial`, which leaves it out.
+    CRCs are not checked; see `SimpleMessage.check`.
     """
     whole = view(buffer)
     start, end = 0, len(whole)
@@ -120,7 +120,7 @@ def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterato
 
 
 def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
-    """Bytes of the message that begins at `start`, which may be more than are there before `end`."""
+    """Return the size of the message at `start`, which may reach beyond `end`; CorruptRecords if it is no message."""
     if end - start < _START.size:
         return _START.size
     size, magic = _START.unpack_from(buffer, start)
@@ -132,9 +132,9 @@ def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
 
 
 def parse_simple(buffer: memoryview, position: int, size: int = -1) -> SimpleMessage:
-    """The message that begins with `buffer` and takes `size` bytes, by default all of them.
+    """Return the message of `size` bytes, by default all, at the start of `buffer`.
 
-    Its size and magic are known to be right.
+    Its size and magic must have been checked.
     """
     magic, attributes = buffer[SIZE_PREFIX], 0
     if magic:
@@ -147,15 +147,15 @@ def parse_simple(buffer: memoryview, position: int, size: int = -1) -> SimpleMes
 
 
 def encode_simple(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
-    """One message of magic 1 around `value`, which is what `codec` made of a set."""
+    """Return one message of magic 1; with a codec, `value` is a set compressed by it."""
     return _HEADERS[1].pack(HEADER_SIZES[1] - SIZE_PREFIX + len(value), 1, CODECS.index(codec), crc32(value)) + value
 
 
 def build_simple(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
-    """A set of messages of magic 1, compressed as one message if a codec is given.
+    """Return a set of messages of magic 1, with a codec compressed as one message.
 
-    Not if that had fewer bytes than messages are inside: there would not be a number for each.
-    InvalidRecords for a codec that 0.7 does not have.
+    The set stays uncompressed if the compressed message had fewer bytes than records: each needs an offset of its own.
+    InvalidRecords if 0.7 does not have the codec.
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

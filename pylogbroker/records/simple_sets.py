@@ -1,14 +1,14 @@
-"""What the leader of a 0.7 partition does to records before it appends them, and Kafka's clients' view of them.
+"""Validation of records for a topic of format 0.7, and conversion from and to the formats of Kafka's protocol.
 
-    from            to the log                                  to the reader
-    0.7's clients   sets as they came, checked                  the log's own bytes
-    Kafka's         payloads alone, as messages of magic 1      message sets or batches, with positions as offsets
+    client    stored                                        sent to consumers
+    0.7       sets as received, validated                   bytes of the log
+    Kafka     payloads only, as messages of magic 1         message sets or batches, with positions as offsets
 
-Of what comes from Kafka's clients, all that 0.7 cannot express is refused: keys, headers, null values, producers and
-transactions.  Timestamps are dropped, as format v0 drops them.  What goes to them has no timestamps.
+Records from Kafka's clients are rejected if they have what 0.7 cannot express: keys, headers, null values, producer ids
+or transactions.  Timestamps are dropped, as in format v0; consumers get none.
 
-Only one thing of a 0.7 client's set is changed: a compressed message with more messages inside than it has bytes could
-not give each a position of its own.  These are stored without compression.
+One kind of message from 0.7 clients is changed: a compressed one with more inner messages than it has bytes.  There is
+no position for each inner message then, so they are stored uncompressed.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from pylogbroker.records.simple import CODECS, SIZE_PREFIX, SimpleMessage, build
 from pylogbroker.records.validation import EntryMeta, Prepared, checked_entries
 
 _SIZE = struct.Struct(">i")
-_MANY = 500  # messages, which take a millisecond to look at
-_RUN = 500  # uncompressed messages that a batch is made of at most
-_RECORD_V2 = 12  # what a record of a batch takes beside its value, or little more
+_MANY = 500  # messages, which take a millisecond to validate
+_RUN = 500  # most uncompressed messages in one batch
+_RECORD_V2 = 12  # most bytes, about, that a batch's record takes besides its value
 
 
 # To the log
 
 
 def prepare_simple(buffer: Buffer, rules: AppendRules, position: int) -> Prepared:
-    """A set, made ready for a log that ends at `position`.
+    """Prepare a set for a log that ends at `position`.
 
-    Raises CorruptRecords, InvalidRecords or a KafkaError; TooCostly if `check_simple` has to look into it first, in a
-    worker thread.
+    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_simple` must come first, in a worker
+    thread.
     """
     if not rules.are_checked:
         buffer = _checked(buffer, rules)
@@ -57,7 +57,7 @@ def prepare_simple(buffer: Buffer, rules: AppendRules, position: int) -> Prepare
 
 
 def _metas(buffer: Buffer, position: int) -> list[EntryMeta]:
-    """What the log wants to know of each message of a set that is sound."""
+    """Return the metadata of each message of a valid set."""
     metas, unpack = [], _SIZE.unpack_from
     start, end = 0, len(buffer)
     while start < end:
@@ -68,12 +68,12 @@ def _metas(buffer: Buffer, position: int) -> list[EntryMeta]:
 
 
 def check_simple(buffer: Buffer, rules: AppendRules) -> Buffer:
-    """The costly part of `prepare_simple`, which takes it with `rules.after_conversion`."""
+    """Do the costly part of `prepare_simple`, which then gets the result and `rules.after_conversion`."""
     return _checked(buffer, attrs.evolve(rules, max_at_once=rules.max_decompressed))
 
 
 def is_costly_set(buffer: Buffer) -> bool:
-    """Whether there is something compressed in a set, or very much; damaged ones are not costly."""
+    """Return True for a set with a compressed message or very many messages; False for a damaged set."""
     try:
         return any(message.attributes or number == _MANY for number, message in enumerate(messages(buffer, 0)))
     except CorruptRecords:
@@ -81,7 +81,7 @@ def is_costly_set(buffer: Buffer) -> bool:
 
 
 def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
-    """The set, all of which is sound, with what cannot be numbered taken out of its wrapper."""
+    """Validate the set; return it, without the wrappers that have too few bytes for their inner messages."""
     parts: list[Buffer] = []
     limit = min(rules.max_at_once, rules.max_decompressed)
     changed = False
@@ -98,7 +98,7 @@ def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
 
 
 def _looked_into(message: SimpleMessage, rules: AppendRules, limit: int) -> tuple[Buffer, int]:
-    """A compressed message as it is to be stored, and how many bytes are inside."""
+    """Return a compressed message in its stored form, and the size of its inner messages."""
     try:
         values = list(message.values(limit))
     except Overflow as error:
@@ -118,10 +118,10 @@ def _check_size(message: SimpleMessage, rules: AppendRules) -> None:
 
 
 def to_simple(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
-    """Records from a client of Kafka's protocol as a set; decompressed they may take `limit` bytes.
+    """Convert records from a client of Kafka's protocol to a set; they may decompress to `limit` bytes.
 
-    Raises what `prepare` raises, and UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger
-    limit would help.
+    Raises the errors of `prepare`, UNSUPPORTED_FOR_MESSAGE_FORMAT for records that 0.7 cannot express, and TooCostly if
+    a larger limit would help.
     """
     as_sent = attrs.evolve(rules, magic=2, max_at_once=limit)
     found, codec = checked_entries(buffer, as_sent)
@@ -160,14 +160,13 @@ def _unsupported(what: str) -> InvalidRecords:
 def from_simple(
     buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
 ) -> bytes:
-    """The messages of a log's `buffer`, which begins at `position`, in a format of Kafka's protocol.
+    """Convert the messages in a log's `buffer`, which begins at `position`, to a format of Kafka's protocol.
 
-    Records below `first_offset` are left out.  The result ends before what would make it more than `limit` bytes, but
-    for one record, which is always there.  A batch of v2 reaches up to where the next message begins, so that a
-    reader's place is one that the log knows.
+    Records below `first_offset` are left out.  The result has at least one record, and ends before it exceeds `limit`
+    bytes.  A v2 batch spans the offsets up to the next message, so that a consumer's position is a message's.
 
-    It also ends before a message that is damaged: nothing wrong gets a new checksum.  CorruptRecords or InvalidRecords
-    if that one comes first.  Once `is_stopped` says so, it ends early and is of no use.
+    Conversion stops at a damaged message, which must not get a valid checksum.  CorruptRecords or InvalidRecords if the
+    first message is damaged.  It also stops when `is_stopped` returns True; the result is useless then.
     """
     parts: list[bytes] = []
     room = Room(limit, is_stopped)
@@ -192,7 +191,7 @@ def _converted(
 
 
 def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMessage]]]:
-    """Uncompressed messages together, each compressed one alone; CorruptRecords behind the last one that is sound."""
+    """Group uncompressed messages; each compressed one is alone.  CorruptRecords after the last valid message."""
     run: list[SimpleMessage] = []
     try:
         for message in found:
@@ -213,7 +212,7 @@ def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMe
 
 
 def _wanted(run: list[SimpleMessage], magic: int, first_offset: int, room: Room) -> tuple[list[Record], int]:
-    """The records that there is room for, and the last offset that they stand for."""
+    """Return the records that fit into the budget, and the last offset that they cover."""
     overhead = _RECORD_V2 if magic == 2 else LENGTH_START + SMALLEST[magic]
     records: list[Record] = []
     end = -1

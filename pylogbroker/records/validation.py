@@ -1,16 +1,15 @@
-"""What the leader of a partition does to records before it appends them.
+"""Validation of records before the leader of a partition appends them.
 
-It checks that they are whole and fit the topic, gives them their offsets and the leader epoch, and converts format,
-codec or timestamps where the topic's settings differ from what the producer chose.  The results and the errors are
-those of Kafka's brokers.
+The leader checks that records are complete and allowed in the topic, and assigns offsets and leader epoch.  It converts
+format, codec or timestamps where the topic's settings differ from the producer's.  Results and errors are Kafka's.
 
-    one v2 batch, nothing to change         walked over; 16 new bytes before the frame's own, which are not copied
-    one v2 batch, other timestamps          walked over; 61 new bytes (header and CRC) before the frame's own
-    other format or codec, or v0 or v1      records decoded and built again
+    one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
+    one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
+    other format or codec, or v0 or v1      records decoded and encoded again
 
-To walk over compressed records (see `walking`), they are decompressed; what is appended is what came.  Records are
-decoded only where that cannot answer: keys on compacted topics, a lower bound for timestamps, and to say which records
-are at fault.  What takes long is left to `convert`, in a worker thread.
+Compressed records are decompressed for validation (see `walking`) but appended as received.  Records are decoded only
+if that is not enough: for keys on compacted topics, a lower bound of timestamps, and to list the invalid records.
+`convert` does the costly work in a worker thread.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ _pack_prefix = _PREFIX.pack
 _HEADER_SIZE = HEADER_V2.size
 _unpack_count = struct.Struct(">i").unpack_from
 _COUNT_AT = 57
-_MANY = 20_000  # records; to walk over so many may take two milliseconds
+_MANY = 20_000  # records, which may take two milliseconds to validate
 
 
 @attrs.define
 class EntryMeta:
-    """What the log and the producer states want to know of an appended entry."""
+    """Metadata of an appended entry, for the log and the producer states."""
 
     base_offset: int
     last_offset: int
@@ -60,7 +59,7 @@ class EntryMeta:
 
     @classmethod
     def of(cls, entry: Entry) -> EntryMeta:
-        """That of an entry as it is."""
+        """Return the metadata of an entry."""
         return cls(
             entry.base_offset,
             entry.last_offset,
@@ -76,27 +75,26 @@ class EntryMeta:
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number, -1 without one; numbers go round at 2^31."""
+        """Sequence number of the last record, -1 without one; it wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records belong to a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers, not data."""
+        """True for transaction markers."""
         return self.attributes & CONTROL != 0
 
 
 @attrs.define
 class Prepared:
-    """Records ready to be appended: `chunks` are their bytes, to be written one after the other.
+    """Records ready to be appended; `chunks` are their bytes, in order.
 
-    `log_append_time` is -1 unless the topic's timestamps are the broker's.
+    `log_append_time` is -1 unless the topic's timestamp type is LogAppendTime.
     """
 
     chunks: list[Buffer]
@@ -110,10 +108,10 @@ class Prepared:
 
 
 def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> Prepared:
-    """`buffer`, records as they came in, made ready for a log whose next offset is `base_offset`.
+    """Validate received records and prepare them for a log whose next offset is `base_offset`.
 
-    Raises CorruptRecords, InvalidRecords (with `record_errors` where single records are at fault) or a KafkaError with
-    the code that Kafka gives.
+    Raises CorruptRecords, InvalidRecords (with `record_errors` if single records are invalid), a KafkaError with
+    Kafka's code, or TooCostly: then `convert` must come first.
     """
     if type(buffer) is not memoryview:
         buffer = memoryview(buffer)
@@ -159,9 +157,9 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
 
 
 def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
-    """Whether `prepare` would decode or decompress these records, or walk for long, and `convert` can do it before.
+    """Return True if `prepare` would decode, decompress or validate for long, and `convert` can do that before.
 
-    Only for topics of format v2: the offsets that older formats keep within a compressed set must be known first.
+    Always False for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
     """
     if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
         return False
@@ -172,23 +170,23 @@ def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
 
 
 def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
-    """The costly part of `prepare`, to be done in a worker thread: one v2 batch, checked, in the topic's codec.
+    """Do the costly part of `prepare` in a worker thread: return one validated v2 batch in the topic's codec.
 
-    `prepare` takes it with `rules.after_conversion`.  Raises what `prepare` raises, but not TooCostly.
+    `prepare` then gets the result and `rules.after_conversion`.  Raises the errors of `prepare` except TooCostly.
     """
     as_sent = attrs.evolve(rules, timestamp_type=TimestampType.CREATE_TIME, max_at_once=rules.max_decompressed)
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the producer's timestamps do not matter
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker replaces the producer's timestamps
         as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
     try:
         first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
     except KafkaError as error:
-        error.__context__ = None  # frames, here and in the traceback, hold on to all that was decompressed
+        error.__context__ = None  # its frames, like those of the traceback, would keep the decompressed data alive
         raise error.with_traceback(None) from None
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
 
 def _look_into(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
-    """Check that a v2 batch holds as many whole records as it says."""
+    """Check that a v2 batch holds as many complete records as its header says."""
     codec = codec_of(attributes)
     with faults_of_compression(rules):
         data = inflate(codec, buffer[_HEADER_SIZE:], 2, at_once(rules))
@@ -210,7 +208,7 @@ def _prepare_slowly(
 
 
 def checked_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[Entry], Codec]:
-    """The entries of `buffer`, as far as their headers tell all right, and their codec; raises what `prepare` does."""
+    """Validate the headers and CRCs of the entries; return these and their codec.  Raises the errors of `prepare`."""
     found = list(entries(buffer, partial=True))
     for entry in found:
         _check_entry(entry, rules)
@@ -233,7 +231,7 @@ def _check_size(size: int, rules: AppendRules) -> None:
 
 
 def _check_together(found: Sequence[Entry]) -> Codec:
-    """The codec of the entries, of which there may be several only if they are uncompressed v0 or v1."""
+    """Return the codec of the entries; only uncompressed ones of v0 or v1 may be several."""
     if not found:
         raise InvalidRecords("there is no whole batch in the records")
     codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
@@ -267,7 +265,7 @@ def _check_claims(entry: Entry) -> None:
 
 
 def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> Prepared:
-    """A batch of which only the header changes."""
+    """Prepare a batch of which only the header changes."""
     max_timestamp = entry.max_timestamp
     if _needs_records(entry, rules, now_ms):
         records = checked_records(entry, rules, now_ms)
@@ -295,7 +293,7 @@ def _needs_records(entry: Entry, rules: AppendRules, now_ms: int) -> bool:
 
 
 def _rewritten(entry: Entry, meta: EntryMeta, leader_epoch: int) -> list[Buffer]:
-    """The entry's bytes with what `meta` says in its header, and the CRC that belongs to it."""
+    """Return the entry's bytes with the header that `meta` describes, and its new CRC."""
     rest = entry.buffer[_HEADER_SIZE:]
     last_delta = entry.last_offset - entry.base_offset
     fields = [meta.base_offset, entry.size - 12, leader_epoch, 2, 0, meta.attributes, last_delta]
@@ -331,13 +329,13 @@ def _build(
 
 
 def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> Prepared:
-    """What `prepare` answers for entries that were built anew."""
+    """Return the result of `prepare` for entries that were encoded again."""
     metas = [EntryMeta.of(entry) for entry in entries(built)]
     for meta in metas:
         _check_size(meta.size, rules)
     last_offset = metas[-1].last_offset
     count = last_offset - base_offset + 1
-    if len(metas) == 1:  # a compressed message set does not say where it begins
+    if len(metas) == 1:  # a compressed message set does not contain its first offset
         metas[0].base_offset, metas[0].count = base_offset, count
     return Prepared(
         [built],

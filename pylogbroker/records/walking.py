@@ -1,16 +1,16 @@
-"""Walking over the records of a v2 batch without decoding them: are they as many, and as long, as they say?
+"""Validation of the records of a v2 batch without decoding them.
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | headers
 
-Checked is, for each record, that its fields add up to its length and that its offset delta is its index; and that the
-records are as many as the batch says, with nothing behind them.  Three ways, each as thorough as can be afforded:
+Each record's fields must add up to its length, and its offset delta must be its index.  The number of records must be
+the batch's, with no bytes after the last.  Three ways, each as thorough as its cost allows:
 
-    records that look like the one before them   many at once, see `runs` (20 ns each, and 3 us)
+    records shaped like the one before them      many at once, see `runs` (20 ns each, and 3 us)
     the first `_THOROUGH` others                 one by one (400 ns each)
-    what is beyond                               the lengths alone (100 ns each)
+    the rest                                     only the lengths (100 ns each)
 
-A producer whose encoder is wrong is found out by either of the first two.  A small batch that looks like one that was
-right is not walked over at all, see `layouts`.
+Either of the first two finds a producer with a wrong encoder.  A small batch with the shape of an earlier valid one
+takes none of these ways, see `layouts`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pylogbroker.records.runs import measure_run
 from pylogbroker.records.varint import continue_varint, decode_varint
 
 _THOROUGH: Final = 1000
-_FEW: Final = 20  # records that are looked at where they are: to copy them would take as long
-_FOLLOWERS: Final = 4  # of a record that may begin a run: it is not worth while to look for one if there are fewer
-_LARGE: Final = 8192  # bytes of a record; to copy larger ones takes longer than it saves
-_SHORT_RUN: Final = 16  # shorter ones had better been checked one by one
-_PATIENCE: Final = 8  # short runs after which no more are looked for
-_SMALLEST: Final = 6 << 1  # the length, not decoded, of a record in which everything takes one byte
-_FAR: Final = 1 << 62  # timestamp deltas from here on, not decoded, might exceed 64 bits with what they are added to
+_FEW: Final = 20  # records validated in place: to copy them would take as long
+_FOLLOWERS: Final = 4  # fewest records after one that may begin a run: with fewer, the search does not pay
+_LARGE: Final = 8192  # bytes per record; to copy larger ones takes longer than it saves
+_SHORT_RUN: Final = 16  # records; shorter runs cost more than validation one by one
+_PATIENCE: Final = 8  # short runs, after which the search ends
+_SMALLEST: Final = 6 << 1  # zigzag length of a record whose fields all take one byte
+_FAR: Final = 1 << 62  # zigzag timestamp deltas from here on might overflow 64 bits when added to the base
 
 
 def check_records(data: Buffer, count: int, position: int = 0) -> None:
-    """InvalidRecords unless `data` is, from `position` on, `count` records with offset deltas from 0 on."""
+    """InvalidRecords unless `data`, from `position` on, is `count` records with offset deltas from 0 on."""
     if is_known(data, count, position):
         return
     try:
@@ -51,10 +51,10 @@ def check_records(data: Buffer, count: int, position: int = 0) -> None:
 
 
 def _walk_on(data: Buffer, position: int, passed: int, count: int) -> int:
-    """Where the last of many records ends; those in front of `position` are passed."""
+    """Check the records from `position` on, after `passed` checked ones; return the position after the last."""
     skipped = 0
     if type(data) is not bytes and len(data) - position < _LARGE * (count - passed):
-        data, position, skipped = bytes(data[position:]), 0, position  # quicker to index than a memoryview
+        data, position, skipped = bytes(data[position:]), 0, position  # faster to index than a memoryview
     position, passed = _walk(data, position, passed, count, _THOROUGH)
     if passed < count:
         position = _pass_lengths(data, position, count - passed)
@@ -62,15 +62,15 @@ def _walk_on(data: Buffer, position: int, passed: int, count: int) -> int:
 
 
 def _walk(data: Buffer, position: int, delta: int, count: int, budget: int) -> tuple[int, int]:
-    """Check records from `position` on, the first of which has offset `delta`, `budget` of them one by one.
+    """Check records from `position` on, the first with offset delta `delta`, at most `budget` of them one by one.
 
-    The position behind them, and how many of the `count` are passed now.  Besides what is declared, IndexError: the
-    data ends within a record.  Varints of one or two bytes, nearly all, are decoded on the spot: bit 7 of the first
-    byte is taken off where the second is added.
+    Return the position after them, and how many of the `count` have been checked by now.  IndexError if the data ends
+    within a record.  Varints of one or two bytes, the usual case, are decoded inline: bit 7 of the first byte is
+    subtracted as the second is added.
     """
     end = len(data)
     patience = _PATIENCE
-    stride = (end - position) // (count - delta or 1)  # of the record before; at first, of each if all are alike
+    stride = (end - position) // (count - delta or 1)  # length of the record before; first, the mean of all
     limit = count if count - delta < budget else delta + budget
     while delta < limit:
         start = position
@@ -84,7 +84,7 @@ def _walk(data: Buffer, position: int, delta: int, count: int, budget: int) -> t
         behind = position + (raw >> 1)
         if raw & 1 or behind > end:
             raise InvalidRecords("a record is longer than its batch")
-        if data[position] > 0x7F:  # attributes, of which there are none: Python's clients would take it for a varint
+        if data[position] > 0x7F:  # no attributes are defined, and Python clients would read this byte as a varint
             raise InvalidRecords("a record with unknown attributes")
         time_at = position + 1
         raw = data[time_at]
@@ -133,7 +133,7 @@ def _walk(data: Buffer, position: int, delta: int, count: int, budget: int) -> t
             alike = measure_run(data, places, stride, delta - 1, min(count - delta, (end - behind) // stride))
             position += alike * stride
             delta += alike
-            limit = min(limit + alike, count)  # they cost next to nothing of the budget
+            limit = min(limit + alike, count)  # a run takes next to nothing of the budget
             patience -= alike < _SHORT_RUN
     return position, delta
 
@@ -152,7 +152,7 @@ def _pass_headers(data: Buffer, position: int, end: int) -> int:
 
 
 def _pass_lengths(data: Buffer, position: int, count: int) -> int:
-    """The position behind so many records, going by their lengths alone."""
+    """Return the position after `count` records, by their lengths only."""
     for _ in range(count):
         raw = data[position]
         position += 1
