@@ -1,4 +1,4 @@
-"""Records as columns: many at once, with no object for each.
+"""Columnar codec: encodes and decodes many records at once, without an object for each.
 
 >>> from pylogbroker.records.columns import decode, encode
 >>> batch = encode([b"k1", None], [b"v1", b"v2"], [1500, 1501], base_offset=7)

@@ -1,4 +1,4 @@
-"""Which batches a reader of committed records does not get to see: those of transactions that were aborted."""
+"""Batches of aborted transactions, which consumers with `read_committed` must skip."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pylogbroker.records.entry import Entry
 
 
 class AbortedTransactions:
-    """What a broker says of a stretch of log, followed batch by batch.
+    """Aborted transactions of a fetch response, matched against its batches in order.
 
-    A transaction begins to count at its first offset and ends with its producer's marker.
+    A transaction is open from its first offset to its producer's abort marker.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
-        """Producer ids and first offsets."""
+        """Take pairs of producer id and first offset."""
         self._coming = sorted(((first, producer_id) for producer_id, first in transactions), reverse=True)
         self._open: set[int] = set()
 
     def hides(self, entry: Entry) -> bool:
-        """Whether the next v2 batch belongs to one of them."""
+        """Return True if the next v2 batch belongs to an aborted transaction."""
         while self._coming and self._coming[-1][0] <= entry.last_offset:
             self._open.add(self._coming.pop()[1])
         if entry.producer_id not in self._open:

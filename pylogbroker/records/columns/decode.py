@@ -1,13 +1,12 @@
-"""Bytes of the log, as a broker sends them, to columns: offsets, timestamps, and where keys and values are.
+"""Decoding of fetched bytes to columns: offsets, timestamps, and the spans of keys and values.
 
     for columns in decode(fetched):
         columns.offsets, columns.timestamps           int64
         columns.keys(), columns.values()              lists of bytes or None
-        columns.data, columns.value_starts, ...       the same as spans, for who copies them elsewhere at once
+        columns.data, columns.value_starts, ...       spans in one array, for bulk copies
 
-All records of a piece are decoded together, field by field.  What adds up, for each record and each batch, is right;
-what does not add up is decoded once more one by one, which finds out what is wrong.  So the errors, and what is taken
-for one, are those of `Entry.records`.
+All records of a piece are decoded together, field by field.  If lengths and counts agree for every record and batch,
+the result is right.  If not, the piece is decoded again record by record, so errors are those of `Entry.records`.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from pylogbroker.records.compression import MAX_DECOMPRESSED
 from pylogbroker.records.model import Header
 
 _SMALLEST: Final = 7  # bytes of a record
-_LARGE: Final = 1 << 32  # what no length or offset delta, still zigzag, comes to
-_MANY_HEADERS: Final = 64  # of a record, each of which costs a step for all
-_SHORT: Final = 1024  # bytes that are worth copying twice
-_AT_ONCE: Final = 1 << 16  # bytes to be copied before they are copied again
-_FAR: Final = 1 << 61  # what is nearer to 0 may be added to any varint of nine bytes
+_LARGE: Final = 1 << 32  # bound of a length or offset delta, still zigzag
+_MANY_HEADERS: Final = 64  # per record; each costs a pass over all records
+_SHORT: Final = 1024  # bytes of a span; longer ones are faster to slice one by one
+_AT_ONCE: Final = 1 << 16  # bytes gathered before they are split into spans
+_FAR: Final = 1 << 61  # numbers nearer to 0 can be added to any varint of nine bytes without an overflow
 
 
 @attrs.define(eq=False)
 class Columns:
-    """Records.  Of what is null the length is -1."""
+    """Records as columns; the length of a null key or value is -1."""
 
     next_offset: int
-    """What to go on with: behind the last batch, which may be further than behind the last record."""
+    """Offset to fetch next: after the last batch, which may be beyond the last record."""
 
     raw: Buffer
-    """What the spans are of."""
+    """Bytes that the spans refer to."""
 
     offsets: Ints
     timestamps: Ints
@@ -78,7 +77,7 @@ class Columns:
         return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
 
     def some(self, chosen: Flags | slice) -> Columns:
-        """The chosen ones."""
+        """Return the chosen records."""
         return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def _bytes(self) -> bytes:
@@ -95,12 +94,12 @@ class Columns:
 
 
 def _alike(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
-    """Spans of one length, some of which are gathered at a time: for short ones that is several times faster."""
+    """Return spans of one length; short ones are gathered in bulk, which is several times faster."""
     if length < 0:
         return [None] * len(begins)
     if not 0 < length <= _SHORT:
         return [raw[start : start + length] for start in begins.tolist()]
-    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))  # what begins at each position
+    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))  # the span at each position
     found: list[bytes | None] = []
     step = _AT_ONCE // length
     for first in range(0, len(begins), step):
@@ -128,17 +127,16 @@ def decode(
     limit: int = MAX_DECOMPRESSED,
     check: bool = True,
 ) -> Iterator[Columns]:
-    """The records in `buffer` from `first_offset` on, of whatever format, some megabytes of them at a time.
+    """Decode the records in `buffer`, of any format, from `first_offset` on, some megabytes at a time.
 
-    Markers, data of aborted transactions and an entry that is cut off at the end are left out.  CorruptRecords at what
-    is damaged, InvalidRecords for an unknown codec, when what comes before has been taken.  Unless
-    `check`, checksums are not looked at.
+    Markers, data of aborted transactions and a truncated last entry are left out.  CorruptRecords for damage and
+    InvalidRecords for an unknown codec come after the records before it.  Without `check`, checksums are ignored.
     """
     return columns_from(pieces(buffer, aborted, limit=limit, check=check), first_offset)
 
 
 def columns_from(found: Iterable[Piece], first_offset: int) -> Iterator[Columns]:
-    """The records of pieces, from an offset on."""
+    """Decode the records of pieces, from an offset on."""
     for piece in found:
         for columns in columns_of(piece):
             early = columns.offsets < first_offset
@@ -146,10 +144,9 @@ def columns_from(found: Iterable[Piece], first_offset: int) -> Iterator[Columns]
 
 
 def columns_of(piece: Piece, *, in_place: bool = False) -> Iterator[Columns]:
-    """One for the piece, or if something about it is unusual, one for each of its entries.
+    """Yield one `Columns` for the piece, or one for each entry if the fast path does not apply.
 
-    If they are to be found in place, what the spans are of may be the buffer that was fetched.  That saves a copy, for
-    who wants no `bytes`.
+    With `in_place`, spans may refer to the fetched buffer, which saves a copy if the caller needs no `bytes`.
     """
     try:
         columns = _together(piece, in_place) if piece.is_v2 else _plain(piece)
@@ -161,13 +158,13 @@ def columns_of(piece: Piece, *, in_place: bool = False) -> Iterator[Columns]:
 
 
 def _plain(piece: Piece) -> Columns:
-    """Messages that are not compressed; of others nobody knows how much is in them."""
+    """Decode uncompressed messages; Unsure for compressed sets, whose size is unknown."""
     _require(_column(entry.count for entry in piece.entries) >= 0)
     return _one_by_one(piece)
 
 
 def _together(piece: Piece, in_place: bool) -> Columns:
-    """The records of v2 batches; Unsure if something does not add up."""
+    """Decode the records of v2 batches; Unsure if lengths or counts do not agree."""
     heads = piece.heads
     counts = heads["count"].astype(np.int64)
     raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
@@ -182,14 +179,14 @@ def _together(piece: Piece, in_place: bool) -> Columns:
 
 
 def _in_place(piece: Piece) -> tuple[Buffer, Ints, Ints]:
-    """The bytes from the first batch to the last one, where in them the records of each begin, and how many bytes."""
+    """Return the bytes from the first to the last batch, and start and size of each batch's records in them."""
     first, behind = piece.places[0], piece.stops[-1]
     begins = np.array(piece.places) + HEADER_V2.size
     return piece.buffer[first:behind], begins - first, np.array(piece.stops) - begins
 
 
 def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
-    """The same of records that are copied together."""
+    """Copy the records of all batches together; return the bytes, and start and size of each batch's records."""
     sizes = _column(map(len, payloads))
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
@@ -213,7 +210,7 @@ def _rows(piece: Piece, raw: Buffer, heads: Heads, start: Ints, end: Ints) -> Co
 
 
 def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
-    """Where keys or values begin, how long they are, and where they end."""
+    """Return starts, lengths and ends of keys or values."""
     size, start = raw_varints(data, at)
     _require(size < _LARGE)
     null = size & 1
@@ -225,7 +222,7 @@ def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
-    """Whether some records have headers; Unsure unless they fill their records."""
+    """Return True if some records have headers; Unsure unless headers end where their records do."""
     some = np.flatnonzero(data.take(at, mode="clip"))
     if not some.size:
         _require(at + 1 == end)
@@ -255,7 +252,7 @@ def _timestamps(heads: Heads, elapsed: Ints) -> tuple[Ints, Ints]:
 
 
 def _one_by_one(piece: Piece) -> Columns:
-    """The records, as they are decoded without columns."""
+    """Decode the piece record by record."""
     records = list(piece.records())
     spans: list[bytes] = []
     for record in records:

@@ -1,12 +1,12 @@
-"""Columns to one v2 batch: lists of keys, values and timestamps, to the bytes that `pylogbroker.records.build` makes.
+"""Encoding of columns (lists of keys, values and timestamps) to one v2 batch, with the bytes of `build`.
 
-No object is made for a record.  It consists of pieces that exist already, the numbers among them in tables, and one
-join puts the pieces of all records together:
+No object is made for a record.  A record consists of existing pieces; numbers come from tables of encoded varints.  One
+join combines the pieces of all records:
 
     length, attributes | timestamp delta | offset delta | key length | key | value length | value | headers
 
-Of most batches, made within 64 ms and without headers or nulls, each of these is a column that is looked up as a whole.
-The byte that says that there are no headers goes in front of the next record's length, to save a piece.
+Most batches span less than 64 ms and have no headers or nulls.  For these, each piece is looked up as a whole column.
+The byte for "no headers" is merged with the next record's length, which saves a piece.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pylogbroker.records.varint import encode_varint
 
 _TABLE: Final = 8192  # numbers whose varints take one or two bytes
 _ONE_BYTE: Final = 64
-_FEW: Final = 6  # records for which columns are not worth while
+_FEW: Final = 6  # records; with no more, columns do not pay
 _NUMBERS: Final = tuple(encode_varint(number) for number in range(_TABLE))
-_UNKEYED: Final = tuple(number + b"\x01" for number in _NUMBERS)  # an offset delta, and that there is no key
-_HEADS: Final = tuple(b"\0" + number + b"\0" for number in _NUMBERS)  # no headers before, a length, no attributes
-_SPANS: Final = tuple(number + len(encode_varint(number)) for number in range(_TABLE))  # of a field and its length
+_UNKEYED: Final = tuple(number + b"\x01" for number in _NUMBERS)  # offset delta, null key
+_HEADS: Final = tuple(b"\0" + number + b"\0" for number in _NUMBERS)  # the header count before, length, attributes
+_SPANS: Final = tuple(number + len(encode_varint(number)) for number in range(_TABLE))  # field plus its length
 _UNKEYED_HEADS: Final = tuple(
     tuple(_HEADS[span + width + 4] for span in _SPANS[: -width - 6]) for width in range(3)
-)  # of records without keys: by the bytes of the offset delta, and the value's length
+)  # for records without keys, by the size of the offset delta and the value's length
 
 
 def encode(
@@ -48,9 +48,9 @@ def encode(
     transactional: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """One batch of records that are numbered from `base_offset` on; without `keys`, or `headers`, none has any.
+    """Encode one batch with consecutive offsets from `base_offset`; `keys` and `headers` may be left out.
 
-    The columns are as long as each other.  InvalidRecords for what the format cannot hold.
+    InvalidRecords if columns differ in length, or if the format cannot hold a record.
     """
     count = len(values)
     if not count:
@@ -79,7 +79,7 @@ def _pieces(
 def _columns(
     keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]
 ) -> list[bytes]:
-    """IndexError if a number exceeds the tables; TypeError if a value is null, or some keys are and others are not."""
+    """Encode by columns; IndexError if a number exceeds the tables, TypeError if a value or some keys are null."""
     first, count = timestamps[0], len(values)
     if max(timestamps) - first >= _ONE_BYTE or min(timestamps) < first or count > _TABLE:
         raise IndexError

@@ -1,4 +1,4 @@
-"""The headers of v2 batches as a table, one row for each: the layout is drawn in `pylogbroker.records.batch`."""
+"""Headers of v2 batches as a table with one row per batch; `pylogbroker.records.batch` has the layout."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ HEAD: Final[np.dtype[Any]] = np.dtype(
         ("count", ">i4"),
     ]
 )
-_ROW: Final = np.dtype((np.void, HEAD.itemsize))  # which numpy copies faster than field by field
+_ROW: Final = np.dtype((np.void, HEAD.itemsize))  # numpy copies whole rows faster than fields
 
 
 def heads_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) -> Heads:
-    """The headers of the batches that begin at these places of a buffer."""
+    """Return the headers of the batches at `places` in a buffer."""
     windows: Heads = np.ndarray((len(buffer) - HEAD.itemsize + 1,), _ROW, buffer, strides=(1,))
     return windows[places].view(HEAD)

@@ -1,13 +1,13 @@
-"""Where many records begin: walked over in lanes, one record of each lane in a step.
+"""Parallel search for the starts of many records: each step advances by one record in every lane.
 
-A batch is a lane.  A long one is several, by guesses of where records begin in the middle of it: behind a byte that may
-end a record without headers, where what would be the next record looks like one too.
+A batch is a lane.  A long batch is split into several, at guessed starts of records.  A guess is a place after a byte
+that may end a record without headers, with two plausible record lengths in a row.
 
-    batch   |----------------->|---------------->|------------------>|     each is walked from where it begins
-    batch   |----------------->|                                           to where the next one does
+    batch   |----------------->|---------------->|------------------>|     a lane goes from its start
+    batch   |----------------->|                                           to the start of the next
 
-If these are not as many records as there should be, a guess was wrong, and nothing is known; nor when so many of them
-are in few lanes that to go on would take longer than to walk over all one by one.
+If the number of records found is wrong, a guess was wrong and the result is discarded.  The search is also abandoned if
+a few lanes have so many records that one by one would be faster.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 
 from pylogbroker.records.columns.varints import Bytes, Flags, Ints, raw_varints
 
-_LANES: Final = 512  # with more, steps get slower as they get fewer
+_LANES: Final = 512  # more lanes make steps slower than they make them fewer
 _LONG: Final = 200  # records of a batch; with fewer, guesses cost more than they save
-_RECORDS: Final = 16  # of a lane that was guessed; so for fewer
-_STEP: Final = 600  # what a step costs, against what a lane adds to it
-_WALKED: Final = 35  # what a record costs that is walked over one by one
-_LOOK: Final = 8  # steps, after which it is seen who has arrived, and whose record is too long for them
-_WIDE: Final = 2  # records, as long as they are on average, in which a record's end is looked for
-_ZEROS: Final = 64  # in a window; if there are more, guesses cost more than they save
-_SMALLEST: Final = 12  # six bytes, zigzag: what a record's length is at least
+_RECORDS: Final = 16  # records of a guessed lane; with fewer, guesses cost more than they save
+_STEP: Final = 600  # cost of a step, in units of one lane's share of it
+_WALKED: Final = 35  # cost of one record outside lanes, in the same unit
+_LOOK: Final = 8  # steps between two checks for finished lanes and for long records
+_WIDE: Final = 2  # window of the search for a record's end, in average record lengths
+_ZEROS: Final = 64  # zero bytes in a window; with more, guesses cost more than they save
+_SMALLEST: Final = 12  # zigzag: a record has at least six bytes after its length
 
 
 def in_lanes(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """Where each record begins; None if that is not known, or soon found out one by one."""
+    """Return the start of each record; None if the search failed or would be slower than one by one."""
     total, longest = int(counts.sum()), int(counts.max())
     lanes, steps = begins, longest
     if longest > _LONG and total > _LONG * _RECORDS:
@@ -48,7 +48,7 @@ def in_lanes(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None
 
 
 def _strides() -> Ints:
-    """How far it is to the next record from one that begins with these two bytes; 0 if two do not tell."""
+    """Return the distance to the next record by a record's first two bytes; 0 if its length takes more bytes."""
     second, first = np.divmod(np.arange(1 << 16), 1 << 8)
     long = 2 + (first - 0x80 + (second << 7) >> 1)
     return np.where(first < 0x80, 1 + (first >> 1), np.where(second < 0x80, long, 0))
@@ -58,9 +58,9 @@ _STRIDES: Final = _strides()
 
 
 def _walk(data: Bytes, lanes: Ints, ends: Ints, most: int) -> Ints:
-    """Where records begin, lane by lane; no more than about so many of a lane."""
+    """Return the starts of records, lane by lane; about `most` per lane at most."""
     following = data[1:]
-    stops = np.minimum(ends, len(following) - 1)  # there a lane waits for the others
+    stops = np.minimum(ends, len(following) - 1)  # finished lanes stay there
     pairs = np.empty((len(lanes), 2), np.uint8)
     found, moved, at = [], [], lanes
     for _ in range(0, most, _LOOK):
@@ -82,7 +82,7 @@ def _walk(data: Bytes, lanes: Ints, ends: Ints, most: int) -> Ints:
 
 
 def _pass_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None:
-    """Go on in lanes where two bytes did not tell how far."""
+    """Advance the lanes whose record length takes more than two bytes."""
     long = np.flatnonzero((behind == at) & (behind < stops))
     if long.size:
         length, body = raw_varints(data, at[long])
@@ -90,7 +90,7 @@ def _pass_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None:
 
 
 def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
-    """Places in the middle of long batches at which a record seems to begin."""
+    """Return places inside long batches at which a record seems to begin."""
     size = int(ends[-1] - begins[0])
     span = max(size // _LANES, size * _RECORDS // total)
     window = min(_WIDE * size // total, span)
@@ -112,7 +112,7 @@ def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
 
 
 def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
-    """Places about a span from each other, in batches of two spans and more."""
+    """Return places about a span apart, in batches of two spans and more."""
     parts = np.maximum((ends - begins) // span, 1)
     number = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
     places = np.repeat(begins, parts) + number * np.repeat((ends - begins) // parts, parts)
@@ -121,7 +121,7 @@ def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
 
 
 def _plausible(data: Bytes, at: Ints) -> Flags:
-    """Whether what is there may be the length of a record and its attributes, which are 0."""
+    """Return, for each place, if the bytes there may be a record's length and its attributes, which are 0."""
     first, second, third, fourth = (data.take(at + each, mode="clip") for each in range(4))
     longer = np.where(second < 0x80, third == 0, (third < 0x80) & (fourth == 0))
     fits = np.where(first < 0x80, (second == 0) & (first >= _SMALLEST), longer)

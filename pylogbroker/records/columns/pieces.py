@@ -1,14 +1,13 @@
-"""What was fetched, in pieces: whole batches, checked, inflated, ready to be read as columns or one by one.
+"""Fetched bytes in pieces: complete entries, checked and decompressed, to be decoded by columns or one by one.
 
     buffer   | batch | batch | message | message | batch | bat
     pieces   |    piece      |      piece        | piece |  cut off: left out
 
-A piece is of one kind, v2 batches or messages of v0 and v1.  Compressed batches are inflated when their piece is asked
-for, and a piece ends when that came to some megabytes; so what a fetch inflates to is never all in memory.
+A piece has either v2 batches or messages of v0 and v1.  Batches are decompressed when their piece is requested.  A
+piece ends at some megabytes of decompressed records, so that a fetch is never in memory as a whole.
 
-Batches that are not for applications (markers, and data of aborted transactions where these are known) and empty ones
-are passed over.  So is all that begins at the end that was asked for, or behind it; it is not even looked at.
-What is wrong with an entry is raised when it is its turn: the entries before it are a piece of their own.
+Left out are empty batches, markers, data of aborted transactions if these are known, and everything from the requested
+end on, which is not checked either.  The error about a damaged entry comes after the piece with the entries before it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pylogbroker.records.compression import MAX_DECOMPRESSED, codec_of, inflate
 from pylogbroker.records.entry import Entry, bounds, parse
 from pylogbroker.records.model import Record
 
-ENOUGH: Final = 8 << 20  # bytes of records, inflated, for one piece
+ENOUGH: Final = 8 << 20  # bytes of decompressed records in one piece
 _START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
 _SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
 _COUNT: Final = struct.Struct(">57xi")
@@ -38,34 +37,34 @@ _NOTHING: Final = memoryview(b"")
 
 @attrs.define(eq=False)
 class Piece:
-    """Entries in a row, what is in them, and which offset follows them."""
+    """Consecutive entries, their payloads, and the offset that follows them."""
 
     next_offset: int = -1
     limit: int = MAX_DECOMPRESSED
     buffer: memoryview = _NOTHING
-    """All that was fetched."""
+    """The whole fetched buffer."""
 
     places: list[int] = attrs.Factory(list)
-    """Where in the buffer each v2 batch begins."""
+    """Start of each v2 batch in the buffer."""
 
     stops: list[int] = attrs.Factory(list)
-    """Where it ends."""
+    """End of each v2 batch in the buffer."""
 
     inflated: dict[int, Buffer] = attrs.Factory(dict)
-    """The records of those that are compressed, by where the batch begins."""
+    """Decompressed records by the start of their batch."""
 
     _entries: list[Entry] = attrs.Factory(list)
 
     @property
     def entries(self) -> list[Entry]:
-        """The entries; batches are made entries when somebody asks for them."""
+        """Entries; v2 batches are parsed on the first access."""
         some = slice(len(self._entries), None)
         self._entries += map(parse, map(self._cut, self.places[some], self.stops[some]))
         return self._entries
 
     @property
     def payloads(self) -> list[Buffer]:
-        """The records of each v2 batch, inflated; of messages nothing."""
+        """Decompressed records of each v2 batch; empty for messages."""
         behind = HEADER_V2.size
         return [
             self.inflated[place] if place in self.inflated else self._cut(place + behind, stop)
@@ -74,23 +73,21 @@ class Piece:
 
     @property
     def heads(self) -> Heads:
-        """The headers of the batches, as a table."""
+        """Headers of the v2 batches."""
         return heads_at(self.buffer, self.places)
 
     @property
     def is_v2(self) -> bool:
-        """Whether the entries are batches."""
         return bool(self.places)
 
     @property
     def most(self) -> int:
-        """How many records there are, if that can be told: messages of v0 and v1 may be compressed."""
+        """Number of records; of messages (v0, v1), which may be compressed sets, the number of entries."""
         if self.is_v2:
             return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
         return len(self._entries)
 
     def records(self) -> Iterator[Record]:
-        """The records, one by one."""
         if not self.is_v2:
             for entry in self.entries:
                 yield from entry.records(self.limit)
@@ -99,7 +96,7 @@ class Piece:
             yield from read_records(bytes(payload), entry.count, entry.base_offset, entry.first_timestamp, append_time)
 
     def singles(self) -> Iterator[Piece]:
-        """Each of the entries as a piece of its own; one in any case."""
+        """Yield each entry as a piece of its own; an empty piece yields itself."""
         last = len(self.entries) - 1
         for index, entry in enumerate(self.entries):
             behind = self.next_offset if index == last else entry.next_offset
@@ -110,7 +107,7 @@ class Piece:
             yield self
 
     def before(self, place: int, stop: int) -> Piece:
-        """The same, of which the last entry, perhaps one that was passed over, is there."""
+        """Set `next_offset` from the last entry, which may be one that was left out; return the piece."""
         self.next_offset = parse(self._cut(place, stop)).next_offset
         return self
 
@@ -127,14 +124,14 @@ def pieces(
     check: bool = True,
     end: int | None = None,
 ) -> Iterator[Piece]:
-    """The pieces of `buffer`; an entry that is cut off at its end is left out.
+    """Split `buffer` into pieces; a truncated last entry is left out.
 
-    No batch may inflate to more than `limit` bytes.  Unless `check`, checksums are not looked at.  `end` is the first
-    offset that is not wanted, though records behind it may come.
+    No batch may decompress to more than `limit` bytes.  Without `check`, checksums are ignored.  `end` is the first
+    offset not wanted; the last batch may still contain records from there on.
     """
     buffer = view(buffer)
     piece, size, last = Piece(limit=limit, buffer=buffer), 0, (0, 0)
-    of_batches: bool | None = None  # unless there is nothing in it yet
+    of_batches: bool | None = None  # None while the piece is empty
     failure: PylogbrokerError | None = None
     try:
         for place, stop in bounds(buffer, partial=True):
@@ -174,7 +171,7 @@ def pieces(
 
 
 def _is_passed_over(entry: Entry, aborted: AbortedTransactions | None) -> bool:
-    """Whether nobody but brokers is meant to see a batch."""
+    """Return True for batches that applications do not get."""
     hidden = aborted is not None and aborted.hides(entry)
     emptied = entry.size == HEADER_V2.size and not entry.count and not entry.attributes & CODEC  # by compaction
     return hidden or emptied or entry.is_control

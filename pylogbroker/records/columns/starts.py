@@ -1,12 +1,11 @@
-"""Where records begin.
+"""Search for the starts of records.
 
-A record's length is the first thing in it, so where one begins is known only when the one before it is.  Three ways to
-find that out, none of which is believed before all lengths were compared with it:
+A record begins with its length, so its end is known only once its start is.  There are three ways to find the starts;
+`decode` verifies the result against all lengths:
 
-    records of a batch are alike     each begins a stride behind the one before it; offset deltas from 64, and from
-                                     8192, on take a byte more
-    many records                     side by side, in lanes
-    else                             one by one
+    uniform records in each batch    multiples of a stride; offset deltas from 64, and from 8192, take one more byte
+    many records                     in parallel, see `lanes`
+    otherwise                        one by one
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columns.lanes import in_lanes
 from pylogbroker.records.columns.varints import MAX_SHIFT, Bytes, Ints, Unsure, raw_varints
 
-WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on they take a byte more
+WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on one more byte is needed
 
 
 def starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> Ints:
-    """Where each record seems to begin; `raw` is the same as `data`."""
+    """Return the probable start of each record; `raw` has the bytes of `data`."""
     guess = _alike(data, begins, ends, counts)
     if guess is not None:
         return guess
@@ -32,7 +31,7 @@ def starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> 
 
 
 def _alike(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """If each batch is as long as it would be if all its records were like its first."""
+    """Return starts by stride; None unless each batch has the size that uniform records would give."""
     length, behind = raw_varints(data, begins)
     stride = (length >> 1) + behind - begins
     expected = counts * stride

@@ -1,4 +1,4 @@
-"""Varints of many records at once."""
+"""Decoding of many varints at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-MAX_SHIFT: Final = 56  # nine bytes: more might not fit
+MAX_SHIFT: Final = 56  # nine bytes; a tenth might overflow
 
 
 class Unsure(Exception):
-    """Something is not as it nearly always is.  Whether it is wrong, has to be found out one by one."""
+    """The fast path does not apply; decoding one by one decides if the data is damaged."""
 
 
 def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The numbers at these positions, still zigzag, and the positions behind them.
+    """Return the numbers at these positions, still zigzag, and the positions after them.
 
-    Positions beyond the end are taken for the last one: what was read there does not add up to a record.
+    Positions beyond the end read the last byte; later checks find that the lengths do not agree.  Unsure if a varint
+    has more than nine bytes.
     """
     byte = data.take(at, mode="clip")
     behind = at + 1
@@ -29,8 +30,8 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     if not more.any():
         return byte.astype(np.int64), behind
     second = data.take(behind, mode="clip")
-    two = second.astype(np.int16)  # two bytes come to no more than 16 bits hold
-    two -= 1  # the bit of the first one that says that another byte follows
+    two = second.astype(np.int16)  # numbers of two bytes fit into 16 bits
+    two -= 1  # takes off bit 7 of the first byte
     two <<= 7
     two *= more
     two += byte
@@ -50,5 +51,5 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def signed(raw: Ints) -> Ints:
-    """Zigzag numbers, decoded."""
+    """Decode zigzag numbers."""
     return (raw >> 1) ^ -(raw & 1)
