@@ -1,7 +1,7 @@
-"""What the brokers of a cluster agree on: a tree of small nodes, laid out as Kafka lays out ZooKeeper.
+"""Coordination tree: the cluster's metadata in small nodes, with the paths and JSON that Kafka uses in ZooKeeper.
 
-paths       where things are kept
-layout      how they are written there: the JSON of Kafka's nodes
+paths       paths of the nodes
+layout      JSON values of the nodes
 embedded    the tree of a cluster of one broker, in a SQLite file
-identity    the cluster's id and the broker's number
+identity    cluster id, broker id and log directories
 """

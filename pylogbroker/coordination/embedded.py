@@ -1,18 +1,18 @@
 """The coordination tree of a cluster of one broker, in a SQLite file.
 
-One table holds a row for each node:
+One table has a row for each node:
 
     path                the key; the root is `/`
-    parent, name        indexed, so that a node's children are found at once
+    parent, name        indexed, for the list of a node's children
     data                bytes
-    version             how often the data was set
+    version             number of times that the data was set
     created, modified   transaction numbers
-    ephemeral           1 for a node that does not outlive the session
-    sequence            the number that the node's next sequence child gets
+    ephemeral           1 for a node that ends with the session
+    sequence            number of the node's next sequential child
 
-The file is in WAL mode: transactions are written, and forced to disk, by one connection on a worker thread, while the
-reactor thread reads through another one that never waits. The broker is the only session there is (a lock file sees to
-that), so what is ephemeral goes when the tree is closed, and what an unclean end left behind goes when it is opened.
+The file is in WAL mode.  One connection writes transactions and syncs them to disk, on a worker thread; the reactor
+thread reads through another connection, which never waits.  A lock file makes the broker the only session.  So closing
+the tree removes all ephemeral nodes, and opening it removes those that a crash left.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ Offload = Callable[[Work], Awaitable[list[Effect]]]
 
 
 async def at_once(work: Work) -> list[Effect]:
-    """Do the work here and now: for a start before the reactor runs, and for tests."""
+    """Run the work in the calling thread: for a start before the reactor runs, and for tests."""
     return work()
 
 
 @implementer(ITree)
 @attrs.define(eq=False)
 class EmbeddedTree:
-    """A tree in one directory's file. `offload` runs blocking work elsewhere and awaits its result."""
+    """Tree in one directory's file. `offload` runs blocking work on another thread and awaits its result."""
 
     _directory: str
     _offload: Offload
@@ -84,9 +84,9 @@ class EmbeddedTree:
 
     @classmethod
     def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
-        """Open the directory's tree, or begin one; StartupError if it is in use, unreadable or cannot be written.
+        """Open or create the directory's tree; StartupError if it is in use, unreadable or cannot be written.
 
-        Blocks; a failure holds nothing.
+        Blocks.  A failure leaves nothing open.
         """
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
@@ -159,7 +159,7 @@ class EmbeddedTree:
         await self._offload(self._close_files)
 
     def _close_files(self) -> list[Effect]:
-        with suppress(sqlite3.Error):  # where this fails, the next start does it
+        with suppress(sqlite3.Error):  # if it fails, the next start does it
             _forget_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
@@ -189,7 +189,7 @@ class EmbeddedTree:
 
 
 def copy_tree(directory: str, target: str) -> None:
-    """Copy a directory's tree, also one that is open, to another directory; StartupError if that cannot be.  Blocks."""
+    """Copy a directory's tree, open or closed, to another directory; StartupError if that fails.  Blocks."""
     path = os.path.join(directory, FILE_NAME)
     try:
         with (
@@ -206,7 +206,7 @@ def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int
 
 
 def _lock(directory: str) -> int:
-    """Make the directory this process's own, until the file that is returned is closed."""
+    """Lock the directory for this process, until the returned file is closed; StartupError if another has the lock."""
     path = os.path.join(directory, LOCK_NAME)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -222,20 +222,20 @@ def _lock(directory: str) -> int:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """A connection that commits only when told to and may be used by one thread after another."""
+    """Return a connection with explicit transactions that different threads may use in turn."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 
 def _prepare(writer: sqlite3.Connection) -> None:
-    """Lay out a new file; rid an old one of what its last session left."""
+    """Create the schema of a new file; remove the ephemeral nodes that a crash left in an old one."""
     writer.execute("PRAGMA journal_mode = WAL")
     ((version,),) = writer.execute("PRAGMA user_version").fetchall()
     if version == 0:
         writer.executescript(_SCHEMA)
     elif version != _SCHEMA_VERSION:
-        raise StartupError(f"written by a newer release (layout {version}, not {_SCHEMA_VERSION})")
+        raise StartupError(f"written by a newer release (schema version {version}, not {_SCHEMA_VERSION})")
     room.with_room(writer, lambda: _forget_ephemerals(writer))
 
 

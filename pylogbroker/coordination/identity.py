@@ -1,4 +1,4 @@
-"""Who we are: the cluster's id, the broker's number and its log directories, agreed on in the tree."""
+"""Identities kept in the coordination tree: the cluster id, the broker id and the ids of its log directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pylogbroker.interfaces import Create, ITree, NodeExists, SetData
 
 
 async def lay_out(tree: ITree) -> None:
-    """Create the nodes that are always there."""
+    """Create the permanent nodes that are missing."""
     found = await tree.get_many(paths.PERSISTENT)
     missing = [Create(path) for path, node in zip(paths.PERSISTENT, found, strict=True) if node is None]
     if missing:
@@ -18,7 +18,7 @@ async def lay_out(tree: ITree) -> None:
 
 
 async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
-    """The cluster's id; a cluster without one takes the proposed one, or a new one."""
+    """Return the cluster id; a new cluster takes the proposed one, or else a random one."""
     fresh = proposed or layout.id_text(uuid.uuid4())
     try:
         await tree.commit([Create(paths.CLUSTER_ID, layout.encode_cluster_id(fresh))])
@@ -28,26 +28,26 @@ async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
 
 
 async def new_broker_id(tree: ITree, reserved: int) -> int:
-    """A number above `reserved` that no broker of the cluster was given before."""
+    """Return a broker id above `reserved` that the cluster has never used."""
     await tree.commit([SetData(paths.BROKER_SEQUENCE, b"")])
     return reserved + (await tree.get(paths.BROKER_SEQUENCE)).stat.version
 
 
 async def register(tree: ITree, broker_id: int, broker: layout.BrokerNode, now_ms: int) -> int:
-    """Announce a living broker; return its epoch, larger than that of any earlier life."""
+    """Register a live broker; return its epoch, which is larger than after any earlier registration."""
     path = paths.broker(broker_id)
     await tree.commit([Create(path, layout.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
-    """The ids of the log directories that a broker used last, by their paths."""
+    """Return the ids of the log directories that the broker used last, by path."""
     [node] = await tree.get_many([paths.broker_directories(broker_id)])
     return {} if node is None else layout.decode_directories(node.data)
 
 
 async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, str]) -> None:
-    """Keep which log directories a broker uses."""
+    """Store the ids of the log directories that the broker uses, by path."""
     path, data = paths.broker_directories(broker_id), layout.encode_directories(used)
     [node] = await tree.get_many([path])
     if node is None:
@@ -57,12 +57,12 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
 
 
 async def topics(tree: ITree) -> dict[str, layout.TopicNode]:
-    """Every topic, also those that are being deleted, with its id and the replicas of its partitions."""
+    """Return all topics, with their ids and replicas, including topics under deletion."""
     nodes = await tree.children_with_data(paths.TOPICS)
     return {name: layout.decode_topic(node.data) for name, node in nodes.items()}
 
 
 async def owners(tree: ITree) -> frozenset[int]:
-    """The brokers that partitions were placed on."""
+    """Return the brokers that have replicas."""
     replicas = (topic.replicas.values() for topic in (await topics(tree)).values())
     return frozenset(broker for placed in replicas for brokers in placed for broker in brokers)

@@ -1,4 +1,4 @@
-"""How things are written into the coordination tree: the JSON values of Kafka's nodes, and of one that is ours.
+"""Node values of the coordination tree: Kafka's JSON, plus the nodes "directories" and "imported from 0.7".
 
 | node                   | value                                                                             |
 |------------------------|-----------------------------------------------------------------------------------|
@@ -8,11 +8,11 @@
 | partition state, 1     | leader, leader_epoch, isr, controller_epoch                                       |
 | directories, version 1 | directories {"/data/a": "<22 characters>"}                                        |
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
-| producer id block, 1   | broker, block_start, block_end (the last one included), the two as texts          |
+| producer id block, 1   | broker, block_start, block_end (inclusive), the two as texts                      |
 | consumer, version 1    | subscription {"orders": 2}, pattern, timestamp                                    |
-| imported from 0.7, 1   | topic_id, partitions {"0-1": 1}: broker and partition of 0.7, and the number here |
+| imported from 0.7, 1   | topic_id, partitions {"0-1": 1}: 0.7's broker and partition, and the number here  |
 
-Older topic nodes (versions 1 and 2) lack the id, or the reassignment's fields. What cannot be read raises BadNode.
+Older topic nodes (versions 1 and 2) lack the id or the reassignment fields. Unreadable values raise BadNode.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pylogbroker.errors import PylogbrokerError
 
 
 class BadNode(PylogbrokerError):
-    """A node of the coordination tree holds what nobody of this layout wrote."""
+    """A node of the coordination tree has a value that is not of its schema."""
 
 
 @attrs.frozen
 class TopicNode:
-    """A topic: its id (nil where the node is older than ids), and each partition's replicas, the preferred first."""
+    """Topic id (nil in nodes older than ids), and each partition's replicas, the preferred one first."""
 
     topic_id: uuid.UUID
     replicas: Mapping[int, tuple[int, ...]]
@@ -42,7 +42,7 @@ class TopicNode:
 
 @attrs.frozen
 class PartitionNode:
-    """A partition's leader (-1: none), how often that changed, and the replicas in sync."""
+    """Leader of a partition (-1: none), its epoch, and the in-sync replicas."""
 
     leader: int
     leader_epoch: int
@@ -52,18 +52,18 @@ class PartitionNode:
 
 @attrs.frozen
 class BrokerNode:
-    """A living broker; `endpoints` are `NAME://host:port`, `protocols` says what each name speaks."""
+    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps each name to its protocol."""
 
     endpoints: Sequence[str]
     protocols: Mapping[str, str]
     rack: str | None = None
-    host: str | None = None  # the PLAINTEXT endpoint's, for the oldest readers
+    host: str | None = None  # the PLAINTEXT endpoint's, for the oldest clients
     port: int = -1
 
 
 @attrs.frozen
 class ProducerIdBlock:
-    """A run of producer ids that a broker may give out, both ends included."""
+    """Range of producer ids that a broker may assign, both ends included."""
 
     broker: int
     first: int
@@ -72,7 +72,7 @@ class ProducerIdBlock:
 
 @attrs.frozen
 class Kafka07Topic:
-    """A topic that was imported from Kafka 0.7: which partition `<broker>-<partition>` of that is which one here."""
+    """Topic imported from Kafka 0.7; `partitions` maps `<broker>-<partition>` of 0.7 to the number here."""
 
     topic_id: uuid.UUID
     partitions: Mapping[str, int]
@@ -80,9 +80,9 @@ class Kafka07Topic:
 
 @attrs.frozen
 class ConsumerNode:
-    """A living consumer: how many streams it has for each topic, or for the regex that `pattern` says how to take.
+    """Live consumer: its number of streams for each topic or regular expression.
 
-    `pattern` is `static` for topics, `white_list` for those that match, `black_list` for those that do not.
+    `pattern` is `static` for topic names, `white_list` for a regex of wanted and `black_list` of unwanted topics.
     """
 
     subscription: Mapping[str, int]
@@ -90,12 +90,12 @@ class ConsumerNode:
 
 
 def id_text(value: uuid.UUID) -> str:
-    """A topic's or cluster's id as Kafka writes it: 22 characters of URL-safe base64."""
+    """Return an id as Kafka writes it: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def parse_id(text: str) -> uuid.UUID:
-    """The id that 22 characters of URL-safe base64 stand for."""
+    """Return the id for 22 characters of URL-safe base64; BadNode if there is none."""
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
     except ValueError as error:
@@ -103,17 +103,14 @@ def parse_id(text: str) -> uuid.UUID:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The value of the cluster's id."""
     return _dump({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes) -> str:
-    """The cluster's id."""
     return str(_field(_load(data), "id", str))
 
 
 def encode_topic(topic: TopicNode) -> bytes:
-    """The value of a topic's node."""
     replicas = {str(number): list(brokers) for number, brokers in sorted(topic.replicas.items())}
     return _dump(
         {
@@ -127,7 +124,7 @@ def encode_topic(topic: TopicNode) -> bytes:
 
 
 def decode_topic(data: bytes) -> TopicNode:
-    """A topic's node of any version."""
+    """Decode a topic's node of any version."""
     value = _load(data)
     partitions = _field(value, "partitions", dict)
     topic_id = value.get("topic_id")
@@ -138,7 +135,6 @@ def decode_topic(data: bytes) -> TopicNode:
 
 
 def encode_partition(state: PartitionNode) -> bytes:
-    """The value of a partition's state."""
     return _dump(
         {
             "controller_epoch": state.controller_epoch,
@@ -151,7 +147,6 @@ def encode_partition(state: PartitionNode) -> bytes:
 
 
 def decode_partition(data: bytes) -> PartitionNode:
-    """A partition's state."""
     value = _load(data)
     return PartitionNode(
         leader=_field(value, "leader", int),
@@ -162,29 +157,27 @@ def decode_partition(data: bytes) -> PartitionNode:
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:
-    """The value of a topic's or broker's settings."""
     return _dump({"version": 1, "config": dict(settings)})
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """A topic's or broker's settings; none if the node is empty."""
+    """Decode a topic's or broker's settings; an empty node has none."""
     if not data:
         return {}
     return {str(name): str(text) for name, text in _field(_load(data), "config", dict).items()}
 
 
 def encode_directories(directories: Mapping[str, str]) -> bytes:
-    """The value of the node that tells which log directory of a broker lies where: ids by paths."""
+    """Encode the ids of a broker's log directories by path."""
     return _dump({"version": 1, "directories": dict(directories)})
 
 
 def decode_directories(data: bytes) -> dict[str, str]:
-    """The ids of a broker's log directories by their paths."""
+    """Decode the ids of a broker's log directories by path."""
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
 def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
-    """The value of a living broker's node."""
     return _dump(
         {
             "features": {},
@@ -201,7 +194,6 @@ def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
 
 
 def decode_broker(data: bytes) -> BrokerNode:
-    """A living broker."""
     value = _load(data)
     return BrokerNode(
         endpoints=tuple(_field(value, "endpoints", list)),
@@ -213,12 +205,11 @@ def decode_broker(data: bytes) -> BrokerNode:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """The value of the latest block of producer ids."""
     return _dump({"version": 1, "broker": block.broker, "block_start": str(block.first), "block_end": str(block.last)})
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """The latest block of producer ids; None if none was given out."""
+    """Decode the latest block of producer ids; None if none was assigned yet."""
     if not data:
         return None
     value = _load(data)
@@ -230,7 +221,6 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
 
 
 def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
-    """The value of a living consumer's node."""
     return _dump(
         {
             "version": 1,
@@ -242,7 +232,7 @@ def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
 
 
 def decode_consumer(data: bytes) -> ConsumerNode:
-    """A living consumer; the oldest ones wrote the subscription alone."""
+    """Decode a live consumer; the oldest consumers wrote only the subscription."""
     value = _load(data)
     subscription = _field(value, "subscription", dict) if "version" in value else value
     streams = {str(name): _number(count) for name, count in subscription.items()}
@@ -250,12 +240,10 @@ def decode_consumer(data: bytes) -> ConsumerNode:
 
 
 def encode_kafka07_topic(topic: Kafka07Topic) -> bytes:
-    """The value of an imported topic's node."""
     return _dump({"version": 1, "topic_id": id_text(topic.topic_id), "partitions": dict(topic.partitions)})
 
 
 def decode_kafka07_topic(data: bytes) -> Kafka07Topic:
-    """An imported topic."""
     value = _load(data)
     partitions = _field(value, "partitions", dict)
     return Kafka07Topic(

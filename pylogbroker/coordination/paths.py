@@ -1,21 +1,21 @@
-"""Where things are kept in the coordination tree: Kafka's own layout.
+"""Paths of the coordination tree; all but two are Kafka's.
 
-/cluster/id                                     the cluster's id
-/brokers/ids/<id>                               a broker that lives (ephemeral)
-/brokers/directories/<id>                       which log directory lies where (not of Kafka's layout)
-/brokers/seqid                                  its version counts the broker numbers given out
+/cluster/id                                     cluster id
+/brokers/ids/<id>                               live broker (ephemeral)
+/brokers/directories/<id>                       ids of the broker's log directories (not Kafka's)
+/brokers/seqid                                  its version counts the broker ids assigned
 /brokers/topics/<topic>                         a topic's id and its partitions' replicas
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
-/config/topics/<topic>                          a topic's own settings
-/config/brokers/<id> , /config/brokers/<default>    settings changed while brokers run
-/admin/delete_topics/<topic>                    topics that are being deleted
-/latest_producer_id_block                       the producer ids given out last
-/migration/kafka07/<topic>                      where its partitions were in Kafka 0.7 (not of Kafka's layout)
-/consumers/<group>/ids/<consumer>               a living consumer and what it reads (ephemeral)
-/consumers/<group>/owners/<topic>/<n>           whose stream reads a partition (ephemeral)
-/consumers/<group>/offsets/<topic>/<n>          how far a group has read
+/config/topics/<topic>                          settings of a topic
+/config/brokers/<id> , /config/brokers/<default>    dynamic settings of one broker, of all brokers
+/admin/delete_topics/<topic>                    topic under deletion
+/latest_producer_id_block                       the block of producer ids assigned last
+/migration/kafka07/<topic>                      partitions of an imported topic in Kafka 0.7 (not Kafka's)
+/consumers/<group>/ids/<consumer>               live consumer and its subscription (ephemeral)
+/consumers/<group>/owners/<topic>/<n>           stream that reads a partition (ephemeral)
+/consumers/<group>/offsets/<topic>/<n>          committed offset of a group
 
-What is below /consumers is the consumers' own; brokers have nothing to do with it.
+Only consumers use the nodes below /consumers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONSUMERS = "/consumers"
 MIGRATION = "/migration"
 MIGRATION_KAFKA07 = "/migration/kafka07"
 
-DEFAULT_BROKER = "<default>"  # the settings of all brokers, in the place of a broker's number
+DEFAULT_BROKER = "<default>"  # stands for all brokers, in place of a broker id
 
 PERSISTENT = (
     "/cluster",
@@ -48,74 +48,65 @@ PERSISTENT = (
     "/admin",
     DELETE_TOPICS,
     PRODUCER_ID_BLOCK,
-)  # nodes that are always there, parents first
+)  # permanent nodes, parents first
 
 
 def broker(broker_id: int) -> str:
-    """A living broker."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def broker_directories(broker_id: int) -> str:
-    """The log directories that a broker has used."""
+    """Path of the ids of a broker's log directories."""
     return f"{BROKER_DIRECTORIES}/{broker_id}"
 
 
 def topic(name: str) -> str:
-    """A topic."""
     return f"{TOPICS}/{name}"
 
 
 def partitions(name: str) -> str:
-    """The parent of a topic's partitions."""
     return f"{TOPICS}/{name}/partitions"
 
 
 def partition(name: str, number: int) -> str:
-    """A partition."""
     return f"{TOPICS}/{name}/partitions/{number}"
 
 
 def partition_state(name: str, number: int) -> str:
-    """A partition's leader and in-sync replicas."""
     return f"{TOPICS}/{name}/partitions/{number}/state"
 
 
 def topic_config(name: str) -> str:
-    """A topic's own settings."""
     return f"{CONFIG_TOPICS}/{name}"
 
 
 def broker_config(broker_id: int | None) -> str:
-    """A broker's settings, or those of all brokers for None."""
+    """Path of a broker's settings; None stands for all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_BROKER if broker_id is None else broker_id}"
 
 
 def deleted_topic(name: str) -> str:
-    """The mark of a topic that is being deleted."""
+    """Path of the mark for a topic under deletion."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def consumers(group: str) -> str:
-    """The parent of a group's living consumers."""
+    """Path of the parent of a group's live consumers."""
     return f"{CONSUMERS}/{group}/ids"
 
 
 def consumer(group: str, consumer_id: str) -> str:
-    """A living consumer of a group."""
     return f"{CONSUMERS}/{group}/ids/{consumer_id}"
 
 
 def owner(group: str, topic_name: str, number: int) -> str:
-    """Which stream of a group reads a partition."""
+    """Path of the stream that reads a partition for a group."""
     return f"{CONSUMERS}/{group}/owners/{topic_name}/{number}"
 
 
 def kafka07_topic(name: str) -> str:
-    """Where the partitions of an imported topic were in Kafka 0.7."""
     return f"{MIGRATION_KAFKA07}/{name}"
 
 
 def committed_offset(group: str, topic_name: str, number: int) -> str:
-    """How far a group has read a partition."""
     return f"{CONSUMERS}/{group}/offsets/{topic_name}/{number}"

@@ -1,12 +1,12 @@
-"""Room on the disk that is the embedded tree's alone, so that who has filled it up may still delete topics, and start.
+"""Disk reserve of the embedded tree: on a full disk, topics can still be deleted and the broker can still start.
 
-| while        | what is held                 | what for                                                           |
-|--------------|------------------------------|--------------------------------------------------------------------|
-| it is open   | the WAL, enlarged with zeros | transactions; SQLite begins it anew when all of it is checkpointed |
-| always       | free pages in the database   | checkpoints that find more in the WAL than pages in the file       |
-| it is closed | `coordination.reserve`       | the WAL, which SQLite removes when it closes the file              |
+| while the tree is | reserve                      | used for                                                          |
+|-------------------|------------------------------|-------------------------------------------------------------------|
+| open              | the WAL, enlarged with zeros | transactions; SQLite overwrites it once all of it is checkpointed |
+| open or closed    | free pages in the database   | checkpoints that move more pages from the WAL than the file has   |
+| closed            | `coordination.reserve`       | the next WAL; SQLite removes the WAL when it closes the file      |
 
-Where a file system cannot set room aside, or has less to spare, the tree does with that.  Blocking.
+If the file system cannot preallocate, or has less space, the reserve is smaller.  All functions block.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 RESERVE_NAME: Final = "coordination.reserve"
-_SHARED_BYTES: Final = 1 << 15  # the file that SQLite's connections share, made and removed with the WAL
+_SHARED_BYTES: Final = 1 << 15  # file shared by SQLite's connections, created and removed with the WAL
 _RESERVE_BYTES: Final = 1 << 20
 _WAL_BYTES: Final = _RESERVE_BYTES - _SHARED_BYTES
 _FREE_BYTES: Final = 1 << 18
-_CHECKPOINT_PAGES: Final = 100  # in the WAL, then they go to the database: well below what is set aside for either
-_PRIMARY_CODE: Final = 0xFF  # of SQLite's error codes, which have details above that
+_CHECKPOINT_PAGES: Final = 100  # WAL pages that start a checkpoint: well below either reserve
+_PRIMARY_CODE: Final = 0xFF  # mask of SQLite's primary error codes; the bits above have details
 
 
 def is_full(error: sqlite3.Error) -> bool:
-    """Whether an error says that the disk is full."""
+    """Return True if the error means that the disk is full."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_FULL
 
 
 def with_room(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
-    """What `write` returns, which is one transaction; if there is no room, it is tried again from the WAL's begin."""
+    """Run `write`, one transaction; on a full disk, restart the WAL and run it again.  Return its result."""
     try:
         return write()
     except sqlite3.Error as error:
@@ -45,13 +45,13 @@ def with_room(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
 
 
 def release(directory: str) -> None:
-    """Before the database is opened: give back what was held for that."""
+    """Remove the reserve file; called before the database is opened."""
     with suppress(OSError):
         os.unlink(os.path.join(directory, RESERVE_NAME))
 
 
 def hold(path: str, writer: sqlite3.Connection) -> None:
-    """Now that the database at `path` is open and has a WAL: set room aside in both."""
+    """Reserve space in the open database at `path` and in its WAL."""
     writer.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
     _enlarge(_wal(path), _WAL_BYTES)
     with suppress(sqlite3.Error):
@@ -59,7 +59,7 @@ def hold(path: str, writer: sqlite3.Connection) -> None:
 
 
 def hold_for_next(directory: str, path: str) -> None:
-    """Now that the database is closed: set aside what it takes to open it, unless its WAL is still there."""
+    """Create the reserve file for the next opening of the closed database, unless its WAL still exists."""
     if not os.path.exists(_wal(path)):
         _enlarge(os.path.join(directory, RESERVE_NAME), _RESERVE_BYTES, os.O_CREAT)
 
@@ -69,7 +69,7 @@ def _wal(path: str) -> str:
 
 
 def _enlarge(path: str, size: int, flags: int = 0) -> None:
-    """Give a file blocks for that many bytes, or for as many as there are."""
+    """Preallocate `size` bytes of a file, or as many as the disk has."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
     except OSError:

@@ -1,6 +1,6 @@
-"""Changes of the embedded tree: all the operations of a transaction, or none of them.
+"""Transactions on the embedded tree: all operations of one apply, or none.
 
-Blocking, and run on a worker thread: a commit waits for the disk.
+They block, since a commit waits for the disk, and run on a worker thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pylogbroker.interfaces import (
 
 @attrs.frozen
 class Effect:
-    """What an operation did: the node it was about, and whose watches it fires."""
+    """Result of an operation: its node, and the nodes whose watches it fires."""
 
     path: str
     changed_nodes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Transaction:
     _number: int = attrs.field(init=False, default=0)
 
     def run(self, operations: Sequence[Operation]) -> list[Effect]:
-        """Do the operations and force them to disk; on any error nothing has changed."""
+        """Apply the operations and sync them to disk; an error leaves the tree unchanged."""
         self._execute("BEGIN IMMEDIATE")
         try:
             self._number = self._next_number()
@@ -121,7 +121,7 @@ class Transaction:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """A path's parent and its last part."""
+    """Return a path's parent and its last part."""
     parent, _, name = path.rpartition("/")
     return parent or "/", name
 

@@ -1,4 +1,4 @@
-"""Who waits for which change of a tree: each is told once, after the change."""
+"""Watches on a tree's nodes: callbacks that are called once, after a change."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def _nobody() -> _Waiting:
 
 @attrs.define
 class Watches:
-    """Watches on nodes, and on nodes' children."""
+    """Registered watches on nodes and on nodes' children."""
 
     _nodes: _Waiting = attrs.field(init=False, factory=_nobody)
     _children: _Waiting = attrs.field(init=False, factory=_nobody)
 
     def on_node(self, path: str, watch: Watch | None) -> None:
-        """Tell `watch` when the node is created, set or deleted."""
+        """Call `watch` when the node is created, set or deleted."""
         if watch is not None:
             self._nodes[path].append(watch)
 
     def on_children(self, path: str, watch: Watch | None) -> None:
-        """Tell `watch` when the node gains or loses a child, or is deleted."""
+        """Call `watch` when the node gains or loses a child, or is deleted."""
         if watch is not None:
             self._children[path].append(watch)
 
     def fire(self, effect: Effect) -> None:
-        """Tell those who wait for what happened."""
+        """Call and remove the watches that the effect fires."""
         for path in effect.changed_nodes:
             _tell(self._nodes.pop(path, []), path)
         for path in effect.changed_children:
             _tell(self._children.pop(path, []), path)
 
     def forget(self) -> None:
-        """Tell nobody any more."""
+        """Remove all watches without calling them."""
         self._nodes.clear()
         self._children.clear()
 
@@ -52,5 +52,5 @@ def _tell(watches: list[Watch], path: str) -> None:
     for watch in watches:
         try:
             watch(Changed(path))
-        except Exception:  # one who fails must not keep the others from being told
+        except Exception:  # the other watches must still be called
             log.failure("A watch on {path} failed", path=path)
