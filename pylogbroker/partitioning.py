@@ -1,7 +1,7 @@
-"""Which partition something belongs to in Kafka: a hash, made positive, modulo the number of partitions.
+"""Kafka's assignment of keys and ids to partitions: a non-negative hash, modulo the number of partitions.
 
-What is remembered of a group or a transactional id lies where the absolute value of Java's hash of the id says; a
-record with a key goes where the 32-bit MurmurHash2 of the key says, whose sign bit is cleared.
+A group or transactional id goes to a coordinator partition by the absolute value of its Java string hash.  A record
+with a key goes to a partition by the 32-bit MurmurHash2 of the key, with the sign bit cleared.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SHORT: Final = 100  # bytes
 
 @lru_cache(maxsize=4096)
 def partition_for(name: str, partitions: int) -> int:
-    """The partition of the group or transaction of that name."""
+    """Return the coordinator partition of a group id or transactional id."""
     unsigned = java_hash(name)
-    return min(unsigned, -unsigned & _MASK) % _SIGN % partitions  # Java has no 2^31, which is 0 there
+    return min(unsigned, -unsigned & _MASK) % _SIGN % partitions  # Kafka's `abs` maps Java's smallest int to 0
 
 
 def java_hash(text: str) -> int:
-    """`java.lang.String.hashCode` as an unsigned 32-bit number: s[0]*31^(n-1) + ... + s[n-1] over UTF-16 units."""
+    """Return `java.lang.String.hashCode`, unsigned: s[0]*31^(n-1) + s[1]*31^(n-2) + ... + s[n-1] over UTF-16 units."""
     result = 0
     units = memoryview(text.encode("utf-16-le", "surrogatepass"))
     for position in range(0, len(units), 2):
@@ -34,14 +34,14 @@ def java_hash(text: str) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """The partition of records with that key. Keys tend to come again: the hashes of the last short ones are kept."""
+    """Return the partition of a key.  Keys tend to repeat, so hashes of recent short ones are cached."""
     return ((_remembered(key) if len(key) <= _SHORT else murmur2(key)) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2, by Austin Appleby, as an unsigned 32-bit number, with the seed that Kafka's producers have.
+    """Return Austin Appleby's MurmurHash2, unsigned, with the seed of Kafka's producers.
 
-    Each 32-bit word, little-endian, is mixed and put into the hash; then the one to three bytes that are left; then the
+    Each little-endian 32-bit word is mixed and combined with the hash; then the remaining one to three bytes; then the
     bits of the hash are mixed once more.
     """
     whole, left = divmod(len(data), 4)

@@ -1,14 +1,14 @@
-"""TCP connections that receive into the protocol's own buffer and send chunks without joining them, for both sides.
+"""TCP connections, for server and client, that receive into the protocol's buffer and send chunks without joining them.
 
-Twisted's stock transport joins and copies what it is given, in steps of 128 KiB, and hands over what it received in
-pieces. Here a protocol may hand over the buffer of a frame to receive into, and what it sends goes to the socket from
-where it lies: whoever sends a chunk must not change it before it has arrived.
+Twisted's own transport joins and copies output, in steps of 128 KiB, and delivers input in pieces.  Here a protocol may
+provide the buffer of a frame to receive into, and output is sent from its place in memory: a chunk must not change
+before the peer has received it.
 
     socket --recv_into--> receive_buffer(), if there is one --> buffer_filled(count)
            --recv-------> dataReceived(data)
     send_chunks(chunks) --> unsent --sendmsg--> socket
 
-What is sent goes out in the same call; the reactor is asked to tell of writability only when the socket is full.
+Output is sent within the call.  The connection registers for writability only when the socket is full.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from typing import Any, Final, Protocol
 from twisted.internet import main, tcp
 
 BUFFERS: Final = (bytes, memoryview, bytearray)
-"""The chunks that lie in memory; how others are sent, a subclass knows."""
+"""Types of chunks in memory; a subclass may send others."""
 
 _MOST_VECTORS: Final = os.sysconf("SC_IOV_MAX")
 
 
 class ChunkReceiver(Protocol):
-    """What a connection asks of its protocol, once that has called `deliver_to`."""
+    """Protocol's side of a connection, registered by `deliver_to`."""
 
     def receive_buffer(self) -> memoryview | None:
-        """The unfilled rest of a frame that has begun, or None if it is not known yet what comes."""
+        """Return the unfilled rest of the current frame, or None if its size is not known yet."""
 
     def buffer_filled(self, count: int) -> None:
-        """`count` bytes were received into the start of `receive_buffer()`."""
+        """Handle `count` bytes received into the start of `receive_buffer()`."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes that no buffer was waiting for; `bufferSize` of them at most."""
+        """Handle bytes received without a buffer, at most `bufferSize` of them."""
 
     def chunks_sent(self) -> None:
-        """All that the socket did not take at once has been taken now."""
+        """Handle the end of a backlog: the socket has taken all chunks."""
 
 
 class ChunkConnection(tcp.Connection):
-    """What stands before `tcp.Server` or `tcp.Client` among the bases of a connection."""
+    """Mixin that comes before `tcp.Server` or `tcp.Client` among the bases of a connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._receiver: ChunkReceiver | None = None
@@ -54,15 +54,15 @@ class ChunkConnection(tcp.Connection):
 
     @property
     def unsent_chunks(self) -> int:
-        """The number of chunks that the socket did not take yet."""
+        """Number of chunks that the socket has not taken yet."""
         return len(self._unsent)
 
     def deliver_to(self, receiver: ChunkReceiver) -> None:
-        """From now on what is received goes to the receiver."""
+        """Deliver received bytes to `receiver` from now on."""
         self._receiver = receiver
 
     def doRead(self) -> Any:
-        """Receive once; larger frames go straight into their own buffer."""
+        """Receive once, into the frame's buffer if the protocol has one."""
         receiver = self._receiver
         if receiver is None:
             return super().doRead()
@@ -82,12 +82,12 @@ class ChunkConnection(tcp.Connection):
         return receiver.dataReceived(data) if buffer is None else receiver.buffer_filled(count)
 
     def send_chunks(self, chunks: Iterable[Any]) -> None:
-        """Send the chunks, after those that still wait."""
+        """Send the chunks after those still queued."""
         if not self.connected:
             return
         unsent = self._unsent
         waiting = bool(unsent)
-        unsent.extend(filter(None, chunks))  # an empty one would be waited for after MSG_MORE
+        unsent.extend(filter(None, chunks))  # after MSG_MORE the kernel would wait for an empty chunk
         if waiting:
             return
         if not self._send_unsent():
@@ -96,15 +96,15 @@ class ChunkConnection(tcp.Connection):
             self.startWriting()  # type: ignore[no-untyped-call]
 
     def write(self, data: bytes) -> None:
-        """Twisted's way of sending; the same queue."""
+        """Send `data` through the queue of chunks (Twisted's interface)."""
         self.send_chunks((data,))
 
     def writeSequence(self, iovec: Iterable[bytes]) -> None:
-        """Twisted's way of sending several; the same queue."""
+        """Send several byte strings through the queue of chunks (Twisted's interface)."""
         self.send_chunks(iovec)
 
     def doWrite(self) -> Any:
-        """The socket takes more."""
+        """Send queued chunks; called when the socket is writable."""
         if not self._send_unsent():
             return main.CONNECTION_LOST
         if self._unsent:
@@ -117,7 +117,7 @@ class ChunkConnection(tcp.Connection):
         return None
 
     def _send_unsent(self) -> bool:
-        """Send what can be sent now; False if the connection is gone."""
+        """Send as much as the socket takes; return False if the connection is lost."""
         try:
             return self._send_on()
         except BlockingIOError:
@@ -126,13 +126,13 @@ class ChunkConnection(tcp.Connection):
             return False
 
     def _send_on(self) -> bool:
-        """Send until nothing is left, or the socket is full, which is a BlockingIOError; False if it cannot go on."""
+        """Send all chunks; BlockingIOError if the socket is full.  Return False if the connection must end."""
         while self._unsent:
             self._send_run()
         return True
 
     def _send_run(self) -> int:
-        """Send the bytes up to the next chunk of another kind, or to the end, with one call; how many were taken."""
+        """Send the chunks in memory up to the next one of another type with one call; return the bytes taken."""
         unsent = self._unsent
         if len(unsent) == 1:
             count = self.socket.send(unsent[0])
@@ -143,7 +143,7 @@ class ChunkConnection(tcp.Connection):
         return count
 
     def _sent(self, count: int) -> None:
-        """Take `count` bytes off the front of what is unsent, which is bytes."""
+        """Remove `count` sent bytes from the front of the queue."""
         unsent = self._unsent
         while unsent and count >= len(unsent[0]):
             count -= len(unsent.popleft())
@@ -151,7 +151,7 @@ class ChunkConnection(tcp.Connection):
             unsent[0] = memoryview(unsent[0])[count:]
 
     def connectionLost(self, reason: Any) -> None:
-        """Let go of everything that was waiting."""
+        """Drop the queued chunks."""
         self._unsent.clear()
         super().connectionLost(reason)
         self._receiver = None

@@ -1,4 +1,4 @@
-"""What state machines without a clock are made of: deadlines that others watch, and turns that never nest."""
+"""Building blocks of state machines without a clock: timers that a driver fires, and an event queue without nesting."""
 
 from pylogbroker.timing.timers import Action, Timer, Timers, nobody_to_wake
 from pylogbroker.timing.turns import Turns

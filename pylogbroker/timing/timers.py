@@ -1,7 +1,7 @@
-"""Deadlines without a clock: whoever holds the clock asks `next_due` and calls `fire`.
+"""Timers without a clock: the owner of the clock reads `next_due` and calls `fire`.
 
-Moving a deadline to later, which every heartbeat does, costs one assignment: the heap keeps the earlier time, and when
-that comes, the timer goes back in with its real one.
+Moving a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time, and
+when that comes, the timer is pushed again with its real deadline.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ Action = Callable[[int], None]  # called with the time in ms
 
 @attrs.define(eq=False)
 class Timer:
-    """Something to be done at `due`, unless it is cancelled or moved before."""
+    """Action to run at `due`, unless the timer is cancelled or moved before."""
 
     action: Action
     due: int
-    queued: int  # the time of its one valid entry in the heap
+    queued: int  # time of its one valid heap entry
     live: bool = True
 
     def cancel(self) -> None:
-        """Never fire."""
+        """Prevent the timer from firing."""
         self.live = False
 
 
 def nobody_to_wake(due: int) -> None:
-    """For a driver that asks by itself when something is due."""
+    """Do nothing: for a driver that polls `next_due`."""
 
 
 @attrs.define(eq=False)
 class Timers:
-    """Timers by their time. `on_earlier(due)` is called when something is now due before everything else."""
+    """Queue of timers; `on_earlier(due)` is called when a new deadline is before all others."""
 
     on_earlier: Callable[[int], None] = nobody_to_wake
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
@@ -48,7 +48,7 @@ class Timers:
         return timer
 
     def move(self, timer: Timer, due: int) -> None:
-        """Let `timer`, which may have fired, be due at another time."""
+        """Set another deadline for `timer`, which may have fired already."""
         timer.due = due
         if not timer.live or due < timer.queued:
             timer.live = True
@@ -56,13 +56,13 @@ class Timers:
             self._push(timer)
 
     def next_due(self) -> int | None:
-        """When `fire` is next wanted: never after the earliest deadline, at times before it."""
+        """Return the time of the next `fire`, at or before the earliest deadline; None without timers."""
         while self._heap and not self._is_valid(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def fire(self, now_ms: int) -> None:
-        """Do all that is due, in the order of the deadlines."""
+        """Run all due actions in the order of their deadlines."""
         while (due := self.next_due()) is not None and due <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             if timer.due > now_ms:

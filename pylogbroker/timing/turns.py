@@ -1,12 +1,12 @@
-"""One thing at a time: what an operation causes runs after the operation, never within it.
+"""Event queue: calls that an operation causes run after the operation, never within it.
 
-An answer may make a connection hand in its next request at once, and a store may be done before `append` returns.
-Either would find a group half way between two states. So inside a turn both are put in a queue, and the queue is
-worked off, in order, when the outermost turn ends:
+A response may make a connection submit its next request at once, and a store may finish before `append` returns.
+Either would find a group between two states.  So both are queued, and the queue runs, in order, when the outermost
+operation ends:
 
     with turns:
         ...                             # change the state
-        turns.soon(reply, result)       # runs at the end of the turn
+        turns.soon(reply, result)       # runs at the end of the operation
         store.append(..., turns.later(stored))
 """
 
@@ -23,17 +23,17 @@ _P = ParamSpec("_P")
 
 @attrs.define(eq=False)
 class Turns:
-    """The queue of what is still to be called, and how deep in operations we are."""
+    """Queue of pending calls, and the nesting depth of operations."""
 
     _queue: deque[Callable[[], None]] = attrs.field(factory=deque, init=False)
     _depth: int = attrs.field(default=0, init=False)
 
     def soon(self, call: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call `call` with these arguments at the end of the turn."""
+        """Queue a call for the end of the outermost operation."""
         self._queue.append(lambda: call(*args, **kwargs))
 
     def later(self, call: Callable[_P, None]) -> Callable[_P, None]:
-        """A callback for others to call at any time, which runs as a turn of its own."""
+        """Return a callback that may be called at any time and runs `call` as an operation of its own."""
 
         def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
             with self:
@@ -56,7 +56,7 @@ class Turns:
         while self._queue:
             try:
                 self._queue.popleft()()
-            except Exception as failure:  # the others are still owed theirs
+            except Exception as failure:  # the other calls must still run
                 failures.append(failure)
         if failures:
             raise failures[0]
