@@ -1,7 +1,7 @@
-"""One line in the log for each change of a topic, of a setting and of a group's members.
+"""Log lines for changes of topics, settings and the members of groups.
 
-Groups may change all the time: of each group, and of all together, a bounded number of generations is logged in a
-minute, and then how many were left out.  `--log-level pylogbroker.groups=debug` shows all of them.
+Lines about groups are limited, per group and in total: after a number of generations within a minute, the log only
+counts the rest.  `--log-level pylogbroker.groups=debug` shows all of them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pylogbroker.groups import NewGeneration
 from pylogbroker.net.limits import PeerLines
 from pylogbroker.storage.telling import counted
 
-_LENGTH_MAX = 200  # of a value that a client chose
+_LENGTH_MAX = 200  # characters of a value that a client chose
 log = Logger()
 groups_log = Logger("pylogbroker.groups")
 
 
 class ChangeLog:
-    """Logs what changes in one broker, from `attach` on."""
+    """Logs the changes in one broker, from `attach` on."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -35,14 +35,14 @@ class ChangeLog:
         )
 
     def attach(self) -> None:
-        """Begin with what there is now."""
+        """Subscribe to changes; the present state is where they start."""
         self._overrides = {topic.name: topic.overrides for topic in self._broker.catalog.topics.values()}
         self._broker.catalog.subscribe(self)
         self._broker.dynamic_settings.observe(self.on_settings_changed)
         self._broker.group_store.observe(self.on_new_generation)
 
     async def stop(self) -> None:
-        """Log what was left out, and let the clock go."""
+        """Log how many lines were left out, and cancel the timer."""
         self._generations.tell_rest()
 
     # -- topics ----------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class ChangeLog:
 
     def on_topic_deleted(self, topic: Topic) -> None:
         self._overrides.pop(topic.name, None)
-        if topic is not self._deleted:  # a deletion that could not be finished is announced again and again
+        if topic is not self._deleted:  # the broker retries an unfinished deletion, and announces it each time
             log.info(
                 "deleted topic {topic} with {partitions}",
                 topic=topic.name,
@@ -80,23 +80,23 @@ class ChangeLog:
         log.info(
             "changed settings of topic {topic}: {changes}",
             topic=topic.name,
-            changes=shown_changes(changes) or "each has the value of before",
+            changes=shown_changes(changes) or "no value differs",
         )
 
     # -- settings --------------------------------------------------------------------------------------------------
 
     def on_settings_changed(self, layer: Source, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """A client changed settings of this broker, or of all."""
+        """Log that a client changed the dynamic settings of this broker or of all."""
         log.info(
             "changed settings of {whom}: {changes}",
             whom=f"broker {self._broker.node_id}" if layer is Source.DYNAMIC_BROKER_CONFIG else "all brokers",
-            changes=shown_changes(_changes(before, after)) or "each has the value of before",
+            changes=shown_changes(_changes(before, after)) or "no value differs",
         )
 
     # -- groups ----------------------------------------------------------------------------------------------------
 
     def on_new_generation(self, new: NewGeneration) -> None:
-        """The members of a group are other ones, or were asked to join again."""
+        """Log that a group has a new generation."""
         group = f"group {printable(new.group_id)}"
         groups_log.emit(
             LogLevel.info if self._generations.is_due(group) else LogLevel.debug,
@@ -109,12 +109,12 @@ class ChangeLog:
 
 
 def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
-    """Settings with their values after a change, and before: `retention.ms=1000 (was 500)`."""
+    """Format settings with their new and old values: `retention.ms=1000 (was 500)`."""
     return ", ".join(_shown(name, *values) for name, values in changes.items())
 
 
 def printable(text: str) -> str:
-    """A text that a client chose, in one line of bounded length."""
+    """Format a text that a client chose as one line of bounded length."""
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
     return line if len(text) <= _LENGTH_MAX else f"{line}..."
 

@@ -1,9 +1,10 @@
-"""What can be seen to stand in the way of a start before anything is made, opened or held.
+"""Preflight checks: find reasons why the broker cannot start before anything is created, opened or locked.
 
-The directories are only looked at. What is refused here leaves them as they were: a directory that another broker uses,
-that holds Apache Kafka's data or another broker's, data whose coordination tree is somewhere else or gone.
+The checks only read.  They reject a directory that another broker uses, that holds data of Apache Kafka or of another
+broker, and data whose coordination tree is elsewhere or missing.
 
-A directory that cannot be read is not judged here: one of several may fail without keeping the broker from starting.
+A directory that cannot be read passes: with several log directories, a failed one does not keep the broker from
+starting.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from pylogbroker.storage.kafka07 import holds_kafka07
 
 _KAFKA_PARTITION = re.compile(r".+-\d+")
 _KAFKA_SEGMENT = ".log"
-COORDINATION = "it is the coordination's directory: metadata.log.dir, by default the first of log.dirs"
-_KAFKA_DATA = "holds Apache Kafka's data, which is not read: choose another directory"
+COORDINATION = "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
+_KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
 
 
 @attrs.frozen
 class Glance:
-    """What a directory of the data shows from outside."""
+    """Contents of a log directory, as far as they show without opening the logs."""
 
     path: str
     subdirectories: tuple[str, ...]
-    meta: dict[str, str]  # of meta.properties; empty without it
+    meta: dict[str, str]  # contents of meta.properties; empty without it
 
     def partitions(self) -> Iterator[str]:
-        """The directories of partitions that hold something."""
+        """Yield the partition directories that have segments."""
         ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
         return (name for name in ours if _holds(f"{self.path}/{name}", names.ENTRIES) and not self._of_kafka07(name))
 
@@ -50,7 +51,7 @@ class Glance:
 
     @property
     def of_kafka(self) -> bool:
-        """Whether Apache Kafka wrote it."""
+        """True if Apache Kafka wrote the directory."""
         if "node.id" in self.meta or self.meta.get("version") == "1":
             return True
         theirs = (name for name in self.subdirectories if _KAFKA_PARTITION.fullmatch(name))
@@ -58,17 +59,17 @@ class Glance:
 
     @property
     def in_use_by_cluster(self) -> bool:
-        """Whether a coordination tree knew of it."""
+        """True if the directory has belonged to a coordination tree."""
         return "cluster.id" in self.meta or any(self.partitions())
 
 
 def look(config: BrokerConfig) -> None:
-    """StartupError if the broker could not start, or only with other data than it was started for."""
+    """StartupError if the broker could not start, or would start with the wrong data."""
     _check_tree(os.path.abspath(config.metadata_dir), look_at_directories(config))
 
 
 def look_at_directories(config: BrokerConfig) -> list[Glance]:
-    """Check all that `look` does but the coordination tree; return what the log directories show."""
+    """Do the checks of `look` except that of the coordination tree; return the contents of the log directories."""
     paths = [os.path.abspath(path) for path in config.log_dirs]
     metadata = os.path.abspath(config.metadata_dir)
     for path in (*paths, metadata):
@@ -86,25 +87,25 @@ def look_at_directories(config: BrokerConfig) -> list[Glance]:
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
-    """What a broker that is the only one will not be able to do."""
+    """Yield warnings about settings that a single broker cannot fulfil."""
     factor = config.integer("default.replication.factor")
     if factor > 1:
         yield (
-            f"default.replication.factor is {factor}, but there is one broker: topics that are created without a "
-            "number of replicas of their own, or by being used, are refused; set it to 1"
+            f"default.replication.factor is {factor}, but there is one broker: auto-created topics, and topics that "
+            "are created without a replication factor of their own, fail; set it to 1"
         )
 
 
 def cure(config: BrokerConfig, broker_id: int) -> str:
-    """What to do for the broker to be the one of that number."""
+    """Return advice how to start the broker with this id."""
     generated = config.boolean("broker.id.generation.enable")
     if generated and broker_id > config.integer("reserved.broker.max.id"):
-        return "leave broker.id out, the number is remembered"
+        return "remove broker.id from the settings; the broker finds its id in its data"
     return f"set broker.id={broker_id}"
 
 
 def _glance(path: str) -> Glance | None:
-    """A directory from outside; None if there is none, or none that can be read."""
+    """Return the contents of a directory; None if it is missing or unreadable."""
     try:
         with os.scandir(path) as listing:
             subdirectories = tuple(entry.name for entry in listing if entry.is_dir())
@@ -122,7 +123,7 @@ def _meta(path: str) -> dict[str, str]:
     except ValueError as error:
         raise StartupError(f"{path} is damaged: {error}") from None
     if "version" not in meta or not _whole(meta.get("broker.id", "0")):
-        raise StartupError(f"{path} is damaged: it names no version or no number of a broker; remove it")
+        raise StartupError(f"{path} is damaged: it has no version, or no valid broker.id; remove it")
     return meta
 
 
@@ -131,7 +132,7 @@ def _whole(text: str) -> bool:
 
 
 def _holds(directory: str, suffix: str) -> bool:
-    """Whether a file of a segment lies in a directory."""
+    """Return True if a directory has a segment's file with this suffix."""
     try:
         found = map(names.parse_file, os.listdir(directory))
         return any(parsed is not None and parsed[1] == suffix for parsed in found)
@@ -143,11 +144,11 @@ def _check_encoding(path: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        raise StartupError(f"{path!r} is not in UTF-8, as clients are told directories: rename it") from None
+        raise StartupError(f"{path!r} is not in UTF-8, in which clients see log directories: rename it") from None
 
 
 def _check_coordination_directory(path: str, *, alone: bool) -> None:
-    """The coordination's directory must be there, or possible to make."""
+    """StartupError unless the coordination directory exists or can be created, and is writable."""
     existing = path
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
@@ -158,7 +159,7 @@ def _check_coordination_directory(path: str, *, alone: bool) -> None:
 
 
 def _trouble_with(directory: str) -> int:
-    """Why nothing can be made in a directory: an errno, 0 if something can."""
+    """Return the errno that creating a file in the directory would give, or 0."""
     if not os.path.isdir(directory):
         return errno.ENOTDIR
     if os.access(directory, os.W_OK | os.X_OK):
@@ -180,7 +181,7 @@ def _check_lock(directory: str, name: str) -> None:
 
 
 def _check_meta(glances: Iterable[Glance], config: BrokerConfig) -> None:
-    """All of the data must be of one broker, the one that is started, and of one cluster."""
+    """StartupError unless all data belongs to one cluster and to the broker that starts."""
     marked = [glance for glance in glances if "broker.id" in glance.meta]
     broker_id = config.integer("broker.id")
     for glance in marked:
@@ -202,21 +203,21 @@ def _check_agreement(key: str, glances: list[Glance]) -> None:
 
 
 def _check_tree(metadata: str, glances: Iterable[Glance]) -> None:
-    """Where there is data there must be the coordination tree that tells which topics it is of."""
+    """StartupError if there is data without the coordination tree that lists its topics."""
     if _has_tree(metadata):
         return
     for glance in glances:
         if _has_tree(glance.path):
             raise StartupError(
-                f"the coordination's file {embedded.FILE_NAME}, with the topics, lies in {glance.path} "
+                f"the coordination file {embedded.FILE_NAME}, which lists the topics, is in {glance.path} "
                 f"and not in {metadata}: set metadata.log.dir={glance.path}"
             )
     for glance in glances:
         if glance.in_use_by_cluster:
             raise StartupError(
-                f"{glance.path} holds data, but {metadata}/{embedded.FILE_NAME}, with the topics, is missing or "
-                "empty: restore it, or set metadata.log.dir to the directory that it lies in, or make it again from "
-                "the logs by `pylogbroker coordination rebuild`, or move the data away to begin without topics"
+                f"{glance.path} holds data, but {metadata}/{embedded.FILE_NAME}, which lists the topics, is missing "
+                "or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it from the "
+                "logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
             )
 
 

@@ -1,8 +1,8 @@
-"""The log of a process that twistd runs: where it goes, and how much of it.
+"""Log of a process that twistd runs: its destination and its levels.
 
-twistd's own log file is not opened for appending and rotates itself, which no other rotation survives: one that copies
-and truncates leaves a file full of NUL bytes.  This one is appended to, never rotated, and opened again on request, as
-logrotate and its like expect.
+twistd does not open its own log file for appending, and rotates it itself.  That conflicts with other rotation: copying
+and truncating the file leaves it full of NUL bytes.  This log appends, never rotates, and reopens its file on request,
+as logrotate expects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = Logger()
 
 
 class LogFile:
-    """A text file that is appended to and can be opened again; OSError if it cannot be opened."""
+    """Text file opened for appending that can be reopened; OSError if it cannot be opened."""
 
     encoding = "utf-8"
 
@@ -44,15 +44,14 @@ class LogFile:
         self._file = self._open()
 
     def write(self, text: str) -> int:
-        """Append."""
         return self._file.write(text)
 
     def flush(self) -> None:
-        """Hand to the system what was written."""
+        """Write buffered text to the file."""
         self._file.flush()
 
     def reopen(self) -> None:
-        """Go on in the file that the path leads to now; with OSError in the one of before."""
+        """Continue in the file that the path names now; on OSError, in the old one."""
         former = self._file
         is_new = not os.path.exists(self.path)
         self._file = self._open()
@@ -65,7 +64,7 @@ class LogFile:
 
 
 class ProcessLog:
-    """A log as twistd's options ask for it, with levels."""
+    """Log with the destination of twistd's options, and with levels."""
 
     def __init__(self) -> None:
         self._twistd: Mapping[str, Any] = {}
@@ -74,33 +73,33 @@ class ProcessLog:
         self._predicate = LogLevelFilterPredicate()
 
     def take_over(self, twistd: MutableMapping[str, Any]) -> None:
-        """Log where twistd's options say, in place of twistd; ConfigError if --logger names nothing."""
+        """Replace twistd's log, with the same destination; ConfigError if --logger cannot be imported."""
         if twistd.get("logger"):
             try:
                 self._given = namedAny(twistd["logger"])
             except Exception as error:
                 raise ConfigError(f"logger: {twistd['logger']!r} cannot be imported: {error}") from error
         self._twistd = dict(twistd)
-        twistd["logger"] = f"{__name__}.PROCESS_LOG.observer"  # twistd takes the name of a factory
+        twistd["logger"] = f"{__name__}.PROCESS_LOG.observer"  # twistd expects the name of a factory
 
     def set_levels(self, levels: str) -> None:
-        """Let through what `logger.levels` says, from now on."""
+        """Apply the levels of the setting `logger.levels`."""
         self._predicate.clearLogLevels()
         for package, level in parse_log_levels(levels).items():
             self._predicate.setLogLevelForNamespace(package, LogLevel.levelWithName(level))
 
     def observer(self) -> ILogObserver:
-        """Open the log: what twistd calls for the option --logger."""
+        """Open the log; twistd calls this as its option --logger."""
         return FilteringLogObserver(self._sink(), [_without_plugin_cache, self._predicate])
 
     def reopen(self) -> None:
-        """Go on in the file that the log's path leads to now."""
+        """Reopen the log's file; an error is logged, to the old file."""
         if self._file is None:
             return
         try:
             self._file.reopen()
         except OSError as error:
-            log.error("the log {path} cannot be opened again: {why}", path=self._file.path, why=error.strerror)
+            log.error("cannot reopen the log {path}: {why}", path=self._file.path, why=error.strerror)
 
     def _sink(self) -> ILogObserver:
         if self._given is not None:
@@ -111,7 +110,7 @@ class ProcessLog:
             return _modern(SyslogObserver(self._twistd.get("prefix") or "").emit)
         path = self._twistd.get("logfile")
         if path == "-" and not self._twistd.get("nodaemon"):
-            raise SystemExit("pylogbroker: a broker in the background cannot log to its standard output: give a file")
+            raise SystemExit("pylogbroker: a background broker cannot log to standard output: give --logfile a path")
         if path == "-" or (not path and self._twistd.get("nodaemon")):
             return textFileLogObserver(sys.stdout)
         try:
@@ -123,16 +122,17 @@ class ProcessLog:
 
 @provider(ILogFilterPredicate)
 def _without_plugin_cache(event: LogEvent) -> Any:
-    """Leave out that twistd cannot cache which plugins there are.
+    """Drop twistd's message that it cannot write its plugin cache.
 
-    Another user installed them then; the next start looks through the directories again, and nobody need do anything.
+    It comes if another user installed the plugins.  The next start searches the directories again; there is nothing to
+    fix.
     """
     is_it = str(event.get("format", "")).startswith("Unable to write to plugin cache")
     return PredicateResult.no if is_it else PredicateResult.maybe
 
 
 PROCESS_LOG = ProcessLog()
-"""The one that twistd uses."""
+"""Log of this process, which twistd uses."""
 
 
 def _modern(observer: Any) -> ILogObserver:

@@ -1,9 +1,9 @@
-"""The service that `twistd pylogbroker` runs, in a process that is a broker and nothing else.
+"""Service of `twistd pylogbroker`, in a process that is only a broker.
 
-All of the start happens before the reactor runs, so that whoever started the broker sees at once whether it did: a
-StartupError ends the process with one line and a status that is not 0.
+The whole start happens before the reactor runs.  So its outcome shows at once: a StartupError ends the process with one
+line and a non-zero status.
 
-What is done to the process as a whole is done here: limits, garbage collection, polling, signals, the log.
+This module sets up the process: limits, garbage collection, polling, signals, the log.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = Logger()
 
 
 def make_service(options: Options) -> IService:
-    """The service, with the process made ready for it."""
-    from twisted.internet import reactor  # installed by twistd by now, and not sooner
+    """Set up the process and return the service."""
+    from twisted.internet import reactor  # only now has twistd installed it
 
     allow_many_files()
     make_eager(reactor)
@@ -47,14 +47,14 @@ def make_service(options: Options) -> IService:
 
 
 class TwistdService(BrokerService):
-    """The broker of a twistd process.  All of it is opened as the user that twistd changes to, if it is told to."""
+    """Broker of a twistd process; opens files and ports as the user of twistd's `--uid`."""
 
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
         self._options = options
 
     def startService(self) -> None:
-        """Open everything; StartupError if that cannot be."""
+        """Open everything; StartupError if that fails."""
         outcome: list[object] = []
         with nothing_is_garbage():
             super().startService()
@@ -65,40 +65,40 @@ class TwistdService(BrokerService):
             outcome[0].raiseException()
 
     def use(self, config: BrokerConfig) -> None:
-        """Log as the settings say, now and when they change."""
+        """Apply the log levels of the settings, now and after each change."""
         set_levels = PROCESS_LOG.set_levels
         config.observe(lambda changed: set_levels(config.text("logger.levels")))
         set_levels(config.text("logger.levels"))
 
     def start_failed(self, reason: Failure) -> None:
-        """Say in the log that the broker does not run, unless whoever starts it sees that anyway."""
+        """Log that the broker does not run, unless the error goes to the terminal anyway."""
         if self._options.logs_elsewhere:
             super().start_failed(reason)
 
     def reload_file(self) -> Deferred[None]:
-        """Open the log again, and put in force what the file of the settings says now."""
+        """Reopen the log, and apply the file of settings again."""
         PROCESS_LOG.reopen()
         return ensureDeferred(self._reload_file())
 
     async def _reload_file(self) -> None:
         file = self._options["config"]
         if file is None:
-            log.info("there is no file of settings to reload: the broker was started without --config")
+            log.info("no settings to reload: the broker was started without --config")
             return
         try:
             reloaded = await self.reload(await deferToThread(self._options.read_settings))
         except ConfigError as error:
-            log.error("the settings are not reloaded, and none is changed: {why}", why=error)
+            log.error("cannot reload the settings, none is changed: {why}", why=error)
             return
         except Exception:
-            log.failure("the settings are not reloaded")
+            log.failure("cannot reload the settings")
             return
         if reloaded is not None:
             _tell(file, reloaded)
 
 
 def allow_many_files() -> None:
-    """Allow as many open files as the system gives: every partition and every connection is one or more."""
+    """Raise the limit of open files to the maximum: each partition and each connection takes one or more."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -108,10 +108,10 @@ def _tell(file: str, reloaded: Reloaded) -> None:
         log.warn("{warning}", warning=warning)
     log.info("reloaded {file}: {changes}", file=file, changes=shown_changes(reloaded.changes) or "nothing changes")
     for name in reloaded.overridden:
-        log.warn("{name} of {file} has no effect: a value that was set by AlterConfigs counts", name=name, file=file)
+        log.warn("{name} of {file} has no effect: a value set by AlterConfigs overrides it", name=name, file=file)
     if reloaded.postponed:
         log.warn(
-            "these settings of {file} take effect when the broker is restarted: {names}",
+            "these settings of {file} take effect after a restart: {names}",
             file=file,
             names=", ".join(reloaded.postponed),
         )

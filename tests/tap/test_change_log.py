@@ -45,7 +45,7 @@ class ChangeLogTests(NodeTests):
                 "added 2 partitions to topic t, which has 3 now",
                 "changed settings of topic t: retention.ms=1000, segment.bytes=100",
                 "changed settings of topic t: retention.ms=2000 (was 1000), segment.bytes unset (was 100)",
-                "changed settings of topic t: each has the value of before",
+                "changed settings of topic t: no value differs",
                 "deleted topic t with 3 partitions",
             ],
         )

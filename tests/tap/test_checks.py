@@ -56,7 +56,7 @@ class TestTree:
 
     def test_it_lies_in_another_of_the_directories(self, tmp_path: Path) -> None:
         old = data(tmp_path / "old", "t_0", broker="1001", tree=True)
-        complaint = f"lies in {old} and not in {tmp_path}/new: set metadata.log.dir={old}"
+        complaint = f"is in {old} and not in {tmp_path}/new: set metadata.log.dir={old}"
         with refused(tmp_path, complaint):
             checks.look(config(tmp_path / "new", old))
         checks.look(config(tmp_path / "new", old, metadata_log_dir=str(old)))
@@ -64,9 +64,11 @@ class TestTree:
 
     def test_it_is_in_none_and_there_are_partitions(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")
-        with refused(tmp_path, f"{left} holds data, but {left}/coordination.sqlite, with the topics, is missing"):
+        with refused(
+            tmp_path, f"{left} holds data, but {left}/coordination.sqlite, which lists the topics, is missing"
+        ):
             checks.look(config(left))
-        with refused(tmp_path, "make it again from the logs by `pylogbroker coordination rebuild`"):
+        with refused(tmp_path, "rebuild it from the logs with `pylogbroker coordination rebuild`"):
             checks.look(config(left))
 
     def test_it_is_empty(self, tmp_path: Path) -> None:
@@ -90,7 +92,10 @@ class TestKafkasData:
     """Directories that Apache Kafka wrote."""
 
     def check(self, directory: Path) -> None:
-        with refused(directory, f"{directory} holds Apache Kafka's data, which is not read: choose another directory"):
+        with refused(
+            directory,
+            f"{directory} holds data of Apache Kafka, which pylogbroker does not read: choose another directory",
+        ):
             checks.look(config(directory))
 
     def test_partitions(self, tmp_path: Path) -> None:
@@ -115,7 +120,7 @@ class TestIdentity:
 
     @pytest.mark.parametrize(
         ("theirs", "remedy"),
-        [("7", "set broker.id=7"), ("1001", "leave broker.id out, the number is remembered")],
+        [("7", "set broker.id=7"), ("1001", "remove broker.id from the settings; the broker finds its id in its data")],
     )
     def test_another_brokers(self, tmp_path: Path, theirs: str, remedy: str) -> None:
         there = data(tmp_path / "d", broker=theirs, tree=True)
@@ -169,7 +174,7 @@ class TestUse:
         (tmp_path / "file").touch()
         complaint = (
             f"{tmp_path}/{broken} cannot be used: Not a directory; "
-            "it is the coordination's directory: metadata.log.dir, by default the first of log.dirs"
+            "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
         )
         with refused(tmp_path, complaint):
             checks.look(config(tmp_path / broken, tmp_path / "good"))

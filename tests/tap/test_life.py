@@ -78,7 +78,7 @@ class TestTopics:
     def test_the_number_is_that_of_the_topics(self, data: Path, tmp_path: Path) -> None:
         (data / "meta.properties").unlink()
         done = refused(ANY_PORT, "-d", data, "-o", "broker.id=7")
-        check(done, "the topics here belong to broker 1001, this is broker 7: leave broker.id out")
+        check(done, "the topics here belong to broker 1001, this is broker 7: remove broker.id from the settings")
         assert (data / CLEAN).exists()
         with LineProcess([*TWISTD, "-d", data, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
             assert leader_of_topic(port_of(process)) == 1001
@@ -142,7 +142,7 @@ class TestSignals:
             with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
                 ask_api_versions(connection)
                 process.signal(signal.SIGHUP)
-                process.expect("there is no file of settings to reload: the broker was started without --config")
+                process.expect("no settings to reload: the broker was started without --config")
                 assert ask_api_versions(connection)
             assert -process.terminate() == signal.SIGTERM
 
@@ -152,7 +152,7 @@ class TestSignals:
             process.signal(signal.SIGUSR1)
             process.signal(signal.SIGHUP)
             process.expect(LISTENING)
-            process.expect("there is no file of settings to reload")
+            process.expect("no settings to reload")
 
     @pytest.mark.parametrize("ignored", [False, True], ids=["attended", "nohup"])
     def test_a_terminal_goes_away(self, tmp_path: Path, ignored: bool) -> None:
