@@ -1,7 +1,7 @@
-"""The composition root: `twistd pylogbroker`'s options in, a service out.
+"""Composition root: turns the options of `twistd pylogbroker` into a service.
 
-twistd calls `Options` to read the command line and `makeService` to get what it runs. Settings are read and checked by
-the options, before anything is opened; directories and ports are opened when the service starts.
+twistd parses the command line with `Options` and gets its service from `makeService`.  The options read and check the
+settings before anything is opened; the service opens directories and ports when it starts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Options", "makeService"]
 
 
 def makeService(options: Options) -> IService:
-    """What twistd runs: a service with the broker in it."""
+    """Return the service with the broker, for twistd."""
     with nothing_is_garbage():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)

@@ -1,4 +1,4 @@
-"""The garbage collector during the start: it would look through all that is made again and again, and find nothing."""
+"""Garbage collection is off during the start, which creates many objects and no garbage."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_THRESHOLDS = (20_000, 10, 10)  # requests leave little garbage that is not freed at once: look for it seldom
+_THRESHOLDS = (20_000, 10, 10)  # requests leave few cycles, so collections may be rare
 
 
 @contextmanager
 def nothing_is_garbage() -> Iterator[None]:
-    """What is made here stays: the collector neither runs meanwhile nor looks at it afterwards."""
+    """Disable the collector within the block, and exclude the objects created there from later collections."""
     gc.disable()
     try:
         yield

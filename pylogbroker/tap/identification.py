@@ -1,4 +1,4 @@
-"""Whose data the log directories hold: the cluster's id, the broker's number, and which directory lies where."""
+"""Identity of the broker at its start: cluster id, broker id and directory ids, from its data and the coordination."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ log = Logger()
 
 
 async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_thread: InThread) -> tuple[int, str]:
-    """Lock the directories and mark them as this broker's; return its number and the cluster's id.
+    """Lock the log directories and write the ids to them; return the broker id and the cluster id.
 
-    StartupError if they are another broker's. `in_thread` runs what blocks.
+    StartupError if the data is another broker's. `in_thread` runs blocking calls.
     """
     await identity.lay_out(tree)
     known = await in_thread(logs.identities)
@@ -37,7 +37,7 @@ async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_threa
 
 
 async def _number(config: BrokerConfig, tree: ITree, known: Identity) -> int:
-    """Return the setting's number, the directories', that of the topics' broker, or else a new one."""
+    """Return the broker id: from the setting, else from the directories, else the topics' owner, else a new one."""
     owners = await identity.owners(tree)
     remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
     number = config.integer("broker.id")

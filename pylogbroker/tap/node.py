@@ -1,10 +1,10 @@
-"""One broker and all that belongs to it: what is opened when, and closed in which order.
+"""Start and stop of one broker with its listeners, logs and coordination tree, in order.
 
-start   ports free? directories ours? -> coordination -> who we are -> directories locked -> logs -> broker -> listeners
-stop    no new connections -> answers to what waits -> connections closed -> logs -> coordination -> threads
+start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
+stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
 
-Each step of the start notes how it is undone; the stop, and a start that fails, undo in reverse order.  Steps that
-block run in worker threads.  Before the reactor runs they run at once, and the start waits for nothing.
+Each step of the start registers its undo step; the stop, and a failed start, run these in reverse order.  Blocking
+steps run in worker threads, or in the calling thread as long as the reactor does not run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class Node:
-    """A broker with its listeners, logs and coordination; it is started once and stopped once."""
+    """Broker with its listeners, logs and coordination tree; starts once and stops once."""
 
     _reactor: Any
     config: BrokerConfig
@@ -61,9 +61,9 @@ class Node:
     _listeners: list[KafkaListener] = attrs.field(init=False, factory=list)
 
     async def start(self) -> tuple[Listener, ...]:
-        """Open everything; return the listeners, with the ports that they have.
+        """Open everything; return the listeners with their actual ports.
 
-        StartupError if something cannot be opened, or after `give_up`; then all that was opened is closed again.
+        StartupError if something cannot be opened, or after `give_up`; everything opened so far is closed then.
         """
         began = self._reactor.seconds()
         self._threads = Threads(self._reactor, self.config)
@@ -80,7 +80,7 @@ class Node:
         return tuple(broker.listeners.values())
 
     def give_up(self) -> None:
-        """Let a start that is under way fail at its next step."""
+        """Make a running start fail at its next step."""
         if self._is_open:
             return
         self.given_up = True
@@ -88,7 +88,7 @@ class Node:
             self._broker.release()
 
     async def stop(self) -> None:
-        """Answer what is under way, bring everything to the disk, and close; a step that fails stops no other."""
+        """Answer running requests, flush everything to disk, and close; a failed step does not prevent the others."""
         while self._undo:
             step = self._undo.pop()
             try:
@@ -147,12 +147,12 @@ class Node:
         return broker
 
     def _go_on(self) -> None:
-        """StartupError if the start is not wanted any more."""
+        """StartupError after `give_up`."""
         if self.given_up:
             raise StartupError("it was stopped before it had started")
 
     def _check(self) -> DeletePolicies:
-        """Refuse, by StartupError, what can be seen to fail before anything is made or held.  Blocks."""
+        """Run the preflight checks; StartupError if one fails.  Blocks."""
         policies = plugins.delete_policies()
         try:
             policies.check(self.config.topic({}))
@@ -170,7 +170,7 @@ class Node:
             raise StartupError(f"{error}; {checks.COORDINATION}") from error
 
     async def _load(self, logs: LogManager, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
-        """Open all logs; return deleted ones that are still to be removed."""
+        """Open all logs; return the directories of deleted ones, which are to be removed."""
         settings = log_config(self.config.topic({}))
         known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
         findings: list[Notice | Recovered] = []
@@ -247,7 +247,7 @@ class Node:
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:
-    """StartupError if a port is taken, by others or twice, before anything is touched for the sake of it."""
+    """StartupError if another process has a listener's port, or if two listeners have the same one."""
     with ExitStack() as probes:
         bound: list[tuple[int, str, int]] = []
         for listener in listeners:
@@ -265,7 +265,7 @@ def check_ports(listeners: Iterable[Listener]) -> None:
 
 
 def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
-    """Whether two addresses, as family, host and port, cannot be listened on both."""
+    """Return True if only one of two addresses (family, host, port) can be bound."""
     hosts = {one[1], other[1]}
     return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
 
@@ -285,7 +285,7 @@ def _reason(error: Exception) -> str:
 
 
 def _announcement(broker: Broker) -> BrokerNode:
-    """What the coordination tree shows of the broker."""
+    """Return the broker's node for the coordination tree."""
     every = list(broker.listeners.values())
     told = [listener for listener in every if listener.protocol != SIMPLE] or every  # who reads this speaks Kafka's
     endpoints = [_advertised(listener) for listener in told]

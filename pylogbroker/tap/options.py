@@ -1,7 +1,7 @@
-"""The command line of `twistd pylogbroker`, and the settings it amounts to.
+"""Command line of `twistd pylogbroker`, and the settings that it gives.
 
 A setting comes from the first of these that has it: `--override`; `--listener`, `--data-dir` and `--log-level`; the
-file of `--config`; the table's default.
+file of `--config`; its default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """The command line. After parsing, `settings` has the texts of the settings, which are acceptable."""
+    """Options of the command line; after parsing, `settings` maps names of settings to valid texts."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
@@ -31,9 +31,9 @@ class Options(usage.Options):
         "this machine only, and keeps its data in ./data."
     )
     optParameters = [
-        ["config", "c", None, "The file of settings, with Kafka's names and units: see etc/server.properties."],
-        ["data-dir", "d", None, "The directory of the data, in place of log.dirs. It is made if it is not there."],
-        ["format", "f", "text", "The format of --describe-config: text, json or markdown."],
+        ["config", "c", None, "File of settings, with Kafka's names and units: see etc/server.properties."],
+        ["data-dir", "d", None, "Directory of the data, in place of log.dirs. Created if it does not exist."],
+        ["format", "f", "text", "Format of --describe-config: text, json or markdown."],
     ]
 
     settings: dict[str, str]
@@ -47,15 +47,15 @@ class Options(usage.Options):
         self._levels: list[str] = []
 
     def opt_listener(self, listener: str) -> None:
-        """Where to listen, as NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
+        """Listen on NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
         self._listeners.append(listener)
 
     def opt_override(self, assignment: str) -> None:
-        """A setting, as name=value, in place of the file's. May be repeated."""
+        """Set name=value, in place of the file's value. May be repeated."""
         self._overrides.append(assignment)
 
     def parseOptions(self, options: list[str] | None = None) -> None:
-        """Parse the command line; options may also follow names, as in `--describe-config log.dirs --format json`."""
+        """Parse the command line; options may follow names, as in `--describe-config log.dirs --format json`."""
         given = sys.argv[1:] if options is None else options
         with suppress(GetoptError):  # Twisted's own parser reports it
             found, names = gnu_getopt(given, self.shortOpt, self.longOpt)
@@ -67,14 +67,14 @@ class Options(usage.Options):
         super().parseOptions(given)
 
     def opt_log_level(self, level: str) -> None:
-        """From which level on events are logged: debug, info, warn, error, critical; or package=level. Repeatable."""
+        """Log from this level on: debug, info, warn, error, critical; or package=level. May be repeated."""
         self._levels.append(level)
 
     opt_l = opt_listener
     opt_o = opt_override
 
     def opt_version(self) -> None:
-        """Print the release, and exit."""
+        """Print the version, and exit."""
         print(f"pylogbroker {__version__}")
         raise SystemExit(0)
 
@@ -83,11 +83,11 @@ class Options(usage.Options):
         self._describes = True
 
     def parseArgs(self, *names: str) -> None:
-        """Take the names behind `--describe-config`; a broker takes no arguments."""
+        """Take the names after `--describe-config`; without it, arguments are errors."""
         self._names = names
 
     def postOptions(self) -> None:
-        """Make the settings of what was given; a bad one ends the process with one line."""
+        """Read and check the settings; an invalid one ends the process with one line on stderr."""
         try:
             if self._describes:
                 print(self._description(), end="")
@@ -110,12 +110,12 @@ class Options(usage.Options):
 
     @property
     def logs_elsewhere(self) -> bool:
-        """Whether twistd's log goes to where whoever starts the broker does not look."""
+        """True if twistd does not log to the terminal from which the broker was started."""
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
     def read_settings(self) -> dict[str, str]:
-        """The settings, with the file read now; ConfigError if they cannot be read or are not acceptable.  Blocks."""
+        """Read the file and return all settings; ConfigError if they cannot be read or are invalid.  Blocks."""
         given = self._given()
         file = self["config"]
         read = {} if file is None else properties.read(_path("config", file))
@@ -129,7 +129,7 @@ class Options(usage.Options):
         return read | given
 
     def _given(self) -> dict[str, str]:
-        """The settings of the command line itself."""
+        """Return the settings of the command line, without the file."""
         given = {}
         if self["data-dir"] is not None:
             given["log.dirs"] = _directory(self["data-dir"])
@@ -140,7 +140,7 @@ class Options(usage.Options):
         return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:
-        """In the foreground, no pid file unless one is asked for: brokers may share a working directory."""
+        """Write no default pid file in the foreground, since several brokers may share a working directory."""
         twistd = self.parent
         if twistd is not None and twistd.get("nodaemon") and twistd.get("pidfile") == _DEFAULT_PID_FILE:
             twistd["pidfile"] = ""

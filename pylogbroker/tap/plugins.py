@@ -1,4 +1,4 @@
-"""The plugins that are installed, as the settings call them."""
+"""Installed plugins of the broker, by their names in settings."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pylogbroker.interfaces import IDeletePolicyFactory
 
 
 def delete_policies() -> DeletePolicies:
-    """All delete policies."""
+    """Return all delete policies."""
     return DeletePolicies(installed("delete policy", IDeletePolicyFactory))

@@ -1,4 +1,4 @@
-"""The broker as a Twisted service, for twistd and for programs of any kind.
+"""Broker as a Twisted service, for twistd and for programs that embed it.
 
     service = BrokerService(reactor, {"log.dirs": "/srv/data", "listeners": "PLAINTEXT://127.0.0.1:0"})
     service.startService()
@@ -6,10 +6,10 @@
     print(listener.host, listener.port)
     await service.stopService()
 
-While the reactor runs, the start does what blocks in worker threads.  Before that, `startService` returns when all is
-done.  Either way a start that fails leaves nothing open and may be tried again, a service that was stopped may be
-started again, and several brokers may share a process.  Nothing here changes the process: its signals, its limits, its
-garbage collection and its reactor belong to the program (see `twistd` for a process that is a broker and nothing else).
+While the reactor runs, the start does blocking work in worker threads.  Before that, `startService` returns when the
+start has finished.  In both cases a failed start leaves nothing open and may be retried, a stopped service may be
+started again, and several brokers may share a process.  The service never changes the process: signals, limits,
+garbage collection and the reactor belong to the program (see `twistd` for a process that is only a broker).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ log = Logger()
 
 
 class BrokerService(Service):
-    """One broker, with these settings by Kafka's names; ConfigError if they are not acceptable.
+    """One broker with `settings`, by Kafka's names; ConfigError if they are invalid.
 
-    All methods are for the thread of the reactor, or for any one thread before the reactor runs.
+    Methods must be called on the reactor's thread, or on one single thread before the reactor runs.
     """
 
     def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
         self._reactor = reactor
         self._settings = dict(settings)
-        self._node: Node | None = None  # from the beginning of a start to that of the stop
+        self._node: Node | None = None  # set from the beginning of a start to the beginning of the stop
         self._outcome: Listeners | Failure | None = None  # of the last start
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()
@@ -47,7 +47,7 @@ class BrokerService(Service):
 
     @property
     def listening(self) -> Deferred[Listeners]:
-        """A new Deferred of the listeners, with their real ports, when the broker serves; or of why it cannot."""
+        """New Deferred that fires with the listeners and their actual ports, or fails with the reason of the start."""
         if isinstance(self._outcome, Failure):
             return fail(self._outcome)
         if self._outcome is not None:
@@ -57,14 +57,14 @@ class BrokerService(Service):
         return waiting
 
     def startService(self) -> None:
-        """Begin the start; `listening` says how it ends."""
+        """Begin the start; `listening` fires when it ends."""
         super().startService()
         if self._node is None:
             self._outcome = None  # of an earlier start
         self._one_at_a_time.run(lambda: ensureDeferred(self._start()))
 
     def stopService(self) -> Deferred[None]:
-        """Close everything; what is under way is answered first.  A start that is under way is given up."""
+        """Answer running requests, then close everything; a start that has not finished is aborted."""
         super().stopService()
         self._outcome = None
         if self._node is not None:
@@ -72,17 +72,17 @@ class BrokerService(Service):
         return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
     def start_failed(self, reason: Failure) -> None:
-        """Say in the log that the broker does not run, and why."""
+        """Log that the broker does not run, and why."""
         if reason.check(StartupError):
             log.critical("the broker cannot start: {reason}", reason=reason.value)
         else:
             log.failure("the broker cannot start", failure=reason)
 
     async def reload(self, settings: Mapping[str, str]) -> Reloaded | None:
-        """Take other settings: what can change while the broker runs at once, all else with the next start.
+        """Replace the settings: dynamic ones take effect at once, the others with the next start.
 
-        Returns what came of it, None if the broker does not run.  ConfigError, with nothing changed, if the settings
-        are not acceptable.
+        Returns the changes, None if the broker does not run.  ConfigError, with nothing changed, if the settings are
+        invalid.
         """
         await self._one_at_a_time.acquire()
         try:
@@ -94,12 +94,12 @@ class BrokerService(Service):
             self._one_at_a_time.release()
 
     def use(self, config: BrokerConfig) -> None:
-        """Called with the settings of every start, before it begins; they change while the broker runs."""
+        """Hook for subclasses, called before each start with its settings, which change while the broker runs."""
 
     async def _start(self) -> None:
-        if self._node is not None or not self.running:  # it runs already, or was stopped meanwhile
+        if self._node is not None or not self.running:  # already running, or stopped meanwhile
             return
-        config = BrokerConfig(self._settings)  # for this start alone: a broker changes its settings
+        config = BrokerConfig(self._settings)  # only for this start: a broker changes its settings
         self.use(config)
         node = self._node = Node(self._reactor, config)
         try:
@@ -109,7 +109,7 @@ class BrokerService(Service):
             if not node.given_up:
                 self.running = 0
                 self.start_failed(Failure())
-            if not self.running:  # else it is to start once more
+            if not self.running:  # otherwise another start follows
                 self._decide(Failure())
 
     async def _stop(self) -> None:

@@ -1,11 +1,11 @@
-"""The effects of signals on a broker's process.
+"""Signal handlers of a broker's process.
 
-    SIGTERM, SIGINT     end it; those that come meanwhile change nothing
-    SIGHUP              read the configuration again and open the log again; end it if its terminal has gone away
-    SIGUSR1             open the log again
+    SIGTERM, SIGINT     stop the broker; further ones during the stop are ignored
+    SIGHUP              reload the configuration and reopen the log; stop the broker if its terminal was closed
+    SIGUSR1             reopen the log
 
-Twisted handles SIGTERM and SIGINT once its reactor runs.  The others must not kill a broker that is still starting, so
-they are handled from the beginning; what they ask for is done when the reactor runs.
+Twisted handles SIGTERM and SIGINT once its reactor runs.  SIGHUP and SIGUSR1 must not kill a broker during its start,
+so their handlers are installed before it; the actions run when the reactor does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STDOUT = 1
 
 @attrs.define(eq=False)
 class Signals:
-    """The signals of one process; `reload` and `reopen` are called in the reactor's thread."""
+    """Signal handlers of one process; `reload` and `reopen` run on the reactor's thread."""
 
     _reactor: Any
     _reload: Callable[[], object]
@@ -36,8 +36,8 @@ class Signals:
     _ends: dict[int, Any] = attrs.field(init=False, factory=dict)
 
     def handle(self) -> None:
-        """Begin to handle the signals."""
-        self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup does
+        """Install the handlers."""
+        self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup ignores SIGHUP
         self._has_terminal = os.isatty(_STDOUT)
         self._process = os.getpid()
         signal.signal(signal.SIGHUP, self._hang_up)
@@ -45,14 +45,14 @@ class Signals:
         self._reactor.callWhenRunning(self._running)
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
-        is_daemon = os.getpid() != self._process  # twistd has forked since
+        is_daemon = os.getpid() != self._process  # twistd has forked
         if self._ends_with_terminal and self._has_terminal and not is_daemon and not os.isatty(_STDOUT):
-            self._end(number, frame)  # nobody could read its log or end it by Ctrl-C
+            self._end(number, frame)  # there is no terminal left for the log or for Ctrl-C
         else:
             self._reactor.callFromThread(self._reload)
 
     def _running(self) -> None:
-        """Put `_end` in front of the reactor's handlers, which are there now."""
+        """Install `_end` in front of the reactor's handlers, which exist by now."""
         handlers = {number: signal.getsignal(number) for number in _ENDING}
         self._ends = {number: handler for number, handler in handlers.items() if callable(handler)}
         for number in self._ends:
@@ -61,5 +61,5 @@ class Signals:
     def _end(self, number: int, frame: FrameType | None) -> None:
         if not self._is_ending:
             self._is_ending = True
-            # Twisted's handler has the process end, in the end, by the signal that it is given.
+            # After the stop, Twisted's handler ends the process by the signal that it got.
             self._ends.get(number, self._reactor.sigTerm)(number, frame)

@@ -1,10 +1,9 @@
-"""The broker's own worker threads: a pool for blocking calls, and one for reading from the disk.
+"""Worker threads of the broker: one pool for blocking calls, one for reads from the disk.
 
-Readers wait for the disk and hardly need a processor.  What they do need, in the kernel, they take from nobody: their
-threads are nicer than the others (Linux knows a niceness for each thread).  With a pool of their own, consumers that
-read old data keep neither syncs nor conversions waiting.
+Readers wait for the disk and use little processor time, and that at a low priority (Linux has a niceness per thread).
+Their own pool keeps consumers of old data from delaying syncs and conversions.
 
-The threads are daemons, so that a program that ends without stopping its broker does end.
+The threads are daemons, so that a program can exit without stopping its broker.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Both pools, in the sizes that the settings say; until the reactor runs, every call is made at once."""
+    """Both pools, with the sizes of the settings; until the reactor runs, calls run in the calling thread."""
 
     def __init__(self, reactor: Any, config: BrokerConfig) -> None:
         self._reactor = reactor
         self._config = config
         self._workers = _pool("workers", WorkerThread)
         self._readers = _pool("readers", NiceThread)
-        self._calls = 0  # under way
+        self._calls = 0  # running or queued
         self._idle: Deferred[None] | None = None
         self._resize()
         config.observe(lambda changed: self._resize())
 
     def in_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """The result of a blocking call, made in a worker thread."""
+        """Run a blocking call in a worker thread; return its result."""
         return self._call(self._workers, function, *arguments)
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """The result of a call that waits for the disk, made in a thread that gives way to all others."""
+        """Run a call that reads from the disk in a thread of low priority; return its result."""
         return self._call(self._readers, function, *arguments)
 
     async def wait_until_idle(self) -> None:
-        """Wait until no call is under way."""
+        """Wait until no call runs."""
         while self._calls and self._reactor.running:
             self._idle = Deferred()
             await self._idle
 
     async def stop(self) -> None:
-        """End all threads, after the calls that are under way."""
+        """End all threads after the running calls."""
         await self.wait_until_idle()
         self._workers.stop()
         self._readers.stop()
@@ -69,29 +68,29 @@ class Threads:
         self._calls -= 1
         if not self._calls and self._idle is not None:
             idle, self._idle = self._idle, None
-            self._reactor.callLater(0, idle.callback, None)  # the result may lead to another call at once
+            self._reactor.callLater(0, idle.callback, None)  # later, since the result may cause another call at once
         return result
 
     def _resize(self) -> None:
         number = self._config.integer
-        cleaners = number("log.cleaner.threads")  # a thread waits for each
+        cleaners = number("log.cleaner.threads")  # each has a thread that waits for it
         self._workers.adjustPoolsize(0, number("background.threads") + cleaners)
         self._readers.adjustPoolsize(0, number("num.io.threads"))
 
 
 class WorkerThread(threading.Thread):
-    """A thread that does not keep the process from ending."""
+    """Daemon thread, which does not keep the process from exiting."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, daemon=True, **named)
 
 
 class NiceThread(WorkerThread):
-    """A thread that gets a processor when others leave it one."""
+    """Thread of low priority."""
 
     def run(self) -> None:
-        """Become nice, and work."""
-        with suppress(OSError):  # it is nice enough, then
+        """Lower the thread's priority, then run."""
+        with suppress(OSError):  # the niceness is higher already
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
         super().run()
 
