@@ -1,1 +1,1 @@
-"""Measurements of the broker, alone or beside another one: see `README.md` here."""
+"""Benchmarks of the broker, alone or compared with another one: see `README.md` here."""

@@ -1,11 +1,11 @@
-"""`python -m benchmarks.broker`: the raw workloads on this project's broker, beside another one if it is named.
+"""`python -m benchmarks.broker`: the raw workloads on this project's broker, compared with another one if named.
 
     python -m benchmarks.broker                             # this broker alone
-    python -m benchmarks.broker --against 127.0.0.1:9092    # beside any broker that speaks Kafka's protocol
-    python -m benchmarks.broker --kafka                     # beside Apache Kafka, fetched and started for the run
+    python -m benchmarks.broker --against 127.0.0.1:9092    # and any broker that speaks Kafka's protocol
+    python -m benchmarks.broker --kafka                     # and Apache Kafka, downloaded and started for the run
 
-The brokers take turns, workload by workload; each figure is the median of its rounds. Rounds before the first that
-counts warm everything up, a JVM above all.
+The brokers alternate, workload by workload; each figure is the median of its rounds. Warm-up rounds come first, mainly
+for a JVM.
 """
 
 import gc
@@ -47,13 +47,13 @@ class Results:
 
 
 @click.command()
-@click.option("--against", metavar="HOST:PORT", help="Measure the broker that listens there, too.")
-@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it, too.")
+@click.option("--against", metavar="HOST:PORT", help="Also measure the broker at this address.")
+@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it as well.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="Run this workload only; may be repeated.")
-@click.option("--rounds", default=5, show_default=True, help="How often each workload is measured.")
-@click.option("--warm-up", default=3, show_default=True, help="How often it is run before that.")
-@click.option("--scale", default=1.0, show_default=True, help="How long each measurement is, against the usual.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+@click.option("--rounds", default=5, show_default=True, help="Measurements of each workload.")
+@click.option("--warm-up", default=3, show_default=True, help="Runs of each workload before its measurements.")
+@click.option("--scale", default=1.0, show_default=True, help="Length of each measurement, relative to the default.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--alone", is_flag=True, help="Don't measure this project's broker.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
@@ -69,7 +69,7 @@ def main(
     markdown: bool,
     verbose: bool,
 ) -> None:
-    """Measure this broker, and beside it another one."""
+    """Measure this broker, and compare it with another one."""
     workloads = [workload for workload in WORKLOADS if workload.name in (only or NAMES)]
     console = Console()
     touch_memory()
@@ -93,7 +93,7 @@ def measure(
     scale: float,
     console: Console | None,
 ) -> Results:
-    """Run every workload on every broker in turn, first for nothing, then for the results."""
+    """Run every workload on every broker in turn: first the warm-up, then the measurements."""
     results = Results()
     gc.disable()
     for number in range(-warm_up, rounds):
@@ -126,7 +126,7 @@ def heading(brokers: Sequence[Running]) -> list[str]:
 
 
 def row(workload: Workload, unit: str, brokers: Sequence[Running], results: Results) -> list[str]:
-    """Return one row of the table: the medians, and of two brokers how many times better the first is."""
+    """Return one row of the table: the medians, and for two brokers how many times better the first is."""
     medians = [results.median(workload, unit, broker) for broker in brokers]
     cells = [workload.title, unit, *(f"{median:,.0f}" if median >= 100 else f"{median:.3g}" for median in medians)]
     if len(brokers) > 1:
@@ -135,7 +135,7 @@ def row(workload: Workload, unit: str, brokers: Sequence[Running], results: Resu
 
 
 def show(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> None:
-    """Print the table and what it was measured on."""
+    """Print the table and the description of the machine."""
     if markdown:
         for cells in (head, ["---", "---", *(["---:"] * (len(head) - 2))], *rows):
             print(f"| {' | '.join(cells)} |")

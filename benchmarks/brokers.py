@@ -1,7 +1,7 @@
-"""The brokers that are measured: this project's, in a process of its own, and any other one by its address.
+"""Brokers under measurement: this project's, in a process of its own, and any other one by its address.
 
-Both are started with everything they keep in a fresh directory, and delete a topic's files at once, so that the
-workloads of one run go on using the same memory.
+Brokers started here get a new directory, and delete a topic's files at once, so that the workloads of one run reuse the
+same memory.
 """
 
 import os
@@ -31,7 +31,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @attrs.frozen
 class Running:
-    """A broker that is up: its name in the table, where it is, and its process and log directory if they are known."""
+    """Running broker: its name in the table, its address, and its process and log directory if known."""
 
     name: str
     session: Session
@@ -39,11 +39,11 @@ class Running:
     data: Path | None = None
 
     def resident_bytes(self) -> int:
-        """How much memory the process has."""
+        """Return the resident memory of the process."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
 
     def cpu_seconds(self) -> float:
-        """How much processor time the process has used."""
+        """Return the processor time of the process."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -58,7 +58,7 @@ class OwnBroker:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Start it and return the seconds until it has accepted a connection."""
+        """Start the broker and return the seconds until it accepted a connection."""
         command = [str(Path(sys.executable).with_name("twistd")), "-n", "--pidfile=", "pylogbroker"]
         command += ["--data-dir", str(self.directory), "--listener", f"PLAINTEXT://127.0.0.1:{self.port}"]
         for name, value in {**SETTINGS, **self.settings}.items():
@@ -74,14 +74,14 @@ class OwnBroker:
         return time.perf_counter() - begin
 
     def stop(self) -> None:
-        """Shut it down cleanly."""
+        """Stop the broker cleanly."""
         if self.process is not None:
             stop(self.process)
             self.process = None
 
     @property
     def running(self) -> Running:
-        """It, as it is now."""
+        """Return the broker's current process and address."""
         pid = self.process.pid if self.process else None
         return Running("pylogbroker", Session("127.0.0.1", self.port), pid, self.directory)
 
@@ -93,7 +93,7 @@ def _accepts(port: int) -> bool:
 
 @contextmanager
 def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[Running]:
-    """Run this project's broker on a fresh directory for the length of a `with` block."""
+    """Run this project's broker on a new directory for the length of a `with` block."""
     with scratch(parent) as directory:
         broker = OwnBroker(directory / "data", settings)
         try:
@@ -105,7 +105,7 @@ def own(parent: Path | None, settings: Mapping[str, str] = NO_SETTINGS) -> Itera
 
 @contextmanager
 def kafka(parent: Path | None) -> Iterator[Running]:
-    """Run Apache Kafka on a fresh directory for the length of a `with` block."""
+    """Run Apache Kafka on a new directory for the length of a `with` block."""
     with scratch(parent) as directory, KafkaBroker(directory, SETTINGS) as broker:
         pid = broker.process.pid if broker.process else None
         yield Running("Apache Kafka", Session("127.0.0.1", broker.port), pid, broker.data)
@@ -113,7 +113,7 @@ def kafka(parent: Path | None) -> Iterator[Running]:
 
 @contextmanager
 def scratch(parent: Path | None) -> Iterator[Path]:
-    """Make a directory below `parent` (or where temporary files go), gone at the end of the `with` block."""
+    """Create a directory below `parent`, or a temporary one; it is removed at the end of the `with` block."""
     directory = Path(tempfile.mkdtemp(prefix="benchmark-", dir=parent))
     try:
         yield directory

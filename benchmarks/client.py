@@ -1,11 +1,11 @@
-"""`python -m benchmarks.client`: records per second of this project's client, beside three others, on one broker.
+"""`python -m benchmarks.client`: records per second of this project's client and of three others, on one broker.
 
     python -m benchmarks.client                # this project's broker
     python -m benchmarks.client --kafka        # Apache Kafka 3.9
 
-The clients (`benchmarks.clients`) take turns, in changing order, each in a process of its own for the whole run.
-A producer sends to a topic, which must have grown by exactly its records. A consumer reads a topic that was written
-before, in batches of 100 KB, and must get exactly its records.
+The clients (`benchmarks.clients`) alternate, in changing order, each in a process of its own for the whole run.
+A producer sends to a topic, which must grow by exactly its records. A consumer reads a topic written before, in batches
+of 100 KB, and must get exactly its records.
 """
 
 import statistics
@@ -40,7 +40,7 @@ SETTINGS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 
 @attrs.define
 class Worker:
-    """A client's process, which obeys."""
+    """Process of a client, which runs commands."""
 
     name: str
     process: "subprocess.Popen[str]"
@@ -59,7 +59,7 @@ class Worker:
                 process.kill()
 
     def do(self, what: str, session: Session, topic: str, count: int, value_bytes: int) -> "Rate":
-        """Let it produce or consume."""
+        """Have the client produce or consume."""
         if self.process.stdin is None or self.process.stdout is None:
             raise BenchmarkError(f"{NAMES[self.name]} has no pipes")
         fields = [what, f"{session.host}:{session.port}", topic, str(count), str(value_bytes)]
@@ -72,14 +72,14 @@ class Worker:
 
 @attrs.frozen
 class Rate:
-    """Records per second, and the processor time of the client for one, in microseconds."""
+    """Records per second, and the client's processor time per record in microseconds."""
 
     per_second: float
     cost: float
 
 
 def produce(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
-    """Let the client send `count` records."""
+    """Have the client send `count` records."""
     with session.topic() as topic:
         rate = worker.do("produce", session, topic, count, value_bytes)
         expect(session.end_offsets(topic), [count + 1], "log end")
@@ -87,7 +87,7 @@ def produce(session: Session, worker: Worker, count: int, value_bytes: int) -> R
 
 
 def consume(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
-    """Let the client read `count` records."""
+    """Have the client read `count` records."""
     batches = Batches(min(BATCH_BYTES // value_bytes, count), value_bytes)
     number = count // batches.records
     with session.topic() as topic, session.connection() as sock:
@@ -99,7 +99,7 @@ def consume(session: Session, worker: Worker, count: int, value_bytes: int) -> R
 
 @attrs.frozen
 class Row:
-    """One line of the table: what is done, with how many records of which size."""
+    """Row of the table: the task, the number of records and their size."""
 
     title: str
     measure: Callable[[Session, Worker, int, int], Rate]
@@ -116,17 +116,17 @@ ROWS = (
 
 
 @click.command()
-@click.option("--kafka", "with_kafka", is_flag=True, help="Measure on Apache Kafka, and not on this project's broker.")
-@click.option("--rounds", default=5, show_default=True, help="How often each figure is measured.")
-@click.option("--warm-up", default=1, show_default=True, help="How often it is measured before that.")
-@click.option("--scale", default=1.0, show_default=True, help="How many records, against the usual number.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the broker's data is put.")
+@click.option("--kafka", "with_kafka", is_flag=True, help="Measure on Apache Kafka instead of this project's broker.")
+@click.option("--rounds", default=5, show_default=True, help="Measurements of each figure.")
+@click.option("--warm-up", default=1, show_default=True, help="Runs before the measurements.")
+@click.option("--scale", default=1.0, show_default=True, help="Number of records, relative to the default.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the broker's data.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(
     with_kafka: bool, rounds: int, warm_up: int, scale: float, directory: Path | None, markdown: bool, verbose: bool
 ) -> None:
-    """Measure this project's client beside others."""
+    """Compare this project's client with others."""
     console = Console()
     touch_memory()
     with ExitStack() as stack:
@@ -144,7 +144,7 @@ Results = dict[tuple[str, str], list[Rate]]
 def measure(
     broker: Running, workers: Sequence[Worker], warm_up: int, rounds: int, scale: float, console: Console | None
 ) -> Results:
-    """Let every client do all the work in turn, first for nothing, then for the results."""
+    """Run every task on every client in turn: first the warm-up, then the measurements."""
     results: Results = {(row.title, worker.name): [] for row in ROWS for worker in workers}
     for number in range(-warm_up, rounds):
         for row in ROWS:

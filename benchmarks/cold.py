@@ -1,15 +1,15 @@
-"""`python -m benchmarks.cold`: what a consumer of old data, which is on the disk alone, costs producers.
+"""`python -m benchmarks.cold`: the effect on producers of a consumer that reads old data from the disk.
 
     python -m benchmarks.cold                      # this broker alone
-    python -m benchmarks.cold --kafka              # beside Apache Kafka, fetched and started for the run
-    python -m benchmarks.cold --directory /data    # on the disk that is there
+    python -m benchmarks.cold --kafka              # and Apache Kafka, downloaded and started for the run
+    python -m benchmarks.cold --directory /data    # on the disk of that directory
 
-A topic is written and dropped from the page cache (`posix_fadvise`).  Some producers then send batches at a fixed rate,
-first alone, then while another process reads that topic from its start; whatever has been read is dropped again before
-the next round.  A time is that from when a batch was due to its acknowledgement.
+A topic is written and dropped from the page cache (`posix_fadvise`).  Producers then send batches at a fixed rate:
+first alone, then while another process reads that topic from its start.  The data read is dropped again before the
+next round.  A time runs from the moment at which a batch was due to its acknowledgement.
 
-Producers and reader stand for machines of their own.  So the one that measures has real-time priority, if it may, and
-never waits for a processor; the reader takes none from the broker.
+Producers and reader stand for separate machines.  So the measuring process has real-time priority, if permitted, and
+never waits for a processor; the reader takes no processor time from the broker.
 """
 
 import gc
@@ -43,12 +43,12 @@ PRODUCERS = 4
 PARTITION_BYTES = 1 << 20
 PATIENCE_SECONDS = 60.0
 WARM_UP_SECONDS = 3.0
-MOST = 2.0  # times the p99 without that consumer
+MOST = 2.0  # times the p99 without the consumer
 
 
 @attrs.frozen
 class Round:
-    """What one round has shown: the producers' p50 and p99 in seconds, and how fast the old data was read."""
+    """Result of one round: the producers' p50 and p99 in seconds, and the speed at which the old data was read."""
 
     p50: float
     p99: float
@@ -61,17 +61,17 @@ class Round:
 
 
 @click.command()
-@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it, too.")
-@click.option("--gigabytes", default=2.0, show_default=True, help="How much old data there is.")
-@click.option("--rate", default=1000, show_default=True, help="Batches of 16 KB that are produced in a second.")
-@click.option("--seconds", default=5.0, show_default=True, help="How long the producers are measured alone.")
-@click.option("--rounds", default=5, show_default=True, help="How often everything is measured.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it as well.")
+@click.option("--gigabytes", default=2.0, show_default=True, help="Amount of old data.")
+@click.option("--rate", default=1000, show_default=True, help="Batches of 16 KB produced per second.")
+@click.option("--seconds", default=5.0, show_default=True, help="Length of the measurement of producers alone.")
+@click.option("--rounds", default=5, show_default=True, help="Number of measurements.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def main(
     with_kafka: bool, gigabytes: float, rate: int, seconds: float, rounds: int, directory: Path | None, markdown: bool
 ) -> None:
-    """Measure producers with and without a consumer that reads from the disk."""
+    """Measure producers with and without a consumer that reads from the disk at the same time."""
     gc.disable()
     with ExitStack() as stack:
         brokers = [stack.enter_context(own(directory))]
@@ -111,7 +111,7 @@ def _milliseconds(rounds: Sequence[Round]) -> list[str]:
 
 @attrs.frozen
 class OldData:
-    """A topic of one partition, its files, the batch that it consists of, and how many of them there are."""
+    """Topic of one partition: its files, the batch that it repeats, and the number of batches."""
 
     name: str
     files: Sequence[Path]
@@ -119,7 +119,7 @@ class OldData:
     batches: int
 
     def drop(self) -> None:
-        """Have nothing of it in the page cache."""
+        """Drop the topic from the page cache."""
         for path in self.files:
             with path.open("rb") as file:
                 os.fdatasync(file.fileno())
@@ -128,7 +128,7 @@ class OldData:
 
 @contextmanager
 def old_data(broker: Running, size: int) -> Iterator[OldData]:
-    """Write a topic; it is deleted at the end of the `with` block."""
+    """Write a topic for the length of a `with` block."""
     records = MEGABYTE_OF_KILOBYTES.build()
     count = size // len(records)
     with broker.session.topic() as topic, broker.session.connection() as sock:
@@ -142,7 +142,7 @@ def old_data(broker: Running, size: int) -> Iterator[OldData]:
 
 
 def measure(broker: Running, old: OldData, rate: int, seconds: float) -> tuple[Round, Round]:
-    """Measure producers alone, then beside a reader of the old data until it has read all."""
+    """Measure producers alone, then with a reader of the old data until it has read all."""
     context = multiprocessing.get_context("spawn")
     old.drop()
     with producers(broker.session) as (sockets, requests):
@@ -164,8 +164,8 @@ def measure(broker: Running, old: OldData, rate: int, seconds: float) -> tuple[R
 def read_all(
     session: Session, old: OldData, ready: Event, go: Event, sender: multiprocessing.connection.Connection
 ) -> None:
-    """In a process of its own: read the topic from its start to its end; send how many bytes came in a second."""
-    os.nice(20)  # it stands for another machine, and is not to take the processor from who measures
+    """Read the whole topic in a process of its own; send the bytes per second to the parent."""
+    os.nice(20)  # stands for another machine, and must not take processor time from the measurement
     size, step = len(old.batch), MEGABYTE_OF_KILOBYTES.records
     with session.connection() as sock:
         frame = try_fetch(sock, fetch_request(old.name, [(0, 0)], size), [old.batch])
@@ -179,7 +179,7 @@ def read_all(
 
 @contextmanager
 def producers(session: Session) -> Iterator[tuple[list[socket.socket], list[bytes]]]:
-    """Connect producers, each with a partition of its own and the request that it sends."""
+    """Connect producers; yield their connections and requests, one for each partition."""
     with session.topic(PRODUCERS) as topic, ExitStack() as stack:
         sockets = [stack.enter_context(session.connection()) for _ in range(PRODUCERS)]
         requests = [produce_request(topic, [(n, SIXTEEN_KILOBYTES.build())]) for n in range(PRODUCERS)]
@@ -195,9 +195,9 @@ def paced(
     seconds: float,
     reader: multiprocessing.process.BaseProcess | None = None,
 ) -> list[float]:
-    """Produce at a fixed rate for some seconds, or until `reader` ends; return the time that each batch took.
+    """Produce at a fixed rate for some seconds, or until `reader` ends; return the time of each batch.
 
-    The producers take turns.  One that still waits for an answer sends late, and its time counts from when it was due.
+    The producers alternate.  One that still waits for a response sends late; its time counts from when it was due.
     """
     with priority():
         return _paced(sockets, requests, rate, seconds, reader)
@@ -205,7 +205,7 @@ def paced(
 
 @contextmanager
 def priority() -> Iterator[None]:
-    """Let this process never wait for a processor, if it may ask for that."""
+    """Give this process real-time priority within the block, if permitted."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except PermissionError:

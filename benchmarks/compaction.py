@@ -1,9 +1,9 @@
-"""`python -m benchmarks.compaction`: one topic, compacted by this project's cleaner and by Apache Kafka's in turn.
+"""`python -m benchmarks.compaction`: the same topic, compacted by this project's cleaner and by Apache Kafka's.
 
-The topic is produced to Kafka anew for each of its rounds, with compaction off; then it is turned on, and what Kafka's
-cleaner says of itself is taken.  This project's cleaner gets a copy of the very same segments, in a fresh process each
-time, whose start counts.  Neither is throttled, and each has one thread and 128 MiB for the keys.  What both leave is
-compared: as many records, with the same offsets.
+Each round of Kafka's cleaner gets a new topic, produced with compaction off.  Then compaction is turned on, and the
+times come from the cleaner's log lines.  This project's cleaner gets a copy of the same segments, in a new process each
+time, whose start counts.  Neither is throttled; each has one thread and 128 MiB for keys.  Both must leave the same
+number of records, with the same offsets.
 """
 
 import os
@@ -36,10 +36,10 @@ from pylogbroker.storage.scan import headers, walk_numbered
 from tests.peers.kafka import KafkaBroker
 
 SEGMENT_BYTES = 100 << 20  # at most
-SEGMENTS = 5  # at least: the last one, which is written to, is not compacted
-RECORDS = 160  # in a batch, which then has 16 KB
-VALUE_BYTES = 76  # a record then takes about 100 bytes
-PART = 4096  # requests prepared at once
+SEGMENTS = 5  # at least; the active one is not compacted
+RECORDS = 160  # per batch, which gives 16 KB
+VALUE_BYTES = 76  # gives records of about 100 bytes
+PART = 4096  # requests prepared at a time
 PATIENCE_SECONDS = 300.0
 AT_LEAST_0, AT_LEAST_1 = click.IntRange(0), click.IntRange(1)
 SETTINGS = {"log.cleaner.backoff.ms": "200", "log.segment.delete.delay.ms": "100"}
@@ -53,9 +53,9 @@ SAID = re.compile(
 
 @attrs.frozen
 class Round:
-    """How long one cleaning took, in all and to learn the keys, and what was left: file by file its entries.
+    """Result of one cleaning: its total time, the time for the map of keys, and the entries left in each file.
 
-    `processor` is the processor time that the whole process used for it.
+    `processor` is the processor time of the whole process.
     """
 
     total: float
@@ -65,11 +65,11 @@ class Round:
 
 
 @click.command()
-@click.option("--megabytes", type=AT_LEAST_1, default=1000, show_default=True, help="How large the topic is.")
-@click.option("--keys", type=AT_LEAST_1, default=1_000_000, show_default=True, help="How many different keys it has.")
-@click.option("--rounds", type=AT_LEAST_1, default=3, show_default=True, help="How often each cleaner is measured.")
-@click.option("--warm-up", type=AT_LEAST_0, default=1, show_default=True, help="How often each cleans for nothing.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+@click.option("--megabytes", type=AT_LEAST_1, default=1000, show_default=True, help="Size of the topic.")
+@click.option("--keys", type=AT_LEAST_1, default=1_000_000, show_default=True, help="Number of different keys.")
+@click.option("--rounds", type=AT_LEAST_1, default=3, show_default=True, help="Measurements of each cleaner.")
+@click.option("--warm-up", type=AT_LEAST_0, default=1, show_default=True, help="Runs before the measurements.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(
@@ -102,7 +102,7 @@ def described(cleaned: Round) -> str:
 
 
 def row(what: str, ours: list[float], theirs: list[float], megabytes: float) -> list[str]:
-    """Return one row of the table: medians, and how many times as fast the first is."""
+    """Return one row of the table: medians, and how many times faster the first is."""
     first, second = statistics.median(ours), statistics.median(theirs)
     return [what, "MB/s", f"{megabytes / first:,.0f}", f"{megabytes / second:,.0f}", f"{second / first:.2f} x"]
 
@@ -137,7 +137,7 @@ def one_round(broker: KafkaBroker, copy: Path, requests: list[bytes]) -> tuple[R
 
 
 def entries_of(cleaned: Round) -> list[tuple[int, int]]:
-    """Return first offset and size of every entry left, but for those that only say where a segment ends."""
+    """Return first offset and size of every entry left, without empty ones that mark the end of a segment."""
     return [entry for _, entries in sorted(cleaned.left.items()) for entry in entries if entry[1] > 61]
 
 
@@ -153,7 +153,7 @@ def fill(session: Session, topic: str, requests: list[bytes]) -> None:
 
 
 def copied(kept: Path, copy: Path, segment_bytes: int) -> Job:
-    """Copy the sealed segments of a topic; return what to ask this project's cleaner."""
+    """Copy the sealed segments of a topic; return the job for this project's cleaner."""
     copy.mkdir()
     files = sorted(kept.glob("*.log"))
     sources = []
@@ -180,13 +180,13 @@ def clean(job: Job) -> Round:
 
 
 def _ended() -> float:
-    """Return the processor time of all processes that this one started and that have ended."""
+    """Return the processor time of all ended child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Round:
-    """Turn compaction on, and wait until it is done."""
+    """Turn compaction on, and wait for its end."""
     running = Running("Apache Kafka", Session("127.0.0.1", broker.port), broker.process.pid if broker.process else None)
     used = running.cpu_seconds()
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
@@ -206,7 +206,7 @@ def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Rou
 
 
 def number(text: str) -> float:
-    """Return a number as Kafka writes it."""
+    """Parse a number in Kafka's notation."""
     return float(text.replace(",", ""))
 
 

@@ -1,8 +1,8 @@
-"""Many connections at once, in one epoll loop: producers that keep their window full, consumers that follow.
+"""Many connections in one epoll loop: producers that keep their window full, and consumers that follow.
 
-A consumer's answers differ in size. Of each it reads only as far as the length of the records, whose place
-(`FetchForm`) is found out by a trial; the rest is thrown away by the kernel. All batches of a run have one size and
-one number of records, so that this length says where to go on.
+The responses to a consumer differ in size. It reads each one up to the length of the records, at a place that a trial
+has found (`FetchForm`); the kernel discards the rest. All batches of a run have one size and one number of records, so
+this length gives the next offset.
 """
 
 import select
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60.0
 
 @attrs.frozen
 class FetchForm:
-    """Where the varying parts of a fetch request and of its answer are, for one partition of one topic."""
+    """Places of the varying parts of a fetch request and its response, for one partition of one topic."""
 
     request: bytes
     offset_at: int
@@ -35,32 +35,32 @@ class FetchForm:
 
     @classmethod
     def of(cls, topic: str, partition: int, partition_bytes: int, frame: bytes, records_size: int) -> Self:
-        """Find the places, given the whole answer to such a request, with records of a known size."""
+        """Find the places from a complete response with records of a known size."""
         request = requests.fetch_request(topic, [(partition, MARKER)], partition_bytes)
-        tags = 3  # of the partition, of the topic and of the answer: none, one byte each
+        tags = 3  # tagged fields of partition, topic and response: empty, one byte each
         length_at = len(frame) - tags - records_size - len(_unsigned_varint(records_size + 1))
         return cls(request, request.index(OFFSET.pack(MARKER)), length_at)
 
     def fetch(self, offset: int) -> bytearray:
-        """Return the request from `offset` on."""
+        """Return the request for records from `offset` on."""
         request = bytearray(self.request)
         OFFSET.pack_into(request, self.offset_at, offset)
         return request
 
     @property
     def head_size(self) -> int:
-        """How much of an answer has to be read: as much as the shortest one has."""
+        """Bytes to read of a response: the size of the shortest one."""
         return self.length_at + LENGTH_BYTES
 
     def records_size(self, head: bytearray) -> int:
-        """Return the length of the records, told by the first bytes of an answer."""
+        """Return the length of the records from the first bytes of a response."""
         value = shift = 0
         for byte in head[self.length_at :]:
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return max(value - 1, 0)
-        raise BenchmarkError("an answer's records are longer than was asked for")
+        raise BenchmarkError("a response has more bytes of records than requested")
 
 
 def _unsigned_varint(value: int) -> bytes:
@@ -73,7 +73,7 @@ def _unsigned_varint(value: int) -> bytes:
 
 @attrs.define
 class Producer:
-    """One connection that sends `count` requests, several of them in flight."""
+    """Connection that sends `count` requests, several of them in flight."""
 
     sock: socket.socket
     block: Block
@@ -86,7 +86,7 @@ class Producer:
 
     @property
     def done(self) -> bool:
-        """Whether everything is sent and answered."""
+        """True if every request is sent and answered."""
         return self.answer_bytes == self.count * self.answer_size
 
     @property
@@ -99,7 +99,7 @@ class Producer:
         self.fill()
 
     def ready(self) -> None:
-        """Take the answers that are there, and fill the window again."""
+        """Count the received responses, and fill the window again."""
         try:
             got = self.sock.recv_into(SCRATCH)
         except BlockingIOError:
@@ -121,14 +121,14 @@ class Producer:
             return
 
     def room(self) -> int:
-        """How many more requests may be sent now."""
+        """Return how many more requests may be sent now."""
         answered = self.answer_bytes // self.answer_size
         return min(answered + self.in_flight, self.count) - self.sent
 
 
 @attrs.define
 class Consumer:
-    """One connection that reads one partition from `offset` to `end`, and waits for more at the end of the log."""
+    """Connection that reads one partition from `offset` to `end`, and waits for more at the end of the log."""
 
     sock: socket.socket
     form: FetchForm
@@ -142,20 +142,20 @@ class Consumer:
 
     @property
     def done(self) -> bool:
-        """Whether the last record has come."""
+        """True if the last record was received."""
         return self.offset >= self.end and not self.rest
 
     @property
     def blocked(self) -> bool:
-        """Whether the socket is full: never, with one small request at a time."""
+        """Always False: there is only one small request at a time."""
         return False
 
     def start(self) -> None:
-        """Ask for the first time."""
+        """Send the first request."""
         self.sock.send(self.form.fetch(self.offset))
 
     def ready(self) -> None:
-        """Read what is there of an answer; at its end, note it and ask again."""
+        """Read the received part of a response; at its end, count it and send the next request."""
         if not self.rest:
             self._read_head()
         if self.rest:
@@ -197,7 +197,7 @@ class Consumer:
 
 
 def run(members: Sequence[Producer | Consumer]) -> float:
-    """Let all of them do their work at once; return the seconds until the last one is done."""
+    """Run all members at once; return the seconds until the last one is done."""
     poll, by_descriptor = select.epoll(), {member.sock.fileno(): member for member in members}
     for member in members:
         member.sock.setblocking(False)
@@ -209,7 +209,7 @@ def run(members: Sequence[Producer | Consumer]) -> float:
     while waiting:
         events = poll.poll(PATIENCE_SECONDS)
         if not events:
-            raise BenchmarkError(f"{len(waiting)} of {len(members)} connections have come to a standstill")
+            raise BenchmarkError(f"{len(waiting)} of {len(members)} connections make no progress")
         for descriptor, _ in events:
             member = by_descriptor[descriptor]
             blocked = member.blocked

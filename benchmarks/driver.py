@@ -1,9 +1,8 @@
-"""Load on plain sockets, as cheap as Python can make it, so that the broker is what is measured.
+"""Load generator on plain sockets, as cheap as Python can make it, so that the broker is the bottleneck.
 
-Requests are encoded beforehand and lie one after the other in one `Block`; as many as fit into the window of
-requests in flight are sent with one call. Answers of one workload are all of one size, found out by a trial
-(`trial`) that is decoded and checked; from then on only bytes are counted. Large answers are thrown away by the
-kernel (`MSG_TRUNC`), which costs no copy.
+Requests are encoded beforehand and stored one after the other in a `Block`; one call sends as many as the window of
+requests in flight allows. All responses of a workload have one size, which a decoded and checked trial (`trial`) has
+shown; from then on only bytes are counted. The kernel discards large responses (`MSG_TRUNC`), which costs no copy.
 """
 
 import socket
@@ -23,7 +22,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def connect(host: str, port: int) -> socket.socket:
-    """Connect; calls block, and fail when nothing has come for a minute."""
+    """Connect; calls on the socket block, and fail after a minute without data."""
     sock = socket.create_connection((host, port), TIMEOUT_SECONDS)
     sock.settimeout(None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -33,7 +32,7 @@ def connect(host: str, port: int) -> socket.socket:
 
 
 def call(sock: socket.socket, request: bytes) -> bytes:
-    """Send one framed request and return its answer's body."""
+    """Send one framed request and return the body of its response."""
     sock.sendall(request)
     (size,) = SIZE.unpack(receive(sock, 4))
     return receive(sock, size)
@@ -53,7 +52,7 @@ def receive(sock: socket.socket, size: int) -> bytes:
 
 @attrs.frozen
 class Block:
-    """Framed requests of one size, one after the other; the workload goes round them."""
+    """Framed requests of one size, one after the other, which the workload repeats."""
 
     requests: memoryview
     size: int
@@ -61,7 +60,7 @@ class Block:
 
     @classmethod
     def of(cls, requests: Sequence[bytes]) -> "Block":
-        """Put `requests` together; one alone is repeated, so that several can be sent at once."""
+        """Join `requests`; a single one is repeated, so that one call can send several."""
         size = len(requests[0])
         if any(len(request) != size for request in requests):
             raise BenchmarkError("requests of one block have one size")
@@ -70,7 +69,7 @@ class Block:
         return cls(memoryview(b"".join(requests)), size, len(requests))
 
     def part(self, first: int, count: int) -> memoryview:
-        """Return the bytes of `count` requests, or of fewer up to the end of the block, from the one at `first`."""
+        """Return the bytes of `count` requests from the one at `first` on, or of fewer at the end of the block."""
         start = first % self.count
         end = min(start + count, self.count)
         return self.requests[start * self.size : end * self.size]
@@ -79,7 +78,7 @@ class Block:
 def pump(sock: socket.socket, block: Block, count: int, in_flight: int, answer_size: int) -> float:
     """Send `count` requests of `block` with up to `in_flight` unanswered, and return the seconds it took.
 
-    `answer_size` is that of each answer, with its length prefix.
+    `answer_size` is the size of each response, with its length prefix.
     """
     flags = socket.MSG_TRUNC if answer_size >= LARGE_ANSWER else 0
     receive_into, send, scratch = sock.recv_into, sock.sendall, SCRATCH
@@ -107,7 +106,7 @@ def pump(sock: socket.socket, block: Block, count: int, in_flight: int, answer_s
 
 
 def round_trips(sock: socket.socket, block: Block, count: int, answer_size: int) -> list[float]:
-    """Send `count` requests, each after the answer to the one before; return the seconds that each took."""
+    """Send `count` requests, each after the response to the one before; return the seconds of each."""
     clock, times = time.perf_counter, []
     receive_into, send, scratch = sock.recv_into, sock.sendall, SCRATCH
     for number in range(count):

@@ -1,5 +1,5 @@
-"""What can go wrong in a measurement."""
+"""Error of a benchmark."""
 
 
 class BenchmarkError(Exception):
-    """A broker did not do what the workload needs, so that there is nothing to measure."""
+    """A broker did not do what the workload needs; there is no result."""

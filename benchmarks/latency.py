@@ -1,7 +1,7 @@
-"""How long a record takes from a producer's socket to a consumer's, at a fixed rate.
+"""End-to-end latency from a producer's socket to a consumer's, at a fixed rate.
 
-The producer sends on a schedule, whatever the broker does; the consumer always has a fetch waiting. The process
-sleeps in between, so that it takes no core away from the broker.
+The producer sends on a schedule, regardless of the broker; the consumer always has a fetch waiting. The process sleeps
+in between, so that it takes no core from the broker.
 """
 
 import select
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 10.0
 
 
 def end_to_end(producer: socket.socket, request: bytes, consumer: Consumer, rate: float) -> list[float]:
-    """Send `request`, one record, `rate` times a second, for all that the consumer waits for; return the times."""
+    """Send `request`, one record, `rate` times a second until the consumer has its records; return the times."""
     first = consumer.offset
     sent = _exchange(producer, request, consumer, rate)
     times, number = [], first

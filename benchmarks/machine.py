@@ -1,7 +1,7 @@
-"""The machine that is measured on: what it is, and its memory made ready.
+"""Description of the machine, and preparation of its memory.
 
-In a virtual machine, memory that has never been used is slow the first time: the host must find it. Log segments
-are mostly fresh memory (the page cache), so without `touch_memory` a run would measure the host.
+In a virtual machine, the first use of memory is slow, since the host must provide it. Log segments are mostly new
+memory (the page cache), so without `touch_memory` a run would measure the host.
 """
 
 import mmap
@@ -14,7 +14,7 @@ SHARE_OF_FREE = 0.5
 
 
 def touch_memory() -> None:
-    """Use, and give back, as much memory as the workloads have in the page cache at any time."""
+    """Use and release as much memory as the workloads ever have in the page cache."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     size = min(TOUCHED_BYTES, int(free * SHARE_OF_FREE))
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE

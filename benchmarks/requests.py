@@ -1,6 +1,6 @@
-"""The requests that the workloads send, as whole frames, and what their answers say.
+"""Requests of the workloads, as complete frames, and the parsing of their responses.
 
-Both brokers of a comparison are sent the same versions: those of today's clients that still name topics by name.
+All brokers get the same versions of requests: the newest that identify topics by name.
 """
 
 import time
@@ -26,7 +26,7 @@ LATEST = -1
 
 @cache
 def batch(records: int, value_bytes: int) -> bytes:
-    """Return a batch of `records` records, of the moment of the first call, each with a value of `value_bytes`."""
+    """Return a batch of `records` records with values of `value_bytes`; its time is that of the first call."""
     now_ms = int(time.time() * 1000)
     value = bytes(range(256)) * (value_bytes // 256 + 1)
     return build(Record(offset=n, timestamp=now_ms, key=None, value=value[:value_bytes]) for n in range(records))
@@ -47,7 +47,7 @@ def answer(api_key: int, body: bytes) -> Any:
 
 
 def produce_request(topic: str, batches: Iterable[tuple[int, bytes]], acks: int = 1) -> bytes:
-    """Ask to append a batch to each partition."""
+    """Return a request that appends a batch to each partition."""
     data = [produce.PartitionProduceData(partition, records) for partition, records in batches]
     return frame(produce.ProduceRequest(None, acks, TIMEOUT_MS, [produce.TopicProduceData(topic, data)]))
 
@@ -59,7 +59,7 @@ def produced(body: bytes) -> list[tuple[int, int]]:
 
 
 def fetch_request(topic: str, positions: Iterable[tuple[int, int]], partition_bytes: int) -> bytes:
-    """Ask for records of each partition from its offset on, outside of any fetch session."""
+    """Return a request for records of each partition from its offset on, without a fetch session."""
     partitions = [
         fetch.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_bytes)
         for partition, offset in positions
@@ -75,7 +75,7 @@ def fetched(body: bytes) -> list[tuple[int, bytes]]:
 
 
 def create_topic_request(topic: str, partitions: int, settings: Mapping[str, str]) -> bytes:
-    """Ask for a topic of one replica."""
+    """Return a request that creates a topic with one replica."""
     configs = [create_topics.CreatableTopicConfig(name, value) for name, value in settings.items()]
     creatable = create_topics.CreatableTopic(topic, partitions, 1, [], configs)
     return frame(create_topics.CreateTopicsRequest([creatable], TIMEOUT_MS))
@@ -87,7 +87,7 @@ def created(body: bytes) -> list[int]:
 
 
 def delete_topic_request(topic: str) -> bytes:
-    """Ask for a topic's end."""
+    """Return a request that deletes a topic."""
     return frame(delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=TIMEOUT_MS))
 
 
@@ -97,12 +97,12 @@ def deleted(body: bytes) -> list[int]:
 
 
 def end_offsets_request(topic: str, partitions: int) -> bytes:
-    """Ask where each partition ends."""
+    """Return a request for the end offset of each partition."""
     asked = [list_offsets.ListOffsetsPartition(partition_index=n, timestamp=LATEST) for n in range(partitions)]
     return frame(list_offsets.ListOffsetsRequest(topics=[list_offsets.ListOffsetsTopic(topic, asked)]))
 
 
 def end_offsets(body: bytes) -> list[int]:
-    """Return the end offset of each partition, -1 for one that nobody leads."""
+    """Return the end offset of each partition, -1 without a leader."""
     topics = answer(list_offsets.ListOffsetsRequest.api_key, body).topics
     return [each.offset for topic in topics for each in topic.partitions]

@@ -1,4 +1,4 @@
-"""One broker as the workloads see it: topics that live for one measurement, and checked trials."""
+"""Access of the workloads to a broker: topics for one measurement, and checked trials."""
 
 import itertools
 import socket
@@ -19,7 +19,7 @@ _number = itertools.count()
 
 @attrs.frozen
 class Session:
-    """The address of a broker, and what can be asked of it."""
+    """Address of a broker, and requests to it."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Session:
 
     @contextmanager
     def topic(self, partitions: int = 1, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[str]:
-        """Create a topic, wait until it is led, and delete it at the end of the `with` block."""
+        """Create a topic, wait until it has leaders, and delete it at the end of the `with` block."""
         name = f"benchmark-{time.time_ns()}-{next(_number)}"
         with self.connection() as sock:
             self.create(sock, name, partitions, settings)
@@ -42,42 +42,42 @@ class Session:
                 expect(requests.deleted(call(sock, requests.delete_topic_request(name))), [0], "deletion")
 
     def create(self, sock: socket.socket, name: str, partitions: int, settings: Mapping[str, str]) -> None:
-        """Create a topic and wait until every partition is led."""
+        """Create a topic and wait until every partition has a leader."""
         request = requests.create_topic_request(name, partitions, settings)
         expect(requests.created(call(sock, request)), [0], "creation")
         deadline = time.monotonic() + PATIENCE_SECONDS
         while -1 in self.end_offsets(name, partitions):
             if time.monotonic() > deadline:
-                raise BenchmarkError(f"topic {name} of {partitions} partitions is not led by anyone")
+                raise BenchmarkError(f"topic {name} of {partitions} partitions has no leader")
             time.sleep(0.01)
 
     def end_offsets(self, topic: str, partitions: int = 1) -> list[int]:
-        """Return where each partition of a topic ends, -1 for one that nobody leads."""
+        """Return the end offset of each partition of a topic, -1 without a leader."""
         with self.connection() as sock:
             return requests.end_offsets(call(sock, requests.end_offsets_request(topic, partitions)))
 
 
 def try_produce(sock: socket.socket, request: bytes, base_offsets: list[int]) -> int:
-    """Send a produce request once, check its answer and return the answer's whole size."""
+    """Send a produce request once, check its response and return the response's total size."""
     body = call(sock, request)
     expect(requests.produced(body), [(0, offset) for offset in base_offsets], "produce")
     return len(body) + SIZE.size
 
 
 def try_fetch(sock: socket.socket, request: bytes, records: list[bytes]) -> bytes:
-    """Send a fetch request once, check the records but for what a broker sets, and return the answer's frame.
+    """Send a fetch request once, check the records, and return the frame of the response.
 
-    A broker sets a batch's base offset and leader epoch; both stand before its checksum.
+    The check leaves out base offset and leader epoch, which a broker sets; both are before the batch's checksum.
     """
     body = call(sock, request)
     got = requests.fetched(body)
     expect([(code, len(each)) for code, each in got], [(0, len(each)) for each in records], "fetch")
     if any(got_records[16:61] != each[16:61] for (_, got_records), each in zip(got, records, strict=True)):
-        raise BenchmarkError("fetch: other records than those produced")
+        raise BenchmarkError("fetch: the records differ from those produced")
     return SIZE.pack(len(body)) + body
 
 
 def expect(got: object, wanted: object, what: str) -> None:
-    """Fail unless an answer is the wanted one."""
+    """BenchmarkError unless a result is the wanted one."""
     if got != wanted:
         raise BenchmarkError(f"{what}: {got} instead of {wanted}")

@@ -1,7 +1,7 @@
-"""The workloads: what is sent, how much of it, what is measured, and how much better than Kafka it should be.
+"""Workloads: the load, the figures measured, and the wanted ratio to Kafka.
 
-Every measurement makes a topic of its own, proves with a first request that the broker does what is asked, measures,
-and proves with the log's end that everything has been written. `scale` shortens or lengthens all of them.
+Every measurement creates a topic, verifies the response to a first request, measures, and verifies by the log end
+offset that everything was written. `scale` shortens or lengthens all measurements.
 """
 
 import statistics
@@ -24,7 +24,7 @@ Figures = Mapping[str, float]
 
 @attrs.frozen
 class Batches:
-    """One kind of batch, sent again and again."""
+    """One kind of batch, sent repeatedly."""
 
     records: int
     value_bytes: int
@@ -41,7 +41,7 @@ SINGLE = Batches(1, 100)
 
 
 def produce(session: Session, batches: Batches, count: int, in_flight: int) -> Figures:
-    """Produce to one partition over one connection; requests and megabytes per second."""
+    """Produce to one partition over one connection; return requests and megabytes per second."""
     with session.topic() as topic, session.connection() as sock:
         request = produce_request(topic, [(0, batches.build())])
         size = try_produce(sock, request, [0])
@@ -51,7 +51,7 @@ def produce(session: Session, batches: Batches, count: int, in_flight: int) -> F
 
 
 def produce_one_at_a_time(session: Session, count: int) -> Figures:
-    """Produce single records, each after the answer to the one before; the median time of one."""
+    """Produce single records, each after the response to the one before; return the median time."""
     with session.topic() as topic, session.connection() as sock:
         request = produce_request(topic, [(0, SINGLE.build())])
         size = try_produce(sock, request, [0])
@@ -61,7 +61,7 @@ def produce_one_at_a_time(session: Session, count: int) -> Figures:
 
 
 def fetch(session: Session, answer_bytes: int, count: int, in_flight: int) -> Figures:
-    """Fetch again and again through a partition that was just written; answers and megabytes per second."""
+    """Fetch repeatedly through a partition just written; return responses and megabytes per second."""
     records = SIXTEEN_KILOBYTES.build()
     step = answer_bytes // len(records)
     steps = PRELOADED_BYTES // answer_bytes
@@ -77,7 +77,7 @@ def fetch(session: Session, answer_bytes: int, count: int, in_flight: int) -> Fi
 
 
 def many_partitions(session: Session, partitions: int, count: int) -> Figures:
-    """Produce a batch to each partition with one request and fetch one from each with the next; pairs per second."""
+    """Alternate produce and fetch requests of one batch per partition; return pairs of requests per second."""
     records = ONE_KILOBYTE.build()
     with session.topic(partitions) as topic, session.connection() as sock:
         request = produce_request(topic, [(partition, records) for partition in range(partitions)])
@@ -90,16 +90,16 @@ def many_partitions(session: Session, partitions: int, count: int) -> Figures:
 
 
 def crowd(session: Session, pairs: int, count: int) -> Figures:
-    """Let producers and consumers work at once, a partition for each pair; megabytes per second, in and out."""
+    """Run producers and consumers together, a partition for each pair; return megabytes per second, in and out."""
     with session.topic(pairs) as topic:
         elapsed = stream(session, topic, pairs, count, 0)
     return {"MB/s": (count * pairs * len(SIXTEEN_KILOBYTES.build())) / MEGABYTE / elapsed}
 
 
 def stream(session: Session, topic: str, pairs: int, count: int, start: int) -> float:
-    """Write `count` batches to each partition from offset `start` on, and read them at once; return the seconds.
+    """Write `count` batches to each partition from offset `start` on, and read them meanwhile; return the seconds.
 
-    One more batch goes before them as a trial, so that the partitions end at `start` and `count + 1` batches.
+    One more batch comes first as a trial, so that the partitions end `count + 1` batches after `start`.
     """
     with ExitStack() as stack:
         members: list[Producer | Consumer] = []
@@ -113,7 +113,7 @@ def stream(session: Session, topic: str, pairs: int, count: int, start: int) -> 
 
 
 def latency(session: Session, rate: float, count: int) -> Figures:
-    """Send single records at a fixed rate to one who waits for them; the median and the 99th percentile."""
+    """Send single records at a fixed rate to a waiting consumer; return the median and the 99th percentile."""
     with session.topic() as topic, session.connection() as sock, ExitStack() as stack:
         request = produce_request(topic, [(0, SINGLE.build())])
         try_produce(sock, request, [0])
@@ -125,7 +125,7 @@ def latency(session: Session, rate: float, count: int) -> Figures:
 def _consumer(
     session: Session, stack: ExitStack, topic: str, partition: int, batches: Batches, count: int, start: int
 ) -> Consumer:
-    """Return one that reads `count` batches, after the one at `start` that is there already: its trial."""
+    """Return a consumer of `count` batches after the one at `start`, which is its trial."""
     sock, records = stack.enter_context(session.connection()), batches.build()
     first = fetch_request(topic, [(partition, start)], PARTITION_BYTES)
     frame = try_fetch(sock, first, [records])
@@ -136,7 +136,7 @@ def _consumer(
 
 @attrs.frozen
 class Workload:
-    """One row of the table, or more than one: a measurement and the ratio wanted for each figure of note."""
+    """One or more rows of the table: a measurement, and the wanted ratio of each important figure."""
 
     name: str
     title: str
@@ -145,7 +145,7 @@ class Workload:
     less_is_better: bool = False
 
     def ratio(self, ours: float, theirs: float) -> float:
-        """How many times better `ours` is."""
+        """Return how many times better `ours` is."""
         return theirs / ours if self.less_is_better else ours / theirs
 
 
