@@ -1,11 +1,11 @@
-"""`python -m benchmarks.decoding`: records per second from a fetch's bytes to Arrow, beside other decoders.
+"""`python -m benchmarks.decoding`: records per second from fetched bytes to Arrow, compared with other decoders.
 
     python -m benchmarks.decoding
 
 Each decoder gets the same record batches, checks their CRCs and makes an Arrow record batch of keys, values, partition,
-offsets and timestamps of them. That is what a Spark task does with what it has fetched. The others decode record by
-record, and Arrow gets lists. They take turns, in changing order, in one process and one thread, whose processor time is
-what counts. Each fetch has just been copied, as it would have been from a socket.
+offsets and timestamps, as a Spark task does with a fetch. The others decode record by record, and Arrow gets lists. The
+decoders alternate, in changing order, in one process and one thread, and its processor time is measured. Each fetch has
+just been copied, as it would be from a socket.
 """
 
 import random
@@ -32,16 +32,16 @@ TOPIC, PARTITION = "clicks", 3
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 SCHEMA = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 MEGABYTES = 32
-FETCHED = 8 << 20  # bytes of one fetch, which the others decode at a time
+FETCHED = 8 << 20  # bytes of one fetch, the unit of work for the other decoders
 FIRST_TIMESTAMP = 1_700_000_000_000
-SPREAD = 0.5  # values are this much shorter and longer than they are on average
+SPREAD = 0.5  # relative deviation of the values' lengths from their mean
 
 Row = tuple[bytes | None, bytes | None, int, int]
 
 
 @attrs.frozen
 class Work:
-    """What is decoded, and how fast that should be."""
+    """Data to decode, and the speed wanted."""
 
     title: str
     value_bytes: int
@@ -71,13 +71,13 @@ class Work:
         return encode(keys, values, times, base_offset=offset, codec=self.codec)
 
     def _value(self, source: random.Random, size: int) -> bytes:
-        """Random bytes, of which a codec can do away with half."""
+        """Return random bytes that compress to about half."""
         return source.randbytes(size) if self.codec is Codec.NONE else source.randbytes(size // 2).hex().encode()
 
 
 @attrs.frozen
 class Fetch:
-    """A fetch's bytes, and the offsets in them."""
+    """Fetched bytes, and their offsets."""
 
     data: bytes
     first: int
@@ -91,7 +91,7 @@ def own(fetch: Fetch) -> Iterator[pa.RecordBatch]:
 
 
 def one_by_one(fetch: Fetch) -> Iterator[pa.RecordBatch]:
-    """Decode as the broker does where it has to look into records."""
+    """Decode as the broker does where it has to decode records."""
 
     def rows() -> Iterator[Row]:
         for entry in entries(fetch.data):
@@ -102,7 +102,7 @@ def one_by_one(fetch: Fetch) -> Iterator[pa.RecordBatch]:
 
 
 def by_memory_records(factory: Callable[[bytes], Any]) -> Callable[[Fetch], Iterator[pa.RecordBatch]]:
-    """Decode as clients in Python do that have kafka-python's names for it."""
+    """Return a decoder for a Python client with kafka-python's interface."""
 
     def decode(fetch: Fetch) -> Iterator[pa.RecordBatch]:
         def rows() -> Iterator[Row]:
@@ -119,7 +119,7 @@ def by_memory_records(factory: Callable[[bytes], Any]) -> Callable[[Fetch], Iter
 
 
 def arrow(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Return the rows as Arrow's, by way of lists."""
+    """Return the rows as an Arrow record batch, by way of lists."""
     keys, values, offsets, times = zip(*rows, strict=True)
     milliseconds = pa.array(times, pa.timestamp("ms", tz="UTC"))
     arrays = [
@@ -151,7 +151,7 @@ WORK = (
 
 
 def measure(decode: Callable[[Fetch], Iterator[pa.RecordBatch]], fetches: list[Fetch]) -> float:
-    """Return the records per second of processor time, from bytes that have just been written."""
+    """Return the records per second of processor time, from bytes just written."""
     rows, elapsed = 0, 0.0
     for fetch in fetches:
         come = attrs.evolve(fetch, data=bytes(memoryview(fetch.data)))
@@ -165,7 +165,7 @@ def measure(decode: Callable[[Fetch], Iterator[pa.RecordBatch]], fetches: list[F
 
 
 def agree(fetch: Fetch) -> None:
-    """Raise unless all the decoders find the same."""
+    """BenchmarkError unless all decoders give the same result."""
     own_rows = pa.Table.from_batches(DECODERS[OWN](fetch), SCHEMA).combine_chunks()
     for name, decode in DECODERS.items():
         if not pa.Table.from_batches(decode(fetch), SCHEMA).equals(own_rows):
@@ -173,14 +173,14 @@ def agree(fetch: Fetch) -> None:
 
 
 @click.command()
-@click.option("--rounds", default=5, show_default=True, help="How often each figure is measured.")
-@click.option("--warm-up", default=1, show_default=True, help="How often it is measured before that.")
-@click.option("--scale", default=1.0, show_default=True, help="How many records, against the usual number.")
-@click.option("--only", multiple=True, help="Part of the title of work to be done; may be repeated.")
+@click.option("--rounds", default=5, show_default=True, help="Measurements of each figure.")
+@click.option("--warm-up", default=1, show_default=True, help="Runs before the measurements.")
+@click.option("--scale", default=1.0, show_default=True, help="Number of records, relative to the default.")
+@click.option("--only", multiple=True, help="Run only work with this in its title; may be repeated.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(rounds: int, warm_up: int, scale: float, only: tuple[str, ...], markdown: bool, verbose: bool) -> None:
-    """Measure this project's decoder to Arrow beside others."""
+    """Compare this project's decoder to Arrow with others."""
     console = Console()
     pa.set_cpu_count(1)
     touch_memory()
@@ -197,7 +197,7 @@ def main(rounds: int, warm_up: int, scale: float, only: tuple[str, ...], markdow
 
 
 def compare(fetches: list[Fetch], warm_up: int, rounds: int, console: Console | None) -> dict[str, float]:
-    """Let every decoder do the work in turn; return the medians."""
+    """Run every decoder in turn; return the medians."""
     results: dict[str, list[float]] = {name: [] for name in DECODERS}
     for number in range(-warm_up, rounds):
         for name in DECODERS if number % 2 else reversed(list(DECODERS)):

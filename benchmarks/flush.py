@@ -1,10 +1,10 @@
-"""`python -m benchmarks.flush`: records that are on the disk when they are acknowledged, and how many share a sync.
+"""`python -m benchmarks.flush`: producers whose records are on the disk when they are acknowledged.
 
     python -m benchmarks.flush --kafka                   # the machine's own disk
     python -m benchmarks.flush --kafka --sync-ms 2       # a disk whose syncs take two milliseconds
 
-With `flush.messages=1` a producer that waits for each of its acknowledgements gets one sync for each batch. Sixty-four
-of them, each waiting so, share syncs: their rate, against that of the one, says how well.
+With `flush.messages=1`, a producer that waits for each acknowledgement costs one sync per batch. Sixty-four such
+producers share syncs; the ratio of their rate to that of one producer shows how well.
 """
 
 import os
@@ -45,17 +45,17 @@ print(count / elapsed)
 
 
 @click.command()
-@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it, too.")
-@click.option("--sync-ms", default=0.0, help="How long a sync takes at least; by default as long as the disk takes.")
-@click.option("--rounds", default=5, show_default=True, help="How often each figure is measured.")
-@click.option("--warm-up", default=2, show_default=True, help="How often it is measured before that.")
-@click.option("--scale", default=1.0, show_default=True, help="How long each measurement is, against the usual.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put, on the disk that is meant.")
+@click.option("--kafka", "with_kafka", is_flag=True, help="Start Apache Kafka and measure it as well.")
+@click.option("--sync-ms", default=0.0, help="Least time of a sync; by default the disk's own.")
+@click.option("--rounds", default=5, show_default=True, help="Measurements of each figure.")
+@click.option("--warm-up", default=2, show_default=True, help="Runs before the measurements.")
+@click.option("--scale", default=1.0, show_default=True, help="Length of each measurement, relative to the default.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data, on the disk to measure.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 def main(
     with_kafka: bool, sync_ms: float, rounds: int, warm_up: int, scale: float, directory: Path | None, markdown: bool
 ) -> None:
-    """Measure how fast records get to the disk."""
+    """Measure the rate of synced records."""
     with ExitStack() as stack:
         place = stack.enter_context(scratch(directory))
         stack.enter_context(slow_syncs(sync_ms, place))
@@ -82,7 +82,7 @@ def main(
 def measure(
     brokers: Sequence[Running], plain: Sequence[float], warm_up: int, rounds: int, scale: float
 ) -> tuple[list[float], list[float]]:
-    """Return for each broker the medians of one producer's rate, and of that of many."""
+    """Return, for each broker, the median rates of one producer and of many."""
     count = max(int(statistics.median(plain) * SECONDS / 2 * scale), 10)
     ones: list[list[float]] = [[] for _ in brokers]
     manies: list[list[float]] = [[] for _ in brokers]
@@ -97,7 +97,7 @@ def measure(
 
 
 def produce_together(session: Session, producers: int, count: int) -> float:
-    """Let producers send `count` single records each, one at a time, to one partition; acknowledgements per second."""
+    """Send `count` single records per producer, one at a time, to one partition; return acknowledgements per second."""
     with session.topic(settings=SETTINGS) as topic, ExitStack() as stack:
         request, members = produce_request(topic, [(0, SINGLE.build())]), []
         for number in range(producers):
@@ -110,7 +110,7 @@ def produce_together(session: Session, producers: int, count: int) -> float:
 
 
 def one_by_one(place: Path, scale: float) -> float:
-    """Return how often a second a batch can be written to a file and synced, without any broker."""
+    """Return how many batches per second can be written to a file and synced, without a broker."""
     path, size = place / "alone", len(SINGLE.build())
     command = [sys.executable, "-c", LOOP, str(path), str(size), str(SECONDS / 4 * scale)]
     rate = float(subprocess.run(command, check=True, capture_output=True).stdout)
@@ -120,7 +120,7 @@ def one_by_one(place: Path, scale: float) -> float:
 
 
 def filesystem(place: Path) -> str:
-    """Return what the directory lies on, and where that is mounted; in memory, a sync costs nothing."""
+    """Return the file system of the directory and its mount point; in memory, a sync costs nothing."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     found = max((mount for mount in mounts if _holds(mount[1], place)), key=lambda mount: len(mount[1]))
     return f"{found[2]} of {found[0]} at {found[1]}"

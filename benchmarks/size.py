@@ -1,4 +1,4 @@
-"""`python -m benchmarks.size`: how fast this project's broker starts, and how much memory it takes.
+"""`python -m benchmarks.size`: start-up time and memory of this project's broker.
 
 python -m benchmarks.size                       # everything; the flow of 20 GB takes a minute or two
 python -m benchmarks.size --only start --only idle
@@ -39,7 +39,7 @@ FLOW_BROKER_SETTINGS: Mapping[str, str] = {"log.retention.check.interval.ms": "5
 
 @attrs.frozen
 class Figure:
-    """One row of the table: what was measured, and the most that it should be."""
+    """Row of the table: a measured value and its limit."""
 
     title: str
     value: float
@@ -54,7 +54,7 @@ class Figure:
 
 @contextmanager
 def broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[Running, float]]:
-    """Run the broker on a data directory; yield it and the seconds that its start took."""
+    """Run the broker on a data directory; yield it and the seconds of its start."""
     started = OwnBroker(directory, settings or {})
     try:
         seconds = started.start()
@@ -64,12 +64,12 @@ def broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterat
 
 
 def megabytes(running: Running) -> float:
-    """Return what the broker has in memory."""
+    """Return the broker's resident memory."""
     return running.resident_bytes() / MEGABYTE
 
 
 def start(parent: Path, gigabytes: int) -> list[Figure]:
-    """Start on an empty data directory, several times."""
+    """Measure starts on an empty data directory."""
     times = []
     for number in range(STARTS):
         with broker(parent / f"start-{number}") as (_, seconds):
@@ -78,14 +78,14 @@ def start(parent: Path, gigabytes: int) -> list[Figure]:
 
 
 def idle(parent: Path, gigabytes: int) -> list[Figure]:
-    """Look at a broker that has just started and has nothing to do."""
+    """Measure a broker that has just started and is idle."""
     with broker(parent / "idle") as (running, _):
         time.sleep(SETTLING_SECONDS)
         return [Figure("resident when idle", megabytes(running), "MB", 80)]
 
 
 def partitions(parent: Path, gigabytes: int) -> list[Figure]:
-    """Write to 10,000 partitions, stop, and open them again."""
+    """Write to 10,000 partitions, stop, and measure a start with them."""
     names = [f"topic-{number}" for number in range(TOPICS)]
     directory = parent / "partitions"
     with broker(directory) as (running, _):
@@ -112,7 +112,7 @@ def _fill(session: Session, topic: str) -> None:
 
 
 def connections(parent: Path, gigabytes: int) -> list[Figure]:
-    """Hold 2,000 connections open, all of which get answers."""
+    """Measure a broker with 2,000 open connections, all of which get responses."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with broker(parent / "connections") as (running, _), running.session.topic() as topic, ExitStack() as stack:
@@ -136,7 +136,7 @@ def connections(parent: Path, gigabytes: int) -> list[Figure]:
 
 
 def flow(parent: Path, gigabytes: int) -> list[Figure]:
-    """Write and read a lot through a few partitions that keep little of it; see whether memory stays flat."""
+    """Write and read much data through a few partitions with short retention; measure the growth of memory."""
     batch_bytes = len(SIXTEEN_KILOBYTES.build())
     count = FLOW_CHUNK_BYTES // FLOW_PAIRS // batch_bytes
     chunks = gigabytes * 1_000_000_000 // FLOW_CHUNK_BYTES
@@ -168,11 +168,11 @@ MEASUREMENTS: Mapping[str, Callable[[Path, int], list[Figure]]] = {
 
 
 @click.command()
-@click.option("--only", multiple=True, type=click.Choice(list(MEASUREMENTS)), help="Measure only this; repeatable.")
-@click.option("--gigabytes", default=20, show_default=True, help="How much flows through in `flow`.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+@click.option("--only", multiple=True, type=click.Choice(list(MEASUREMENTS)), help="Only this; may be repeated.")
+@click.option("--gigabytes", default=20, show_default=True, help="Amount of data in `flow`.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 def main(only: Sequence[str], gigabytes: int, directory: Path | None) -> None:
-    """Measure the broker's start and size."""
+    """Measure the broker's start-up time and memory."""
     gc.disable()
     touch_memory()
     table = Table("measured", "", "at most", caption=f"{description()}; {time.strftime('%Y-%m-%d')}")

@@ -1,8 +1,8 @@
-"""Disks that take their time, for machines whose own do not.
+"""Simulation of slow disks, for machines whose own are too fast.
 
-What a virtual machine calls its disk is often the memory of its host: a sync comes back after a tenth of a millisecond,
-where a solid-state drive that keeps its word takes one or two, and a turning one ten. `slow_syncs` makes every `fsync`
-and `fdatasync` of the processes started meanwhile take at least so long, whatever program it is.
+The disk of a virtual machine is often the memory of its host: a sync takes a tenth of a millisecond, where a safe
+solid-state drive takes one or two, and a rotating one ten. `slow_syncs` gives every `fsync` and `fdatasync` of
+processes started meanwhile a minimum time, in any program.
 """
 
 import os
@@ -37,7 +37,7 @@ int fdatasync(int fd) { return slowly("fdatasync", fd); }
 
 @contextmanager
 def slow_syncs(milliseconds: float, directory: Path) -> Iterator[None]:
-    """While the block runs, processes are started with slow syncs; the library is built in `directory`."""
+    """Give processes started within the block slow syncs, by a library built in `directory`."""
     if not milliseconds:
         yield
         return

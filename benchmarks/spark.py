@@ -1,15 +1,15 @@
-"""`python -m benchmarks.spark`: Spark reads, loads, writes and streams, with this project's source and with its own.
+"""`python -m benchmarks.spark`: Spark reads, loads, writes and streams, with this project's source and its own.
 
     python -m benchmarks.spark                 # the whole table
-    python -m benchmarks.spark --quick         # everything once, with little data: does it all work?
-    python -m benchmarks.spark --only scan     # what has `scan` in its title
+    python -m benchmarks.spark --quick         # everything once, with little data, as a smoke test
+    python -m benchmarks.spark --only scan     # only work with `scan` in its title
 
-One Spark session, local[2], and this project's broker, all on one machine; topics of four partitions. The sources take
-turns, in changing order, each with the settings that it has when nothing is set. What is read has been written before,
-in batches of 100 KB, without keys; what is written comes from a DataFrame that is in memory, with keys of ten bytes.
+One Spark session, local[2], and this project's broker run on one machine; topics have four partitions. The sources
+alternate, in changing order, each with its default settings. Topics to read are written before, in batches of 100 KB,
+without keys; writes come from a DataFrame in memory, with keys of ten bytes.
 
-The time of a micro-batch is that from when records are sent, one to each partition of an idle stream, to when Spark has
-written down that they are processed: so it has everything in it, waiting for them, too.
+The time of a micro-batch runs from the sending of records, one to each partition of an idle stream, until Spark has
+recorded them as processed. So it includes the wait for the records.
 """
 
 import itertools
@@ -46,12 +46,12 @@ PARTITIONS = 4
 BATCH_BYTES = 100_000
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = (0.03, 0.09)  # between two micro-batches, so that the stream is idle again
-TRIALS = 3  # micro-batches at a stream's begin that do not count
+TRIALS = 3  # micro-batches at the start of a stream that do not count
 
 
 @attrs.frozen
 class Topic:
-    """What is read: so many records, in all its partitions, of values of so many bytes."""
+    """Topic to read: its name, the number of its records, and the size of their values."""
 
     name: str
     value_bytes: int
@@ -60,23 +60,23 @@ class Topic:
 
 @attrs.frozen
 class Ground:
-    """What all measurements share."""
+    """Environment shared by all measurements."""
 
     spark: SparkSession
     session: Session
     directory: Path
 
     def options(self) -> dict[str, str]:
-        """What either source is told of the broker."""
+        """Return the options that give the broker's address to either source."""
         return {"kafka.bootstrap.servers": f"{self.session.host}:{self.session.port}"}
 
     def rows(self, source: str, topic: str) -> DataFrame:
-        """A topic, to be read from its start to its end."""
+        """Return a DataFrame of a whole topic."""
         return self.spark.read.format(source).options(**self.options(), subscribe=topic).load()
 
     @contextmanager
     def filled(self, value_bytes: int, count: int) -> Iterator[Topic]:
-        """Write a topic of about so many records."""
+        """Write a topic of about `count` records, for the length of a `with` block."""
         per_batch = min(BATCH_BYTES // value_bytes, max(count // PARTITIONS, 1))
         number = max(count // per_batch // PARTITIONS, 1)
         records = batch(per_batch, value_bytes)
@@ -88,14 +88,14 @@ class Ground:
 
 
 def scan(ground: Ground, source: str, topic: Topic) -> float:
-    """Read all columns and do nothing with them; the seconds it took."""
+    """Read all columns and discard them; return the seconds."""
     begin = time.perf_counter()
     ground.rows(source, topic.name).write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begin
 
 
 def aggregate(ground: Ground, source: str, topic: Topic) -> float:
-    """Count records, and bytes of values, by partition; the seconds it took."""
+    """Count records and bytes of values by partition; return the seconds."""
     begin = time.perf_counter()
     rows = ground.rows(source, topic.name).groupBy("partition")
     found = rows.agg(fn.count("*"), fn.sum(fn.length("value")), fn.max("offset")).collect()
@@ -107,7 +107,7 @@ def aggregate(ground: Ground, source: str, topic: Topic) -> float:
 
 
 def load_files(ground: Ground, source: str, topic: Topic) -> float:
-    """Have all columns in Parquet files, by this project's loader, or as Spark writes them; the seconds it took."""
+    """Write all columns to Parquet files, by this project's loader or by Spark; return the seconds."""
     with scratch(ground.directory) as place:
         target = place / "files"
         begin = time.perf_counter()
@@ -122,7 +122,7 @@ def load_files(ground: Ground, source: str, topic: Topic) -> float:
 
 
 def write(ground: Ground, source: str, count: int) -> float:
-    """Write a DataFrame that is in memory; the seconds it took."""
+    """Write a DataFrame from memory; return the seconds."""
     number = fn.col("id").cast("string")
     value = fn.lpad(number, 100, "value ").cast("binary").alias("value")
     rows = ground.spark.range(0, count, 1, PARTITIONS).select(
@@ -140,7 +140,7 @@ def write(ground: Ground, source: str, count: int) -> float:
 
 
 def micro_batches(ground: Ground, source: str, partitions: int, count: int) -> float:
-    """Send records to a stream that waits for them; the median of the seconds until they are processed."""
+    """Send records to an idle stream; return the median of the seconds until they are processed."""
     with ground.session.topic(partitions) as topic, scratch(ground.directory) as checkpoint, ExitStack() as stack:
         sock = stack.enter_context(ground.session.connection())
         request = produce_request(topic, [(partition, batch(1, 100)) for partition in range(partitions)])
@@ -161,7 +161,7 @@ def micro_batches(ground: Ground, source: str, partitions: int, count: int) -> f
 
 
 def wait_for_batch(query: StreamingQuery, checkpoint: Path, number: int) -> None:
-    """Return when a micro-batch is done."""
+    """Wait until a micro-batch is done."""
     done = checkpoint / "commits" / str(number)
     deadline = time.perf_counter() + PATIENCE_SECONDS
     while not done.exists():
@@ -172,7 +172,7 @@ def wait_for_batch(query: StreamingQuery, checkpoint: Path, number: int) -> None
 
 @attrs.frozen
 class Work:
-    """One line of the table: how a figure is measured, and what is wanted of it."""
+    """Row of the table: how a figure is measured, and its wanted value."""
 
     title: str
     unit: str
@@ -181,14 +181,14 @@ class Work:
     is_time: bool = False
 
     def ratio(self, own_figure: float, other: float) -> float:
-        """How many times better the first is."""
+        """Return how many times better the first is."""
         return other / own_figure if self.is_time else own_figure / other
 
 
 def reading(
     measure: Callable[[Ground, str, Topic], float], value_bytes: int, count: int, *, megabytes: bool = False
 ) -> Callable[[Ground, str, float], float]:
-    """Records, or megabytes of values, in a second, of a topic that is written for this."""
+    """Return a measurement of records, or megabytes of values, per second on a topic written for it."""
 
     def figure(ground: Ground, source: str, scale: float) -> float:
         with ground.filled(value_bytes, int(count * scale)) as topic:
@@ -226,12 +226,12 @@ WORK = (
 
 
 @click.command()
-@click.option("--only", multiple=True, help="Part of the title of work to be done; may be repeated.")
-@click.option("--rounds", default=5, show_default=True, help="How often each figure is measured.")
-@click.option("--warm-up", default=2, show_default=True, help="How often it is measured before that.")
-@click.option("--scale", default=1.0, show_default=True, help="How much data, against the usual amount.")
+@click.option("--only", multiple=True, help="Run only work with this in its title; may be repeated.")
+@click.option("--rounds", default=5, show_default=True, help="Measurements of each figure.")
+@click.option("--warm-up", default=2, show_default=True, help="Runs before the measurements.")
+@click.option("--scale", default=1.0, show_default=True, help="Amount of data, relative to the default.")
 @click.option("--quick", is_flag=True, help="Measure everything once, with little data.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Where the data is put; by default in /tmp.")
+@click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
 @click.option("--verbose", is_flag=True, help="Print every measurement.")
 def main(
@@ -244,7 +244,7 @@ def main(
     markdown: bool,
     verbose: bool,
 ) -> None:
-    """Measure Spark with this project's source beside Spark with its own."""
+    """Compare Spark with this project's source and with its own."""
     works = [work for work in WORK if not only or any(part in work.title for part in only)]
     console = Console()
     if quick:
@@ -288,7 +288,7 @@ Results = dict[tuple[str, str], list[float]]
 def measure(
     ground: Ground, works: Sequence[Work], warm_up: int, rounds: int, scale: float, console: Console | None
 ) -> Results:
-    """Let both sources do all the work in turn, first for nothing, then for the results."""
+    """Run all work with both sources in turn: first the warm-up, then the measurements."""
     results: Results = {(work.title, source): [] for work in works for source in NAMES}
     for number, work in itertools.product(range(-warm_up, rounds), works):
         for source in NAMES if number % 2 else reversed(list(NAMES)):
