@@ -106,7 +106,7 @@ class TestReasons:
         command = [*twistd, "pylogbroker", "-d", "data", ANY_PORT]
         done = subprocess.run(command, capture_output=True, timeout=30, env=os.environ | ENVIRONMENT, cwd=tmp_path)
         assert done.returncode == 1
-        complaint = f"#critical] the broker cannot start: {tmp_path}/data holds Apache Kafka's data"
+        complaint = f"#critical] the broker cannot start: {tmp_path}/data holds data of Apache Kafka"
         assert complaint in (tmp_path / "log").read_text()
 
     def test_one_directory_of_several(self, tmp_path: Path) -> None:

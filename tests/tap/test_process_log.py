@@ -238,7 +238,7 @@ class TestReload:
         process.expect(rf"these settings of {file} take effect after a restart: num\.partitions$")
         process.signal(signal.SIGHUP)
         process.expect(rf"reloaded {file}: nothing changes$")
-        process.expect(r"restarted: num\.partitions$")
+        process.expect(r"after a restart: num\.partitions$")
 
     def test_a_bad_file_changes_nothing(self, process: LineProcess, file: Path) -> None:
         file.write_text("log.retention.ms=2000\nmax.connections=many\n")
