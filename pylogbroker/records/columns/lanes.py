@@ -22,8 +22,8 @@ from pylogbroker.records.columns.varints import Bytes, Flags, Ints, raw_varints
 _LANES: Final = 512  # more lanes make steps slower than they make them fewer
 _LONG: Final = 200  # records of a batch; with fewer, guesses cost more than they save
 _RECORDS: Final = 16  # records of a guessed lane; with fewer, guesses cost more than they save
-_STEP: Final = 600  # cost of a step, in units of one lane's share of it
-_WALKED: Final = 35  # cost of one record outside lanes, in the same unit
+_STEP: Final = 600  # fixed cost of a step; each lane adds 1
+_WALKED: Final = 35  # cost of one record without lanes
 _LOOK: Final = 8  # steps between two checks for finished lanes and for long records
 _WIDE: Final = 2  # window of the search for a record's end, in average record lengths
 _ZEROS: Final = 64  # zero bytes in a window; with more, guesses cost more than they save
