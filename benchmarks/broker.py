@@ -37,12 +37,10 @@ class Results:
     figures: dict[tuple[str, str, str], list[float]] = attrs.field(factory=lambda: defaultdict(list))
 
     def add(self, workload: Workload, broker: Running, figures: dict[str, float]) -> None:
-        """Keep the figures of one measurement."""
         for unit, figure in figures.items():
             self.figures[workload.name, unit, broker.name].append(figure)
 
     def median(self, workload: Workload, unit: str, broker: Running) -> float:
-        """Return the median of one figure of a broker."""
         return statistics.median(self.figures[workload.name, unit, broker.name])
 
 
@@ -107,7 +105,6 @@ def measure(
 
 
 def measure_one(workload: Workload, broker: Running, scale: float, console: Console | None) -> dict[str, float]:
-    """Run one workload on one broker, once."""
     begin, own_begin = time.perf_counter(), time.process_time()
     broker_begin = broker.cpu_seconds() if broker.pid else 0.0
     figures = dict(workload.measure(broker.session, scale))
@@ -121,7 +118,6 @@ def measure_one(workload: Workload, broker: Running, scale: float, console: Cons
 
 
 def heading(brokers: Sequence[Running]) -> list[str]:
-    """Return the table's first row."""
     return ["work", "unit", *(broker.name for broker in brokers), *(["ratio", "wanted"] if len(brokers) > 1 else [])]
 
 

@@ -39,11 +39,9 @@ class Running:
     data: Path | None = None
 
     def resident_bytes(self) -> int:
-        """Return the resident memory of the process."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of the process."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -74,14 +72,12 @@ class OwnBroker:
         return time.perf_counter() - begin
 
     def stop(self) -> None:
-        """Stop the broker cleanly."""
         if self.process is not None:
             stop(self.process)
             self.process = None
 
     @property
     def running(self) -> Running:
-        """Return the broker's current process and address."""
         pid = self.process.pid if self.process else None
         return Running("pylogbroker", Session("127.0.0.1", self.port), pid, self.directory)
 

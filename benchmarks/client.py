@@ -59,7 +59,6 @@ class Worker:
                 process.kill()
 
     def do(self, what: str, session: Session, topic: str, count: int, value_bytes: int) -> "Rate":
-        """Have the client produce or consume."""
         if self.process.stdin is None or self.process.stdout is None:
             raise BenchmarkError(f"{NAMES[self.name]} has no pipes")
         fields = [what, f"{session.host}:{session.port}", topic, str(count), str(value_bytes)]
@@ -79,7 +78,6 @@ class Rate:
 
 
 def produce(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
-    """Have the client send `count` records."""
     with session.topic() as topic:
         rate = worker.do("produce", session, topic, count, value_bytes)
         expect(session.end_offsets(topic), [count + 1], "log end")
@@ -87,7 +85,6 @@ def produce(session: Session, worker: Worker, count: int, value_bytes: int) -> R
 
 
 def consume(session: Session, worker: Worker, count: int, value_bytes: int) -> Rate:
-    """Have the client read `count` records."""
     batches = Batches(min(BATCH_BYTES // value_bytes, count), value_bytes)
     number = count // batches.records
     with session.topic() as topic, session.connection() as sock:

@@ -119,7 +119,6 @@ class OldData:
     batches: int
 
     def drop(self) -> None:
-        """Drop the topic from the page cache."""
         for path in self.files:
             with path.open("rb") as file:
                 os.fdatasync(file.fileno())

@@ -97,12 +97,10 @@ def main(
 
 
 def described(cleaned: Round) -> str:
-    """Return the times of one measurement."""
     return f"{cleaned.total:.2f} s, processor time {cleaned.processor:.2f} s (load {os.getloadavg()[0]:.1f})"
 
 
 def row(what: str, ours: list[float], theirs: list[float], megabytes: float) -> list[str]:
-    """Return one row of the table: medians, and how many times faster the first is."""
     first, second = statistics.median(ours), statistics.median(theirs)
     return [what, "MB/s", f"{megabytes / first:,.0f}", f"{megabytes / second:,.0f}", f"{second / first:.2f} x"]
 
@@ -142,7 +140,6 @@ def entries_of(cleaned: Round) -> list[tuple[int, int]]:
 
 
 def fill(session: Session, topic: str, requests: list[bytes]) -> None:
-    """Produce all batches."""
     with session.connection() as sock:
         size = try_produce(sock, produce_request(topic, [(0, requests[0])]), [0])
         for first in range(1, len(requests), PART):
@@ -180,13 +177,11 @@ def clean(job: Job) -> Round:
 
 
 def _ended() -> float:
-    """Return the processor time of all ended child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Round:
-    """Turn compaction on, and wait for its end."""
     running = Running("Apache Kafka", Session("127.0.0.1", broker.port), broker.process.pid if broker.process else None)
     used = running.cpu_seconds()
     admin = KafkaAdminClient(bootstrap_servers=broker.address)
@@ -206,7 +201,6 @@ def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Rou
 
 
 def number(text: str) -> float:
-    """Parse a number in Kafka's notation."""
     return float(text.replace(",", ""))
 
 

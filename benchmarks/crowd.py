@@ -42,7 +42,6 @@ class FetchForm:
         return cls(request, request.index(OFFSET.pack(MARKER)), length_at)
 
     def fetch(self, offset: int) -> bytearray:
-        """Return the request for records from `offset` on."""
         request = bytearray(self.request)
         OFFSET.pack_into(request, self.offset_at, offset)
         return request
@@ -86,16 +85,13 @@ class Producer:
 
     @property
     def done(self) -> bool:
-        """True if every request is sent and answered."""
         return self.answer_bytes == self.count * self.answer_size
 
     @property
     def blocked(self) -> bool:
-        """Whether the socket is full."""
         return bool(self.unsent)
 
     def start(self) -> None:
-        """Fill the window."""
         self.fill()
 
     def ready(self) -> None:
@@ -142,7 +138,6 @@ class Consumer:
 
     @property
     def done(self) -> bool:
-        """True if the last record was received."""
         return self.offset >= self.end and not self.rest
 
     @property
@@ -151,7 +146,6 @@ class Consumer:
         return False
 
     def start(self) -> None:
-        """Send the first request."""
         self.sock.send(self.form.fetch(self.offset))
 
     def ready(self) -> None:
@@ -197,7 +191,6 @@ class Consumer:
 
 
 def run(members: Sequence[Producer | Consumer]) -> float:
-    """Run all members at once; return the seconds until the last one is done."""
     poll, by_descriptor = select.epoll(), {member.sock.fileno(): member for member in members}
     for member in members:
         member.sock.setblocking(False)

@@ -85,7 +85,6 @@ class Fetch:
 
 
 def own(fetch: Fetch) -> Iterator[pa.RecordBatch]:
-    """Decode by columns."""
     decoder = Decoder(TOPIC, PARTITION, COLUMNS)
     return (part.rows for part in decoder.decode(fetch.data, fetch.first, fetch.end))
 
@@ -197,7 +196,6 @@ def main(rounds: int, warm_up: int, scale: float, only: tuple[str, ...], markdow
 
 
 def compare(fetches: list[Fetch], warm_up: int, rounds: int, console: Console | None) -> dict[str, float]:
-    """Run every decoder in turn; return the medians."""
     results: dict[str, list[float]] = {name: [] for name in DECODERS}
     for number in range(-warm_up, rounds):
         for name in DECODERS if number % 2 else reversed(list(DECODERS)):
@@ -210,7 +208,6 @@ def compare(fetches: list[Fetch], warm_up: int, rounds: int, console: Console | 
 
 
 def cells(work: Work, rates: Mapping[str, float]) -> list[str]:
-    """Return one row of the table."""
     best_other = max(rate for name, rate in rates.items() if name != OWN)
     wanted = f"{work.wanted:,.0f}" if work.wanted else ""
     figures = [f"{rate:,.0f}" for rate in rates.values()]

@@ -39,7 +39,6 @@ def call(sock: socket.socket, request: bytes) -> bytes:
 
 
 def receive(sock: socket.socket, size: int) -> bytes:
-    """Return exactly `size` bytes."""
     buffer = bytearray(size)
     view, have = memoryview(buffer), 0
     while have < size:

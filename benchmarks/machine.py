@@ -22,7 +22,6 @@ def touch_memory() -> None:
 
 
 def description() -> str:
-    """Return one line about the machine."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
     python = f"Python {platform.python_version()}"
     return f"{os.cpu_count()} cores of {_processor()}, {memory:.0f} GiB, Linux {platform.release()}, {python}"

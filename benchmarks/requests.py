@@ -33,14 +33,12 @@ def batch(records: int, value_bytes: int) -> bytes:
 
 
 def frame(request: Any) -> bytes:
-    """Return a request as a frame."""
     codec = request_codec(request.api_key, VERSIONS[request.api_key])
     chunks: list[Any] = codec.frame(0, CLIENT_ID, request)
     return b"".join(chunks)
 
 
 def answer(api_key: int, body: bytes) -> Any:
-    """Return the response in a frame's body."""
     view = memoryview(body)
     _, position = decode_response_header(view, api_key, VERSIONS[api_key])
     return response_codec(api_key, VERSIONS[api_key]).decode(view, position)

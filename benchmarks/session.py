@@ -26,7 +26,6 @@ class Session:
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
-        """Connect for the length of a `with` block."""
         with closing(connect(self.host, self.port)) as sock:
             yield sock
 
@@ -78,6 +77,5 @@ def try_fetch(sock: socket.socket, request: bytes, records: list[bytes]) -> byte
 
 
 def expect(got: object, wanted: object, what: str) -> None:
-    """BenchmarkError unless a result is the wanted one."""
     if got != wanted:
         raise BenchmarkError(f"{what}: {got} instead of {wanted}")

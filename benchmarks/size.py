@@ -47,7 +47,6 @@ class Figure:
     most: float | None = None
 
     def cells(self) -> list[str]:
-        """Return the row."""
         verdict = "" if self.most is None else f"{self.most:g} {self.unit}"
         return [self.title, f"{self.value:,.4g} {self.unit}", verdict]
 
@@ -64,12 +63,10 @@ def broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterat
 
 
 def megabytes(running: Running) -> float:
-    """Return the broker's resident memory."""
     return running.resident_bytes() / MEGABYTE
 
 
 def start(parent: Path, gigabytes: int) -> list[Figure]:
-    """Measure starts on an empty data directory."""
     times = []
     for number in range(STARTS):
         with broker(parent / f"start-{number}") as (_, seconds):
@@ -78,7 +75,6 @@ def start(parent: Path, gigabytes: int) -> list[Figure]:
 
 
 def idle(parent: Path, gigabytes: int) -> list[Figure]:
-    """Measure a broker that has just started and is idle."""
     with broker(parent / "idle") as (running, _):
         time.sleep(SETTLING_SECONDS)
         return [Figure("resident when idle", megabytes(running), "MB", 80)]

@@ -71,7 +71,6 @@ class Ground:
         return {"kafka.bootstrap.servers": f"{self.session.host}:{self.session.port}"}
 
     def rows(self, source: str, topic: str) -> DataFrame:
-        """Return a DataFrame of a whole topic."""
         return self.spark.read.format(source).options(**self.options(), subscribe=topic).load()
 
     @contextmanager
@@ -122,7 +121,6 @@ def load_files(ground: Ground, source: str, topic: Topic) -> float:
 
 
 def write(ground: Ground, source: str, count: int) -> float:
-    """Write a DataFrame from memory; return the seconds."""
     number = fn.col("id").cast("string")
     value = fn.lpad(number, 100, "value ").cast("binary").alias("value")
     rows = ground.spark.range(0, count, 1, PARTITIONS).select(
@@ -161,7 +159,6 @@ def micro_batches(ground: Ground, source: str, partitions: int, count: int) -> f
 
 
 def wait_for_batch(query: StreamingQuery, checkpoint: Path, number: int) -> None:
-    """Wait until a micro-batch is done."""
     done = checkpoint / "commits" / str(number)
     deadline = time.perf_counter() + PATIENCE_SECONDS
     while not done.exists():
@@ -181,7 +178,6 @@ class Work:
     is_time: bool = False
 
     def ratio(self, own_figure: float, other: float) -> float:
-        """Return how many times better the first is."""
         return other / own_figure if self.is_time else own_figure / other
 
 
@@ -199,7 +195,6 @@ def reading(
 
 
 def writing(count: int) -> Callable[[Ground, str, float], float]:
-    """Records in a second."""
 
     def figure(ground: Ground, source: str, scale: float) -> float:
         number = int(count * scale)
@@ -209,7 +204,6 @@ def writing(count: int) -> Callable[[Ground, str, float], float]:
 
 
 def waiting(partitions: int, count: int) -> Callable[[Ground, str, float], float]:
-    """Milliseconds."""
     return lambda ground, source, scale: 1e3 * micro_batches(ground, source, partitions, max(int(count * scale), 3))
 
 

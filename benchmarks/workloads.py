@@ -30,7 +30,6 @@ class Batches:
     value_bytes: int
 
     def build(self) -> bytes:
-        """Return the batch."""
         return batch(self.records, self.value_bytes)
 
 
@@ -145,7 +144,6 @@ class Workload:
     less_is_better: bool = False
 
     def ratio(self, ours: float, theirs: float) -> float:
-        """Return how many times better `ours` is."""
         return theirs / ours if self.less_is_better else ours / theirs
 
 

@@ -143,7 +143,6 @@ class ChunkConnection(tcp.Connection):
         return count
 
     def _sent(self, count: int) -> None:
-        """Remove `count` sent bytes from the front of the queue."""
         unsent = self._unsent
         while unsent and count >= len(unsent[0]):
             count -= len(unsent.popleft())
@@ -151,7 +150,6 @@ class ChunkConnection(tcp.Connection):
             unsent[0] = memoryview(unsent[0])[count:]
 
     def connectionLost(self, reason: Any) -> None:
-        """Drop the queued chunks."""
         self._unsent.clear()
         super().connectionLost(reason)
         self._receiver = None

@@ -72,7 +72,7 @@ async def at_once(work: Work) -> list[Effect]:
 @implementer(ITree)
 @attrs.define(eq=False)
 class EmbeddedTree:
-    """Tree in one directory's file. `offload` runs blocking work on another thread and awaits its result."""
+    """Tree (see `ITree`) in one directory's file. `offload` runs blocking work on another thread and awaits it."""
 
     _directory: str
     _offload: Offload
@@ -105,7 +105,6 @@ class EmbeddedTree:
             return tree
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
-        """See ITree."""
         (node,) = await self.get_many([path])
         if node is None:
             raise NoNode(path)
@@ -113,20 +112,17 @@ class EmbeddedTree:
         return node
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """See ITree."""
         (node,) = await self.get_many([path])
         self._watches.on_node(path, watch)
         return node.stat if node else None
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """See ITree."""
         names = [name for (name,) in self._select("name", path)]
         await self._require(path, names)
         self._watches.on_children(path, watch)
         return names
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """See ITree."""
         found: dict[str, Node] = {}
         for start in range(0, len(paths), _PATHS_AT_ONCE):
             some = paths[start : start + _PATHS_AT_ONCE]
@@ -136,13 +132,11 @@ class EmbeddedTree:
         return [found.get(path) for path in paths]
 
     async def children_with_data(self, path: str) -> dict[str, Node]:
-        """See ITree."""
         nodes = {name: _node(*columns) for name, *columns in self._select(f"name, {_COLUMNS}", path)}
         await self._require(path, nodes)
         return nodes
 
     async def commit(self, operations: Sequence[Operation]) -> list[str]:
-        """See ITree."""
         await self._turns.acquire()
         try:
             effects = await self._offload(lambda: self._write(operations))
@@ -153,7 +147,6 @@ class EmbeddedTree:
         return [effect.path for effect in effects]
 
     async def close(self) -> None:
-        """See ITree."""
         await self._turns.acquire()
         self._watches.forget()
         await self._offload(self._close_files)

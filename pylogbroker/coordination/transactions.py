@@ -121,7 +121,6 @@ class Transaction:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Return a path's parent and its last part."""
     parent, _, name = path.rpartition("/")
     return parent or "/", name
 

@@ -43,7 +43,6 @@ class Watches:
             _tell(self._children.pop(path, []), path)
 
     def forget(self) -> None:
-        """Remove all watches without calling them."""
         self._nodes.clear()
         self._children.clear()
 

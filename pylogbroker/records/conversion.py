@@ -83,7 +83,6 @@ class _Run:
         self._records.append(record)
 
     def end(self) -> None:
-        """Encode the collected records as a batch."""
         if self._records:
             timestamp_type, append_time = self._kind
             built = build(self._records, base_offset=None, timestamp_type=timestamp_type, append_time=append_time)

@@ -118,7 +118,6 @@ def _offset_shift(wrapper: Message, inside: bytes, last: int) -> int:
 
 
 def _bounds(data: bytes, magic: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each message in the decompressed `data`."""
     start, end = 0, len(data)
     smallest = SMALLEST[magic]
     while start < end:
@@ -137,7 +136,6 @@ def _bounds(data: bytes, magic: int) -> Iterator[tuple[int, int]]:
 def encode_message(
     magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0
 ) -> bytes:
-    """Encode one message."""
     try:
         stamp = INT64.pack(timestamp) if magic else b""
         body = b"%c%c%b%b%b" % (magic, attributes, stamp, _encode_field(key), _encode_field(value))

@@ -57,7 +57,6 @@ def prepare_simple(buffer: Buffer, rules: AppendRules, position: int) -> Prepare
 
 
 def _metas(buffer: Buffer, position: int) -> list[EntryMeta]:
-    """Return the metadata of each message of a valid set."""
     metas, unpack = [], _SIZE.unpack_from
     start, end = 0, len(buffer)
     while start < end:

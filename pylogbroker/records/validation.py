@@ -59,7 +59,6 @@ class EntryMeta:
 
     @classmethod
     def of(cls, entry: Entry) -> EntryMeta:
-        """Return the metadata of an entry."""
         return cls(
             entry.base_offset,
             entry.last_offset,
@@ -265,7 +264,6 @@ def _check_claims(entry: Entry) -> None:
 
 
 def _in_place(entry: Entry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> Prepared:
-    """Prepare a batch of which only the header changes."""
     max_timestamp = entry.max_timestamp
     if _needs_records(entry, rules, now_ms):
         records = checked_records(entry, rules, now_ms)

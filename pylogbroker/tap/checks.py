@@ -132,7 +132,6 @@ def _whole(text: str) -> bool:
 
 
 def _holds(directory: str, suffix: str) -> bool:
-    """Return True if a directory has a segment's file with this suffix."""
     try:
         found = map(names.parse_file, os.listdir(directory))
         return any(parsed is not None and parsed[1] == suffix for parsed in found)

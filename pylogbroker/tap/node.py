@@ -147,7 +147,6 @@ class Node:
         return broker
 
     def _go_on(self) -> None:
-        """StartupError after `give_up`."""
         if self.given_up:
             raise StartupError("it was stopped before it had started")
 
@@ -285,7 +284,6 @@ def _reason(error: Exception) -> str:
 
 
 def _announcement(broker: Broker) -> BrokerNode:
-    """Return the broker's node for the coordination tree."""
     every = list(broker.listeners.values())
     told = [listener for listener in every if listener.protocol != SIMPLE] or every  # who reads this speaks Kafka's
     endpoints = [_advertised(listener) for listener in told]

@@ -8,5 +8,4 @@ from pylogbroker.interfaces import IDeletePolicyFactory
 
 
 def delete_policies() -> DeletePolicies:
-    """Return all delete policies."""
     return DeletePolicies(installed("delete policy", IDeletePolicyFactory))

@@ -47,7 +47,6 @@ class LogFile:
         return self._file.write(text)
 
     def flush(self) -> None:
-        """Write buffered text to the file."""
         self._file.flush()
 
     def reopen(self) -> None:

@@ -36,7 +36,6 @@ class Signals:
     _ends: dict[int, Any] = attrs.field(init=False, factory=dict)
 
     def handle(self) -> None:
-        """Install the handlers."""
         self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup ignores SIGHUP
         self._has_terminal = os.isatty(_STDOUT)
         self._process = os.getpid()

@@ -89,7 +89,6 @@ class NiceThread(WorkerThread):
     """Thread of low priority."""
 
     def run(self) -> None:
-        """Lower the thread's priority, then run."""
         with suppress(OSError):  # the niceness is higher already
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
         super().run()

@@ -25,7 +25,6 @@ class Timer:
     live: bool = True
 
     def cancel(self) -> None:
-        """Prevent the timer from firing."""
         self.live = False
 
 
@@ -42,7 +41,6 @@ class Timers:
     _order: count[int] = attrs.field(factory=count, init=False)
 
     def start(self, due: int, action: Action) -> Timer:
-        """Call `action` at `due`."""
         timer = Timer(action, due, due)
         self._push(timer)
         return timer

@@ -61,7 +61,6 @@ class Columns:
 
     @property
     def data(self) -> Bytes:
-        """`raw` as an array."""
         return np.frombuffer(self.raw, np.uint8)
 
     def keys(self) -> list[bytes | None]:
@@ -77,7 +76,6 @@ class Columns:
         return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
 
     def some(self, chosen: Flags | slice) -> Columns:
-        """Return the chosen records."""
         return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def _bytes(self) -> bytes:
@@ -210,7 +208,6 @@ def _rows(piece: Piece, raw: Buffer, heads: Heads, start: Ints, end: Ints) -> Co
 
 
 def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return starts, lengths and ends of keys or values."""
     size, start = raw_varints(data, at)
     _require(size < _LARGE)
     null = size & 1
@@ -252,7 +249,6 @@ def _timestamps(heads: Heads, elapsed: Ints) -> tuple[Ints, Ints]:
 
 
 def _one_by_one(piece: Piece) -> Columns:
-    """Decode the piece record by record."""
     records = list(piece.records())
     spans: list[bytes] = []
     for record in records:

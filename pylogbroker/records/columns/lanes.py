@@ -82,7 +82,6 @@ def _walk(data: Bytes, lanes: Ints, ends: Ints, most: int) -> Ints:
 
 
 def _pass_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None:
-    """Advance the lanes whose record length takes more than two bytes."""
     long = np.flatnonzero((behind == at) & (behind < stops))
     if long.size:
         length, body = raw_varints(data, at[long])

@@ -73,7 +73,6 @@ class Piece:
 
     @property
     def heads(self) -> Heads:
-        """Headers of the v2 batches."""
         return heads_at(self.buffer, self.places)
 
     @property

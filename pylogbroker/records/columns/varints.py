@@ -51,5 +51,4 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def signed(raw: Ints) -> Ints:
-    """Decode zigzag numbers."""
     return (raw >> 1) ^ -(raw & 1)
