@@ -1,7 +1,7 @@
 """Batch shape cache: validates a small batch of uniform records by comparison with an earlier, validated one.
 
 Batches with the same number of records and bytes mostly have the same shape.  So a batch is first compared with the
-last one of that count and size: its structural bytes are extracted at once, and must be equal under a mask.
+last one of that count and size: its structural bytes are extracted at once, and must be equal under a mask:
 
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
