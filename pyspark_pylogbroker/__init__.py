@@ -1,4 +1,4 @@
-"""Lets Spark find the data source `pylogbroker` by its name: it looks into all packages that begin with `pyspark_`."""
+"""Entry point for Spark, which imports every package named `pyspark_*` to find data sources by name."""
 
 from pylogbroker.spark.source import PylogbrokerSource as DefaultSource
 

@@ -1,8 +1,8 @@
-"""Spark reads, streams, writes and loads.
+"""Spark integration: read, stream, write and load topics.
 
-Spark finds the data source `pylogbroker` by itself where this package is installed (`pyspark_pylogbroker`); where it is
-not looked for, `register` tells a session of it.  `load` loads topics into Parquet files, and `loaded` gives what has
-been loaded.  What does the work is imported when it is first asked for.
+Spark finds the data source `pylogbroker` by itself where `pyspark_pylogbroker` is installed; elsewhere `register` adds
+it to a session. `load` loads topics into Parquet files; `loaded` returns what has been loaded. Implementation modules
+are imported on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROOMS: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know the data source `pylogbroker`."""
+    """Register the data source `pylogbroker` with a session."""
     from pylogbroker.spark.source import PylogbrokerSource
 
     spark.dataSource.register(PylogbrokerSource)

@@ -1,7 +1,7 @@
-"""The garbage of the processes in which Spark runs tasks.
+"""Garbage collection in Spark's Python workers.
 
-After each task Spark looks for garbage in everything that the process has, and most of that is modules: 40 ms of
-processor time, when a task of a micro-batch takes 10.  What is frozen is not looked at.
+After each task Spark runs a full collection. Most objects of the process belong to modules: scanning them takes 40 ms
+of processor time, when a task of a micro-batch takes 10 ms. Frozen objects are not scanned.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from functools import cache
 
 @cache
 def freeze_what_is_there() -> None:
-    """Take what there is, once for the process, as what will remain; call it when a task is done."""
+    """Exclude all present objects from later collections, once per process. Call it when a task is done."""
     gc.collect()
     gc.freeze()

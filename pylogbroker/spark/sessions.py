@@ -1,4 +1,4 @@
-"""A Spark session for a program that has none."""
+"""Spark sessions for programs that have none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pylogbroker.errors import PylogbrokerError
 
 
 class SparkNotStarted(PylogbrokerError):
-    """There is no Java, or the configuration is wrong."""
+    """Spark cannot start: Java is missing, or the configuration is wrong."""
 
 
 def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session as Spark's own configuration says, and these settings; local[*] if none of them says where it runs.
+    """Start a session with Spark's own configuration and these settings; the default master is local[*].
 
-    Where it runs here, its processes for Python are of this interpreter, unless PYSPARK_PYTHON says otherwise.
+    Local Python workers use this interpreter, unless PYSPARK_PYTHON is set.
     """
     builder = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false")
     if master or not SparkConf().contains("spark.master"):
@@ -28,14 +28,14 @@ def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | 
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         session = builder.config(map=dict(conf or {})).getOrCreate()
-    except Exception as error:  # of many kinds, and most of them say it in many lines
+    except Exception as error:  # Py4J and PySpark raise many types, with stack traces as messages
         raise SparkNotStarted(f"Spark cannot be started: {_reason(error)}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, of all the lines that Java says it in."""
+    """Return the last cause from Java's stack trace."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", "Caused by: "))]
     return [type(error).__name__, *lines[:1], *causes][-1]

@@ -1,9 +1,9 @@
-"""The data source that Spark knows by the name `pylogbroker`: what it reads and writes, and who does it.
+"""The data source that Spark knows as `pylogbroker`.
 
     spark.read.format("pylogbroker").option("kafka.bootstrap.servers", "one:9092").option("subscribe", "events").load()
 
-Columns and options are those of Spark's own Kafka source; `options` says what differs.  Every process that Spark makes
-for Python imports this module, so what does the work is imported when it is asked for.
+Columns and options are those of Spark's own Kafka source; `options` lists the differences. Every Python process of
+Spark imports this module, so readers and writers are imported on first use.
 """
 
 from __future__ import annotations
@@ -41,27 +41,25 @@ class PylogbrokerSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What is given to `format`."""
+        """Return the name that is passed to `format`."""
         return "pylogbroker"
 
     def schema(self) -> StructType:
-        """That of Spark's own Kafka source."""
+        """Return the schema of Spark's own Kafka source."""
         return schema_for(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads a batch."""
         from pylogbroker.spark.reading.batches import BatchReader
 
         return BatchReader.of(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """What reads a stream."""
         from pylogbroker.spark.reading.streaming import StreamReader
 
         return StreamReader.of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """What writes a batch."""
+        """Return the batch writer. Raise NoBrokers if no broker can be reached."""
         from pylogbroker.spark.writing.sink import BatchWriter
 
         writer = BatchWriter.of(self.options, schema, overwrite)
@@ -69,7 +67,6 @@ class PylogbrokerSource(DataSource):
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """What writes a stream."""
         from pylogbroker.spark.writing.sink import StreamWriter
 
         return StreamWriter.of(self.options, schema, overwrite)

@@ -1,4 +1,4 @@
-"""Options: what is accepted, what is refused, what is passed over.  Spark's own source is asked the same."""
+"""Options that are accepted, rejected or ignored, compared with Spark's own source."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _accepted(spark: SparkSession) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
 def test_limits_of_streams_are_passed_over_by_a_batch(name: str) -> None:
-    assert parse(**{name: "5"}).warnings == (f"option {name} is passed over: it is only for a stream",)
+    assert parse(**{name: "5"}).warnings == (f"option {name} is ignored: it applies only to streams",)
 
 
 def test_what_java_knows_does_not_break_a_job() -> None:
@@ -199,12 +199,12 @@ def test_what_java_knows_does_not_break_a_job() -> None:
         }
     )
     assert sorted(options.warnings) == [
-        "option kafka.group.id has no meaning here, and is passed over",
-        "option kafka.max.poll.records has no meaning here, and is passed over",
-        "option kafka.metric.reporters has no meaning here, and is passed over",
-        "option kafka.socket.connection.setup.timeout.max.ms has no meaning here, and is passed over",
-        "option kafka.ssl.truststore.location has no meaning here, and is passed over",
-        "option unheard is not known, and is passed over",
+        "option kafka.group.id has no effect here and is ignored",
+        "option kafka.max.poll.records has no effect here and is ignored",
+        "option kafka.metric.reporters has no effect here and is ignored",
+        "option kafka.socket.connection.setup.timeout.max.ms has no effect here and is ignored",
+        "option kafka.ssl.truststore.location has no effect here and is ignored",
+        "option unheard is unknown and ignored",
     ]
 
 

@@ -1,10 +1,10 @@
-"""The options of the source and the sink: those of Spark's own Kafka source, by their names, as values.
+"""Options of the source and the sink, parsed and validated. Names are those of Spark's own Kafka source.
 
     options = ReadOptions.parse({"kafka.bootstrap.servers": "one:9092", "subscribe": "events"}, streaming=False)
 
-What Spark's source refuses is refused here, and a little more, where it would go on with something else than what was
-meant: a misspelt option (`given`), `endingTimestamp` for a stream, `assign` without any partition.  `groupIdPrefix` and
-`kafka.group.id` are accepted and do nothing, since there is no group: offsets are asked of the leaders.
+Everything that Spark's source rejects is rejected here. So are three mistakes that Spark's source ignores: a misspelt
+option (`given`), `endingTimestamp` for a stream, and `assign` without a partition. `groupIdPrefix` and `kafka.group.id`
+are accepted and ignored, since no consumer group is used.
 """
 
 from pylogbroker.spark.options.reading import Limits, ReadOptions, Retries, Topics

@@ -1,11 +1,10 @@
-"""Options as Spark gives them: texts by name, read as values.
+"""Raw options, as Spark passes them, with typed accessors.
 
     given = Given({"minPartitions": "4"})
     given.whole("minPartitions")
 
-Names are matched without regard to case, as Spark does it.  Spark's own source passes over names that it does not know.
-Here one that looks like a known one is an error, since a misspelt option would silently not be one; any other is
-passed over, with a warning.
+Names are case-insensitive, as in Spark. An unknown name that resembles a known one is an error, since it is probably
+misspelt. Any other unknown name is ignored with a warning. (Spark's own source ignores both.)
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pylogbroker.errors import ConfigError
 log = logging.getLogger(__name__)
 
 LARGEST: Final = (1 << 63) - 1
-"""Java's Long.MaxValue, which people give for "no limit"."""
+"""Java's Long.MaxValue, commonly used for "no limit"."""
 _READ: Final = (
     "subscribe",
     "subscribePattern",
@@ -48,19 +47,19 @@ _READ: Final = (
     "pushFilters",
 )
 _WRITE: Final = ("topic", "includeHeaders", "exactlyOnce", "transactionalIdPrefix")
-_SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # that Spark puts among them
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # set by Spark itself
 _KAFKA: Final = "kafka."
 _ALIKE: Final = 0.8
 _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Given:
-    """The options of a source or a sink; `warnings` are about those that do nothing."""
+    """Options of a source or a sink, by lower-case name; `warnings` describe the ignored ones."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
         self.warnings: list[str] = []
-        names = {name.lower(): name for name in (*_READ, *_WRITE)}  # one set of options is often given to both
+        names = {name.lower(): name for name in (*_READ, *_WRITE)}  # users often pass one set of options to both
         for name in self._given:
             if name not in names and name not in _SPARKS and not name.startswith(_KAFKA):
                 self._unknown(name, names)
@@ -68,29 +67,29 @@ class Given:
     def _unknown(self, name: str, names: Mapping[str, str]) -> None:
         meant = closest(name, [*names, "kafka.bootstrap.servers"], _ALIKE)
         if meant is not None:
-            raise ConfigError(f"option {name} is not known: did you mean {names.get(meant, meant)}?")
-        self.warnings.append(f"option {name} is not known, and is passed over")
+            raise ConfigError(f"option {name} is unknown: did you mean {names.get(meant, meant)}?")
+        self.warnings.append(f"option {name} is unknown and ignored")
 
     def of_clients(self) -> dict[str, str]:
-        """What begins with `kafka.`, without that."""
+        """Return the options that begin with `kafka.`, without that prefix."""
         return {name.removeprefix(_KAFKA): text for name, text in self._given.items() if name.startswith(_KAFKA)}
 
     def text(self, name: str) -> str | None:
-        """The text of an option; None if it is not given."""
+        """Return the text of an option; None if it is not set."""
         return self._given.get(name.lower())
 
     def refuse(self, names: Iterable[str], why: str) -> None:
-        """ConfigError if one of these is given."""
+        """Raise ConfigError if one of these options is set."""
         for name in names:
             if self.text(name) is not None:
                 raise ConfigError(f"option {name} is not accepted: {why}")
 
     def pass_over(self, names: Iterable[str], why: str) -> None:
-        """A warning for each of these that is given."""
-        self.warnings += [f"option {name} is passed over: {why}" for name in names if self.text(name) is not None]
+        """Add a warning for each of these options that is set."""
+        self.warnings += [f"option {name} is ignored: {why}" for name in names if self.text(name) is not None]
 
     def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean option."""
         text = self.text(name)
         if text is None:
             return default
@@ -99,7 +98,7 @@ class Given:
         return text.lower() == "true"
 
     def whole(self, name: str, least: int = 1, most: int = LARGEST) -> int | None:
-        """A whole number."""
+        """Return an integer option within [least, most]; None if it is not set."""
         text = self.text(name)
         if text is None:
             return None
@@ -110,7 +109,7 @@ class Given:
         return int(text)
 
     def milliseconds(self, name: str, default: int) -> int:
-        """A duration as Spark writes them: 15m, 30s, 500ms; a bare number is milliseconds."""
+        """Return a duration in ms. Units are as in Spark: 15m, 30s, 500ms; a bare number is milliseconds."""
         text = self.text(name)
         if text is None:
             return default
@@ -120,7 +119,7 @@ class Given:
         return int(match[1]) * _UNITS[match[2]]
 
     def json(self, name: str) -> Any:
-        """What an option that is given says as JSON."""
+        """Return the parsed JSON of an option."""
         text = self.text(name) or ""
         try:
             return json.loads(text)
@@ -129,6 +128,6 @@ class Given:
 
 
 def tell(warnings: Iterable[str]) -> None:
-    """Log what was given and does nothing."""
+    """Log the warnings about ignored options."""
     for warning in warnings:
         log.warning("%s", warning)

@@ -1,12 +1,12 @@
-"""The options that begin with `kafka.`: settings of a client, which here is another one than in Spark's source.
+"""Options that begin with `kafka.`: settings of this package's client, which is not Java's.
 
-| setting                                            | what becomes of it                             |
-|----------------------------------------------------|------------------------------------------------|
-| has a meaning here (`pylogbroker.client.settings`) | is checked, and used                           |
-| changes what is read or written, and cannot be had | an error; those that Spark's source refuses,   |
-|                                                    | and security that would not be there           |
-| looks like one that has a meaning, but is none     | an error: a misspelt one would do nothing      |
-| everything else: of groups, polling, metrics, ...  | a warning                                      |
+| setting                                             | treatment                                       |
+|-----------------------------------------------------|-------------------------------------------------|
+| used here (`pylogbroker.client.settings`)           | validated and applied                           |
+| changes what is read or written, but not supported  | an error: settings that Spark's source rejects, |
+|                                                     | and security settings                           |
+| unknown, but resembles a supported one              | an error: it is probably misspelt               |
+| any other: groups, polling, metrics, ...            | ignored with a warning                          |
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ READING: Final = frozenset(
         "check.crcs",
     }
 )
-"""The settings that have a meaning for the source."""
+"""Settings that the source uses."""
 WRITING: Final = frozenset(PRODUCER) - {
     "producer.type",
     "queue.size",
@@ -58,12 +58,12 @@ WRITING: Final = frozenset(PRODUCER) - {
     "linger.ms",
     "default.api.timeout.ms",
 }
-"""Those that may have one for the sink."""
+"""Settings that the sink uses."""
 
 _NOT_READING: Final[Mapping[str, str]] = {
-    "auto.offset.reset": "set the option startingOffsets instead: the source itself keeps track of what was read",
-    "key.deserializer": "keys are given as bytes: use DataFrame operations to deserialize them",
-    "value.deserializer": "values are given as bytes: use DataFrame operations to deserialize them",
+    "auto.offset.reset": "set the option startingOffsets instead: the source keeps track of offsets itself",
+    "key.deserializer": "keys are returned as bytes: use DataFrame operations to deserialize them",
+    "value.deserializer": "values are returned as bytes: use DataFrame operations to deserialize them",
     "enable.auto.commit": "the source never commits offsets",
     "interceptor.classes": "interceptors could change what is read behind Spark's back",
 }
@@ -71,28 +71,28 @@ _NOT_WRITING: Final[Mapping[str, str]] = {
     "key.serializer": "keys are strings or bytes: use DataFrame operations to serialize them",
     "value.serializer": "values are strings or bytes: use DataFrame operations to serialize them",
     "interceptor.classes": "interceptors could change what is written behind Spark's back",
-    "partitioner.ignore.keys": "keys are partitioned as Java's producer does it: without them leave out the column key",
-    "partitioner.class": "keys are partitioned as Java's producer does it: for anything else add a column partition",
-    "transactional.id": "it is made of the query and the task; see the option transactionalIdPrefix",
+    "partitioner.ignore.keys": "keys are partitioned as by Java's producer: to ignore keys, drop the column key",
+    "partitioner.class": "keys are partitioned as by Java's producer: for other rules add a column partition",
+    "transactional.id": "it is derived from the query and the task; see the option transactionalIdPrefix",
 }
 _LEVELS: Final[Mapping[str, tuple[int, int]]] = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 _ALIKE: Final = 0.9
-_OF_JAVA: Final = frozenset({"socket.connection.setup.timeout.max.ms"})  # of what there is, it alone looks like another
+_OF_JAVA: Final = frozenset({"socket.connection.setup.timeout.max.ms"})  # resembles a supported one
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "pylogbroker-spark",
     "max.partition.fetch.bytes": 4 << 20,
     "batch.size": 512 << 10,
-    "transaction.timeout.ms": 900_000,  # the most that brokers allow, unless they are told: from task to driver
+    "transaction.timeout.ms": 900_000,  # the brokers' default maximum; a transaction stays open from task to driver
 }
 
 
 def reading(given: Given) -> Values:
-    """The settings of the source."""
+    """Return the client settings of the source."""
     return _settings(given, given.of_clients(), CONSUMER, READING, _NOT_READING)
 
 
 def writing(given: Given) -> Values:
-    """The settings of the sink. For how long a call may take, Java's producers have max.block.ms."""
+    """Return the client settings of the sink. A call may take max.block.ms, as in Java's producer."""
     texts = given.of_clients()
     if texts.get("partitioner.ignore.keys", "").strip().lower() == "false":
         del texts["partitioner.ignore.keys"]
@@ -111,7 +111,9 @@ def _check_level(settings: Values) -> None:
     if codec in _LEVELS and isinstance(level, int):
         least, most = _LEVELS[codec]
         if not least <= level <= most:
-            raise ConfigError(f"option kafka.compression.level: {level} is not accepted; {codec} has {least} to {most}")
+            raise ConfigError(
+                f"option kafka.compression.level: {level} is not accepted; {codec} has levels {least} to {most}"
+            )
 
 
 def _settings(
@@ -127,15 +129,15 @@ def _settings(
     if not texts.get("bootstrap.servers", "").strip():
         raise ConfigError("option kafka.bootstrap.servers is missing: give brokers, host:port, separated by commas")
     if texts.pop("security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
-        raise ConfigError("option kafka.security.protocol: only PLAINTEXT is spoken: without TLS and passwords")
+        raise ConfigError("option kafka.security.protocol: only PLAINTEXT is supported, without TLS or SASL")
     if "isolation.level" in texts:
         texts["isolation.level"] = texts["isolation.level"].lower()
     for name in sorted(texts.keys() - meaningful - CONSUMER.keys() - PRODUCER.keys() - _OF_JAVA):
         meant = closest(name, meaningful, _ALIKE)
         if meant is not None:
-            raise ConfigError(f"option kafka.{name} is not known: did you mean kafka.{meant}?")
+            raise ConfigError(f"option kafka.{name} is unknown: did you mean kafka.{meant}?")
     used = {name: text for name, text in texts.items() if name in meaningful}
     for name in sorted(texts.keys() - meaningful):
-        given.warnings.append(f"option kafka.{name} has no meaning here, and is passed over")
+        given.warnings.append(f"option kafka.{name} has no effect here and is ignored")
     defaults = {name: value for name, value in _DEFAULTS.items() if name in table}
     return read(table, {**defaults, **used})

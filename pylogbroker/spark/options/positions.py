@@ -1,12 +1,12 @@
-"""The options that say from where to where is read: `startingOffsets` and what belongs to it, and the `ending` ones.
+"""Options that bound reading: `startingOffsets`, `endingOffsets` and their variants.
 
-| option               | value                                                                                  |
-|----------------------|----------------------------------------------------------------------------------------|
-| ...Timestamp         | ByTime, one time for all partitions                                                    |
-| ...OffsetsByTimestamp| ByTime, for each partition its own, as JSON: {"topic": {"0": 1700000000000}}           |
-| ...Offsets           | EARLIEST, LATEST, or for each partition its own, as JSON: {"topic": {"0": 23, "1": -2}} |
+| option                | value                                                                                 |
+|-----------------------|---------------------------------------------------------------------------------------|
+| ...Timestamp          | ByTime: one time for all partitions                                                   |
+| ...OffsetsByTimestamp | ByTime: a time per partition, as JSON: {"topic": {"0": 1700000000000}}                |
+| ...Offsets            | EARLIEST, LATEST, or an offset per partition, as JSON: {"topic": {"0": 23, "1": -2}}  |
 
-The first that is given counts, as in Spark.
+The first one that is set counts, as in Spark.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 Offsets = int | Mapping[TopicPartition, int]
-"""EARLIEST or LATEST for all partitions, or for each its offset, which may be one of these, too."""
+"""EARLIEST or LATEST for all partitions, or an offset (or one of these) per partition."""
 
 
 @attrs.frozen
 class ByTime:
-    """The first offset at or after a time in ms: one for all partitions, or one for each."""
+    """The first offset at or after a time in ms: one time for all partitions, or one per partition."""
 
     times: int | Mapping[TopicPartition, int]
 
@@ -38,7 +38,7 @@ Bound = Offsets | ByTime
 
 
 def bound(given: Given, which: str, default: int) -> Bound:
-    """Where reading begins ("starting") or ends ("ending")."""
+    """Return the bound "starting" or "ending" that the options set."""
     time = given.whole(f"{which}Timestamp", least=0)
     if time is not None:
         return ByTime(time)
@@ -51,7 +51,7 @@ def bound(given: Given, which: str, default: int) -> Bound:
 
 
 def check_bounds(start: Bound, end: Bound, *, streaming: bool) -> None:
-    """What Spark's source refuses of the two."""
+    """Raise ConfigError for bounds that Spark's source rejects."""
     if not streaming and (start == LATEST or (isinstance(start, Mapping) and LATEST in start.values())):
         raise ConfigError("option startingOffsets: latest (-1) is only for a stream: a batch would read nothing")
     if end == EARLIEST or (isinstance(end, Mapping) and EARLIEST in end.values()):
@@ -63,7 +63,7 @@ def check_bounds(start: Bound, end: Bound, *, streaming: bool) -> None:
 
 
 def check_assigned(assigned: Iterable[TopicPartition], where: Bound, which: str) -> None:
-    """Offsets have to be given for exactly the partitions that are assigned."""
+    """Raise ConfigError unless per-partition offsets name exactly the assigned partitions."""
     given = where.times if isinstance(where, ByTime) else where
     if isinstance(given, Mapping) and set(given) != set(assigned):
         raise ConfigError(
@@ -73,7 +73,7 @@ def check_assigned(assigned: Iterable[TopicPartition], where: Bound, which: str)
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions for people."""
+    """Format partitions for a message."""
     return ", ".join(f"{topic}/{number}" for topic, number in sorted(partitions)) or "none"
 
 
@@ -82,11 +82,11 @@ def _check_order(start: Offsets, end: Offsets, what: str) -> None:
         return
     if set(start) != set(end):
         raise ConfigError(
-            f"{what}s to begin and to end with must be given for the same partitions: {named(start)}; {named(end)}"
+            f"starting and ending {what}s must name the same partitions: start {named(start)}; end {named(end)}"
         )
     for key, first in sorted(start.items()):
         if 0 <= end[key] < first:
-            raise ConfigError(f"{named([key])} would be read from {what} {first} to {what} {end[key]}, which is before")
+            raise ConfigError(f"{named([key])} starts at {what} {first} and ends at {what} {end[key]}, which is before")
 
 
 def _by_partition(given: Given, name: str, least: int) -> dict[TopicPartition, int]:

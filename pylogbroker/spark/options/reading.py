@@ -1,4 +1,4 @@
-"""The options of the source, for batches and for streams."""
+"""Options of the source, for batches and streams."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_PARTITIONS: Final = (1 << 31) - 1
 
 @attrs.frozen
 class Topics:
-    """Which topics and partitions are read: exactly one of these is given."""
+    """Topics and partitions to read: exactly one field is set."""
 
     names: tuple[str, ...] | None = None
     pattern: str | None = None
@@ -32,7 +32,7 @@ class Topics:
 
 @attrs.frozen
 class Limits:
-    """How much a micro-batch takes. Times are in ms."""
+    """Bounds of a micro-batch, in offsets and ms."""
 
     most: int | None = None
     least: int | None = None
@@ -41,7 +41,7 @@ class Limits:
 
 @attrs.frozen
 class Retries:
-    """How often offsets are asked for that seem to have gone back, and the pause in seconds."""
+    """Number of attempts, and the pause in seconds, when offsets seem to have gone backwards."""
 
     attempts: int = 3
     pause: float = 1.0
@@ -49,14 +49,14 @@ class Retries:
 
 @attrs.frozen
 class ReadOptions:
-    """What is read, from where to where, and how."""
+    """Validated options of the source."""
 
     settings: Values
     topics: Topics
     start: Bound
     end: Bound
     latest_if_none: bool
-    """Where no record is as late as a starting time: begin at the end (else that is an error)."""
+    """Begin at the end of a partition without a record at or after the starting time (else raise an error)."""
     limits: Limits
     retries: Retries
     min_partitions: int | None
@@ -64,20 +64,20 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     patience: float
-    """Seconds for which nothing may come while there is something left to read."""
+    """Seconds without data after which a read fails that has not reached its end."""
     push_filters: bool
-    """Whether a query's filters may narrow what is read; see `reading`."""
+    """Whether a query's filters may narrow the offsets that are read; see `reading`."""
     warnings: tuple[str, ...] = ()
-    """What was given and does nothing."""
+    """Warnings about ignored options."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-        """The options of a batch or of a stream; ConfigError says what is wrong with them."""
+        """Return the options of a batch or a stream. Raise ConfigError if one is invalid."""
         given = Given(options)
         if streaming:
             given.refuse(_ONLY_BATCH, "a stream has no end")
         else:
-            given.pass_over(_ONLY_STREAMING, "it is only for a stream")
+            given.pass_over(_ONLY_STREAMING, "it applies only to streams")
         start = bound(given, "starting", LATEST if streaming else EARLIEST)
         end = bound(given, "ending", LATEST)
         check_bounds(start, end, streaming=streaming)
@@ -116,18 +116,18 @@ def _topics(given: Given) -> Topics:
         return Topics(pattern=_pattern(text))
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:
-        raise ConfigError("option subscribe: it names no topic; expected topics' names, separated by commas")
+        raise ConfigError("option subscribe: it names no topic; expected topic names, separated by commas")
     return Topics(names=topics)
 
 
 def _pattern(text: str) -> str:
     if not text:
-        raise ConfigError("option subscribePattern: it is empty; expected a regular expression for topics' names")
+        raise ConfigError("option subscribePattern: it is empty; expected a regular expression for topic names")
     try:
         with warnings.catch_warnings(action="error", category=FutureWarning):
             re.compile(text)
-    except (re.error, FutureWarning) as error:  # it warns of sets in sets, which are Java's, and mean something else
-        raise ConfigError(f"option subscribePattern: {text!r} is not a regular expression of Python: {error}") from None
+    except (re.error, FutureWarning) as error:  # FutureWarning: nested sets, which mean something else in Java
+        raise ConfigError(f"option subscribePattern: {text!r} is not a Python regular expression: {error}") from None
     return text
 
 

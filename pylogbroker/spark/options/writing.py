@@ -1,4 +1,4 @@
-"""The options of the sink."""
+"""Options of the sink."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pylogbroker.spark.options.given import Given
 
 @attrs.frozen
 class WriteOptions:
-    """Where records go, and with which guarantee."""
+    """Validated options of the sink."""
 
     settings: Values
     topic: str | None
     exactly_once: bool
     transactional_id_prefix: str
     warnings: tuple[str, ...] = ()
-    """What was given and does nothing."""
+    """Warnings about ignored options."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """The options of a sink; ConfigError says what is wrong with them."""
+        """Return the options of a sink. Raise ConfigError if one is invalid."""
         given = Given(options)
         topic = given.text("topic")
         if topic is not None and not topic.strip():
-            raise ConfigError("option topic: it is empty; give the topic's name, or leave the option and give a column")
+            raise ConfigError("option topic: it is empty; name a topic, or remove the option and add a column topic")
         return cls(
             settings=kafka_settings.writing(given),
             topic=topic if topic is None else topic.strip(),
