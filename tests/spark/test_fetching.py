@@ -160,7 +160,7 @@ def test_an_end_that_is_never_reached() -> None:
     with pytest.raises(OutOfRange, match="no offset 6"):
         fetched(world, 0, 9, patience=0.02)
     world.bounds[LATEST] = 9
-    with pytest.raises(RequestTimedOut, match=r"up to offset 9, but nothing behind 6 came for 0.02 s"):
+    with pytest.raises(RequestTimedOut, match=r"up to offset 9, but nothing after 6 came for 0.02 s"):
         fetched(world, 0, 9, patience=0.02)
 
 

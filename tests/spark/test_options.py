@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "two kinds of topics": ({**BASE, "assign": '{"t": [0]}'}, "subscribe, assign of the options .* give only one"),
     "empty subscribe": ({**BASE, "subscribe": " , "}, "names no topic"),
     "empty pattern": ({**BARE, "subscribePattern": "  "}, "subscribePattern: it is empty"),
-    "wrong pattern": ({**BARE, "subscribePattern": "("}, "is not a regular expression"),
+    "wrong pattern": ({**BARE, "subscribePattern": "("}, "is not a Python regular expression"),
     "assign of no JSON": ({**BARE, "assign": "x"}, "option assign"),
     "assign of texts": ({**BARE, "assign": '{"t": ["0"]}'}, "option assign"),
     "from latest": ({**BASE, "startingOffsets": "latest"}, "only for a stream"),

@@ -1,6 +1,6 @@
-"""Brokers, as the processes that Spark makes see them: blocking, and without a reactor.
+"""Blocking Kafka client for Spark's Python processes, which have no reactor.
 
-cluster     where partitions are led, and what offsets they have
-fetching    what a partition has between two offsets
+cluster     metadata, list offsets, coordinators
+fetching    record batches of a partition between two offsets
 connection  one connection to one broker
 """

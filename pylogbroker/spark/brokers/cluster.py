@@ -1,13 +1,13 @@
-"""A cluster as the processes that Spark makes see it: where partitions are led, and what offsets they have. It blocks.
+"""Blocking view of a cluster: leaders, coordinators and offsets.
 
     cluster = Cluster(settings)                                   # bootstrap.servers is one of them
-    topics = cluster.topics(["events"])                           # those that exist, with their partitions
+    topics = cluster.topics(["events"])                           # existing topics, with their partitions
     ends = cluster.offsets({("events", 0): LATEST})
     answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
     cluster.close()
 
-Connections are made when they are needed.  `retrying` tries what is retriable again until default.api.timeout.ms are
-over, with what was known of leaders and coordinators forgotten: the next attempt asks for it anew.
+Connections are opened on demand. `retrying` repeats retriable failures until default.api.timeout.ms have passed. Before
+each new attempt it forgets cached leaders and coordinators.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 FIRST_CONTACT_SECONDS: Final = 10.0
-_FIND_COORDINATOR: Final = 3  # the newest that asks for one key
+_FIND_COORDINATOR: Final = 3  # newest version with a single key
 T = TypeVar("T")
 
 
 @attrs.frozen
 class Found:
-    """The first offset at or after a time, and its record's timestamp; -1 if there is none."""
+    """First offset at or after a time, and its record's timestamp; -1 if there is none."""
 
     offset: int
     timestamp: int
 
 
 class Cluster:
-    """Connections to the brokers, and what they told of themselves."""
+    """Connections to the brokers, and cached metadata."""
 
     def __init__(self, settings: Values) -> None:
         self.settings = settings
@@ -77,7 +77,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for connections in (self._connections, self._spares):
             for connection in connections.values():
                 connection.close()
@@ -86,18 +86,18 @@ class Cluster:
     # -- topics --------------------------------------------------------------------------------------------------
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        """The topics of those names that exist, or all topics, as they are now."""
+        """Return those of the named topics that exist, or all topics, from fresh metadata."""
         self.retrying(lambda: self._refresh(names))
         return {name: info for name, info in self._metadata.topics.items() if names is None or name in names}
 
     def topic_id(self, name: str) -> UUID:
-        """The id of a topic that `topics` gave: of another one with its name it is another one."""
+        """Return the id of a topic that `topics` returned. A recreated topic has another id."""
         return self._metadata.topic(name).topic_id
 
     def offsets(self, times: Mapping[TopicPartition, int], seconds: float | None = None) -> dict[TopicPartition, Found]:
-        """For each partition the first offset at or after a time in ms, or that of EARLIEST or LATEST.
+        """Return for each partition the first offset at or after a time in ms, or its EARLIEST or LATEST offset.
 
-        LATEST is the end of what can be read, by isolation.level.
+        LATEST is the high watermark, or the last stable offset if isolation.level is read_committed.
         """
         found: dict[TopicPartition, Found] = {}
 
@@ -117,7 +117,7 @@ class Cluster:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
     def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, Found]) -> None:
-        """Ask each leader once; raises the last refusal, when the others have been taken."""
+        """Ask each leader once. Raise the last error after storing the successful answers."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
@@ -146,43 +146,43 @@ class Cluster:
     # -- brokers -------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int) -> Connection:
-        """A connection to the broker that leads a partition, as far as is known; raises if none does.
+        """Return a connection to a partition's leader by cached metadata; raise if there is none.
 
-        It may have answers on their way: whoever uses it in several places keeps count of them.
+        The connection may have requests in flight: callers that share it must count their answers.
         """
         return self._connection(self.address_of(self.leader_id(topic, partition)))
 
     def leader_id(self, topic: str, partition: int) -> int:
-        """The number of the broker that leads a partition, as far as is known."""
+        """Return the broker id of a partition's leader by cached metadata."""
         self._know([topic])
         return self._metadata.leader(topic, partition)
 
     def address_of(self, broker: int) -> Address:
-        """Where a broker listens, as far as is known; raises if it is not there now."""
+        """Return a broker's address by cached metadata; raise LEADER_NOT_AVAILABLE if it has none."""
         address = self._metadata.brokers.get(broker)
         if address is None:
-            raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker}, which leads partitions, is not there now")
+            raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker} leads partitions but is not available")
         return address
 
     def coordinator(self, key: str, kind: int) -> Connection:
-        """A connection to the broker that coordinates a GROUP, or a TRANSACTION by its id, to `ask` it."""
+        """Return an idle connection to the coordinator of a GROUP or TRANSACTION."""
         address = self._coordinators.get((key, kind))
         if address is None:
             address = self._coordinators[key, kind] = self._find_coordinator(key, kind)
         return self._idle(address)
 
     def any_connection(self) -> Connection:
-        """A connection to whichever broker can be reached, to `ask` it; NoBrokers says why none can be."""
+        """Return an idle connection to any reachable broker; NoBrokers gives the reasons if there is none."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
         return _first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._idle)
 
     def reach(self) -> None:
-        """Connect to any of the bootstrap servers; NoBrokers says why none can be reached.
+        """Connect to any bootstrap server; NoBrokers gives the reasons if none can be reached.
 
-        Drivers call this first. It gives up after FIRST_CONTACT_SECONDS: at that time a wrong address is more likely
-        than a broker that restarts. An address that does not answer gets its share of that time.
+        Drivers call this first. The limit is FIRST_CONTACT_SECONDS, shared by the addresses: at this point a wrong
+        address is more likely than a restarting broker.
         """
         share = FIRST_CONTACT_SECONDS / len(self._bootstrap)
 
@@ -197,7 +197,7 @@ class Cluster:
             ) from error
 
     def forget(self, topic: str | None = None) -> None:
-        """What is known of leaders (of a topic, or of all) and coordinators does not hold any more: ask anew."""
+        """Drop cached leaders (of one topic, or all) and all cached coordinators."""
         names = list(self._metadata.topics) if topic is None else [topic]
         for name in names:
             info = self._metadata.topics.pop(name, None)
@@ -206,7 +206,7 @@ class Cluster:
         self._coordinators.clear()
 
     def retrying(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """What the work gives, tried until it does, or fails for good, or the time is up."""
+        """Call `work` until it succeeds, fails with an error that is not retriable, or the time is up."""
         most = self.settings.integer("default.api.timeout.ms") / 1000
         first = self.settings.integer("retry.backoff.ms") / 1000
         longest = self.settings.integer("retry.backoff.max.ms") / 1000
@@ -232,11 +232,11 @@ class Cluster:
         version = min(_FIND_COORDINATOR, connection.version_of(FindCoordinatorRequest))
         request: Request = FindCoordinatorRequest(key=key, key_type=kind)
         answer: FindCoordinatorResponse = connection.ask(request, version=version)
-        raise_for(answer.error_code, answer.error_message or f"no coordinator of {key} is known")
+        raise_for(answer.error_code, answer.error_message or f"no coordinator of {key} was found")
         return Address(answer.host, answer.port)
 
     def _idle(self, address: Address) -> Connection:
-        """One with nothing on its way, so that the next answer is that to the next question."""
+        """Return a connection with nothing in flight, so that the next response answers the next request."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 
@@ -263,5 +263,5 @@ def _first_connected(addresses: Iterable[Address], connect: Callable[[Address], 
 
 
 def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-    """All partitions of topics, in order."""
+    """Return all partitions of topics, sorted."""
     return [(name, number) for name in sorted(topics) for number in range(len(topics[name].partitions))]

@@ -1,12 +1,12 @@
-"""One connection to a broker that blocks: for the processes that Spark makes, which have no reactor.
+"""Blocking connection to a broker, for processes without a reactor.
 
     connection = dial(Address("localhost", 9092), settings)
-    response = connection.ask(MetadataRequest(topics=None))     # sends, and waits for the answer
-    connection.send(first); connection.send(second)             # several on their way,
-    answers = connection.receive(), connection.receive()        # answered in their order
+    response = connection.ask(MetadataRequest(topics=None))     # sends, and waits for the response
+    connection.send(first); connection.send(second)             # pipelined,
+    answers = connection.receive(), connection.receive()        # answered in order
 
-It is not to be used by two threads at once.  What goes wrong ends it: what would come next is the answer to something
-else.  Nothing is sent again from here.
+Not thread-safe. Any failure closes the connection, because later responses could no longer be matched to requests.
+Nothing is resent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pylogbroker.wire import Request, WireError
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
 _IDS: Final = 2**31
-_CHUNKS: Final = 512  # that are given to the system at once; it takes 1,024
+_CHUNKS: Final = 512  # buffers per sendmsg; the system's limit is 1,024
 
 
 class Connection:
-    """Requests out, answers in; made by `dial`."""
+    """Send requests and receive responses; created by `dial`."""
 
     def __init__(self, connected: socket.socket, address: Address, settings: Values) -> None:
         self.address = address
@@ -45,35 +45,34 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
         return self._why_ended is None
 
     @property
     def in_flight(self) -> int:
-        """How many answers are still to be received."""
+        """Number of responses still to be received."""
         return len(self._waiting)
 
     def fileno(self) -> int:
-        """The socket's number, for `select`: readable when an answer begins to come."""
+        """Return the socket's descriptor for `select`: readable when a response begins to arrive."""
         return self._socket.fileno()
 
     def version_of(self, kind: type[Request]) -> int:
-        """The newest version of an API that both sides know; UnsupportedVersion if there is none."""
+        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
         return self._speakers.newest(kind).version
 
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
-        """The response to a request, while no other is on its way.
+        """Send a request and return its response. Nothing else may be in flight.
 
-        ConnectionLost or RequestTimedOut if it does not come (within `timeout` seconds, or else request.timeout.ms);
-        UnsupportedVersion or EncodingError if the broker cannot be asked that.
+        Raise ConnectionLost or RequestTimedOut if no response comes within `timeout` seconds (default
+        request.timeout.ms). Raise UnsupportedVersion or EncodingError if the broker does not support the request.
         """
         self.send(request, version=version)
         return self.receive(timeout)
 
     def send(self, request: Request, *, version: int | None = None, answered: bool = True) -> None:
-        """Send a request, to be answered to `receive`; there are some that are not `answered`."""
+        """Send a request. With `answered`, expect a response to `receive` later."""
         if self._why_ended is not None:
-            raise NotConnected(f"not connected to {self.address} any more: {self._why_ended}")
+            raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
         kind = type(request)
         speaker = self._speakers.newest(kind) if version is None else self._speakers.of(kind, version)
         chunks = speaker.request(self._sent, request)
@@ -87,7 +86,7 @@ class Connection:
             raise self._lost(error) from error
 
     def receive(self, timeout: float | None = None) -> Any:
-        """The response to the oldest request that has none yet."""
+        """Return the response to the oldest pending request."""
         correlation_id, speaker = self._waiting[0]
         self._allow(self._timeout if timeout is None else timeout)
         try:
@@ -105,11 +104,10 @@ class Connection:
         return response
 
     def close(self) -> None:
-        """Drop the connection."""
         self._end("it was closed")
 
     def shake_hands(self, timeout: float) -> None:
-        """Ask the broker what it speaks: the first thing on every connection."""
+        """Negotiate API versions; must be the first exchange on a connection."""
         while not self._speakers.is_greeted:
             request, version = self._speakers.greeting()
             self._speakers.greeted(self.ask(request, version=version, timeout=timeout))
@@ -117,7 +115,7 @@ class Connection:
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     def _allow(self, seconds: float) -> None:
-        """The time that the system gives each call from now on: one that waits in the kernel takes whole answers."""
+        """Set the timeout of each system call. With kernel timeouts, one blocking call can receive a whole response."""
         if seconds != self._timeout_now:
             whole = max(0.001, seconds)
             value = _timeval(int(whole), int(whole % 1 * 1e6))
@@ -126,7 +124,7 @@ class Connection:
             self._timeout_now = seconds
 
     def _send_all(self, chunks: list[Any]) -> None:
-        """All of it; the system may take less at once."""
+        """Send all chunks; the system may accept fewer bytes per call."""
         left = deque(memoryview(chunk).cast("B") for chunk in chunks if len(chunk))
         while left:
             some = [left[index] for index in range(min(_CHUNKS, len(left)))]
@@ -143,7 +141,7 @@ class Connection:
         return self._exactly(length)
 
     def _exactly(self, size: int) -> bytes | bytearray:
-        """So many bytes, received into their own piece of memory, most often by one call."""
+        """Receive exactly `size` bytes into one buffer, mostly with a single system call."""
         data = self._socket.recv(size, socket.MSG_WAITALL)
         if len(data) == size:
             return data
@@ -167,7 +165,7 @@ class Connection:
 
     def _violated(self, what: str) -> ConnectionLost:
         self._end(what)
-        return ConnectionLost(f"{self.address} does not speak Kafka's protocol: it sent an answer, but {what}")
+        return ConnectionLost(f"{self.address} does not speak Kafka's protocol: invalid response: {what}")
 
     def _end(self, why: str) -> None:
         self._why_ended = self._why_ended or why
@@ -176,9 +174,9 @@ class Connection:
 
 
 def dial(address: Address, settings: Values, most_seconds: float | None = None) -> Connection:
-    """Return a connection that is ready for requests; NotConnected says why there is none.
+    """Return a connection that is ready for requests; NotConnected gives the reason if there is none.
 
-    To connect, and to be greeted, may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
+    Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
     """
     keep_what_is_freed()
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000

@@ -1,4 +1,4 @@
-"""The records of one partition between two offsets, as the bytes that its leader sends.
+"""Fetch the record batches of one partition between two offsets, as raw bytes.
 
     for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, patience=120.0):
         decode(fetched.records, fetched.position, fetched.aborted, ...)
@@ -7,8 +7,8 @@
     leader ------ answer ------ answer -------- answer
     here              decode        decode           decode
 
-The next bytes are asked for before those that came are given out, so that they are on their way meanwhile.  Reading
-ends at an offset, not at a count: markers and what compaction took away are offsets without records.
+The next fetch is sent before the received records are yielded, so that the leader works while they are decoded. Reading
+ends at an offset, not at a count: control records and compacted records leave offsets without records.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, Cluster
 from pylogbroker.spark.brokers.connection import Connection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
-FETCH: Final = 12  # the newest version that names topics
+FETCH: Final = 12  # newest version with topic names instead of ids
 _LARGEST: Final = 0x7FFFFFFF
 _SURELY_EMPTY: Final = 2
 
 
 @attrs.frozen
 class Fetched:
-    """Whole batches, those behind the first perhaps beginning before `position`: what is earlier was not asked for."""
+    """Whole record batches. The first one may begin before `position`; ignore its earlier records."""
 
     records: Buffer
     position: int
     next_offset: int
     aborted: tuple[tuple[int, int], ...] | None
-    """Producer ids and first offsets of aborted transactions in it; None if those are to be read, too."""
+    """Producer ids and first offsets of aborted transactions; None if their records are to be read, too."""
 
 
 class PartitionFetcher:
-    """Iterates over what there is of a partition from `start` to before `end`.
+    """Iterate over the record batches of a partition from `start` to before `end`.
 
-    Raises OutOfRange if the log does not reach back to `start`, or if `end` is not reached and nothing comes for
-    `patience` seconds, since the log ends before: it has been cut off, or made anew.  Where compaction has taken away
-    all that was left before `end`, the last thing that comes has no records.
+    Raise OutOfRange if the log starts after `start`, or if nothing arrives for `patience` seconds because the log ends
+    before `end`: it was truncated or recreated. If compaction removed everything left before `end`, the last item has
+    no records.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class PartitionFetcher:
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
         self._asked: Connection | None = None
-        self._empty = 0  # answers, one after the other, of a leader that has more but nothing to show
+        self._empty = 0  # consecutive empty responses from a leader that has offsets up to the end
 
     def __iter__(self) -> Iterator[Fetched]:
         moved = time.monotonic()
@@ -81,10 +81,10 @@ class PartitionFetcher:
                     raise self._nothing_comes()
         finally:
             if self._asked is not None:
-                self._asked.close()  # its answer would be taken for that to the next question
+                self._asked.close()  # a late response must not answer the next request
 
     def _take(self, data: PartitionData) -> Fetched | None:
-        """What there is in an answer; the next is asked for if there is more to come."""
+        """Return the records of a response, and send the next fetch if more is expected."""
         records = data.records or b""
         found = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
         if not found:
@@ -100,7 +100,7 @@ class PartitionFetcher:
         return fetched
 
     def _rest(self, data: PartitionData) -> Fetched | None:
-        """Nothing up to the end, if a leader that could send that has nothing, twice: compaction has taken it away."""
+        """Skip to the end if the leader, which has all offsets, returns nothing twice: the rest was compacted away."""
         readable = data.last_stable_offset if self._committed and data.last_stable_offset >= 0 else data.high_watermark
         self._empty = self._empty + 1 if readable >= self._end else 0
         if self._empty < _SURELY_EMPTY:
@@ -113,16 +113,16 @@ class PartitionFetcher:
         try:
             self._ask()
         except PylogbrokerError as error:
-            if not is_retriable(error):  # else it is tried again when the answer is wanted
+            if not is_retriable(error):  # retriable ones are retried when the response is needed
                 raise
 
     def _ask_for_more(self) -> None:
-        """Brokers that are old cut off even the first batch."""
+        """Double the fetch size: brokers without KIP-74 cut off even the first batch."""
         largest = self._cluster.settings.integer("fetch.max.bytes")
         if self._limit >= largest:
             raise RecordTooLarge(
-                f"{self._topic}/{self._partition} has a batch at offset {self.position} that is larger than the"
-                f" {self._limit} bytes that are fetched: set fetch.max.bytes higher"
+                f"{self._topic}/{self._partition} has a batch at offset {self.position} that exceeds the fetch limit,"
+                f" {self._limit} bytes: increase fetch.max.bytes"
             )
         self._limit = min(2 * self._limit, largest)
 
@@ -141,7 +141,7 @@ class PartitionFetcher:
         partitions = [each for topic in response.responses for each in topic.partitions]
         data = (
             partitions[0] if partitions else PartitionData()
-        )  # a quota is used up, and the broker waits before the next
+        )  # empty while a quota is exceeded; the broker throttles the next fetch
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
         raise_for(data.error_code, f"{self._topic}/{self._partition}")
@@ -160,7 +160,7 @@ class PartitionFetcher:
         if error.end <= self.position:
             return error
         return RequestTimedOut(
-            f"{self._topic}/{self._partition} is to be read up to offset {self._end}, but nothing behind"
+            f"{self._topic}/{self._partition} is to be read up to offset {self._end}, but nothing after"
             f" {self.position} came for {self._patience:g} s, though it ends at {error.end}"
         )
 
@@ -172,7 +172,7 @@ class PartitionFetcher:
 
 
 def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
-    """Ask one leader for at most `limit` bytes of each partition; it may wait so many ms for there to be any."""
+    """Build a fetch of at most `limit` bytes per partition; the leader may wait `wait` ms for data."""
     topics = [
         FetchTopic(
             topic,

@@ -82,7 +82,7 @@ def _check_order(start: Offsets, end: Offsets, what: str) -> None:
         return
     if set(start) != set(end):
         raise ConfigError(
-            f"starting and ending {what}s must name the same partitions: start {named(start)}; end {named(end)}"
+            f"{what}s to start and to end at must be given for the same partitions: {named(start)}; {named(end)}"
         )
     for key, first in sorted(start.items()):
         if 0 <= end[key] < first:
