@@ -1,8 +1,8 @@
-"""The source: topics as rows of batches and streams.
+"""Source: topics as rows of batches and streams.
 
-batches, streaming      what Spark calls
-progress, waiting       how far a stream goes with its next micro-batch
-bounds, planning        from which offsets to which, and how that is divided among tasks
-narrowing               filters of queries
-decoding, ...           from record batches to Arrow
+batches, streaming      readers that Spark calls
+progress, waiting       end of the next micro-batch of a stream
+bounds, planning        offsets to read, and their division among tasks
+narrowing               filter pushdown
+decoding, ...           record batches to Arrow
 """

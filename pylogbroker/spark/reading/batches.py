@@ -1,16 +1,16 @@
-"""Reading a batch: partitions of topics between two offsets, as Arrow rows.
+"""Batch reader: partitions of topics between two offsets, as Arrow rows.
 
-    driver    BatchReader.pushFilters, partitions     which slices there are
-    task      BatchReader.read                        the rows of one slice
+    driver    BatchReader.pushFilters, partitions     plans the slices
+    task      BatchReader.read                        reads the rows of one slice
 
-The reader is pickled and goes from one to the other.  Spark plans a DataFrame once, however often it is used, so that
-it has the same rows each time: what comes later is in the next `load()`.
+The reader is pickled from driver to task. Spark plans a DataFrame once, however often it is used, so that it always has
+the same rows. Later records need another `load()`.
 
-Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true.  It is
-not by default, because Spark (4.2 and 4.3) reads what the filters left of a DataFrame wherever else that DataFrame is
-used, without them or with others: each use needs a `load()` of its own.  Spark refuses a reader that has `pushFilters`
-while its setting is off, and does not say to the source whether it is.  But it asks for filters in a process of their
-own, which runs a module of its own: there, and only there, it gets a FilteringReader.
+Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. The
+default is false, because Spark (4.2 and 4.3) reuses the filtered plan wherever else the DataFrame is used, with other
+filters or none: each use needs its own `load()`. While its setting is off, Spark rejects a reader that has
+`pushFilters`, and it does not pass the setting to the source. But it asks for filters in a separate process with its
+own main module: only there does `of` return a FilteringReader.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PART
 
 
 class SlicePartition(InputPartition):
-    """A slice, as Spark hands it to a task."""
+    """Slice that Spark passes to a task."""
 
     def __init__(self, value: Slice) -> None:
         super().__init__(value)
 
 
 class BatchReader(DataSourceReader):
-    """Reads what there is when the query is planned."""
+    """Read the records that exist when the query is planned."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -68,14 +68,14 @@ class BatchReader(DataSourceReader):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchReader:
-        """For the options and the schema of a query."""
+        """Return a reader for the options and the schema of a query."""
         check_schema(given, schema)
         reader = BatchReader(given)
         is_filtering = _is_asked_for_filters() and reader.options.push_filters
         return FilteringReader(given) if is_filtering else reader
 
     def partitions(self) -> list[InputPartition]:
-        """Called once, by the process that plans the query."""
+        """Plan the slices. Called once, by the process that plans the query."""
         tell(self.options.warnings)
         with Cluster(self.options.settings) as cluster:
             cluster.reach()
@@ -84,18 +84,18 @@ class BatchReader(DataSourceReader):
         return [SlicePartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Called in each task."""
+        """Read a slice. Called in each task."""
         part: Slice | None = partition.value
-        if part is None:  # Spark's way to say that there are no partitions
+        if part is None:  # Spark passes None if there are no partitions
             return iter(())
         return rows_of(self.options, part, from_earliest=_is_from_earliest(self.options, part))
 
 
 class FilteringReader(BatchReader):
-    """The same, for queries whose filters leave something out."""
+    """Batch reader that applies pushed-down filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Called before `partitions`; gives back what Spark has to look at itself."""
+        """Return the filters that Spark must still apply. Called before `partitions`."""
         self._narrowing, left = Narrowing.of(filters)
         return left
 
@@ -106,7 +106,7 @@ def _is_asked_for_filters() -> bool:
 
 
 def _slices(cluster: Cluster, options: ReadOptions, narrowing: Narrowing) -> list[Slice]:
-    """What is read of each partition. Starts are learned first: what comes meanwhile may be behind the end else."""
+    """Return the slices to read. Starts are looked up first: otherwise a start could be after its end."""
     found = partitions_for(cluster, options.topics)
     refuse_missing(missing(cluster, options.topics, found))
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
@@ -144,9 +144,9 @@ def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
 
 
 def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice; DataLost if some of it is gone, unless that is allowed.
+    """Yield the rows of a slice; raise DataLost if some are gone and `failOnDataLoss` is set.
 
-    If what was asked for is whatever there is `from_earliest`, then what goes before the slice is read is no loss.
+    With `from_earliest`, records that are deleted before the slice is read are no loss.
     """
     start: int | None = part.start
     with Cluster(options.settings) as cluster:
@@ -169,7 +169,7 @@ def _has_not_begun(error: KafkaError, part: Slice) -> bool:
 
 
 def _next_start(error: KafkaError, part: Slice) -> int | None:
-    """What is left behind the gap, if anything is; the same offset, if by now the log has it."""
+    """Return the first offset after a gap (unchanged if the log has it by now); None if no records are left."""
     if not isinstance(error, OutOfRange):
         return None
     following = max(error.offset, error.first)

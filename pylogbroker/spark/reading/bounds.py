@@ -1,15 +1,15 @@
-"""From options to offsets: which partitions are read, and where reading begins and ends in each.
+"""Resolve options to partitions and offsets.
 
 | option                   | offset                                                                       |
 |--------------------------|------------------------------------------------------------------------------|
-| earliest, latest         | as the leader says now                                                       |
+| earliest, latest         | as the leader reports now                                                    |
 | JSON                     | as given; -2 is earliest, -1 latest                                          |
-| a time, to begin with    | of the first record at or after it; if there is none: an error, or latest    |
-| a time, to end with      | the same; if there is none: latest                                           |
+| starting time            | the first record at or after it; if there is none: an error, or latest       |
+| ending time              | the first record at or after it; if there is none: latest                    |
 
-`subscribePattern` is a regular expression of Python that is found anywhere in a topic's name, as Spark has it; topics
-that Kafka keeps for itself do not match.  Unlike there, they can be named, and a partition that is named and not there
-is an error, with `assign` too.
+`subscribePattern` is a Python regular expression, searched anywhere in a topic's name, as in Spark. Kafka's internal
+topics do not match. Unlike in Spark, they can be named explicitly, and a named partition that does not exist is an
+error, with `assign` too.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pylogbroker.spark.options.positions import Bound, ByTime, named
 
 
 class NothingAsLate(PylogbrokerError):
-    """A partition has no record at or after the time that reading was to begin with."""
+    """A partition has no record at or after the starting time."""
 
 
 def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
-    """The partitions that there are now of the topics asked for; for a batch, and each time anew for a stream."""
+    """Return the existing partitions of the requested topics. A stream calls this repeatedly."""
     if topics.assigned is not None:
         known = cluster.topics({topic for topic, _ in topics.assigned})
         return [(topic, number) for topic, number in topics.assigned if _has(known, topic, number)]
@@ -43,7 +43,7 @@ def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
 
 
 def missing(cluster: Cluster, topics: Topics, found: Collection[TopicPartition]) -> list[str]:
-    """What was asked for by name and is not there."""
+    """Return the requested topics or partitions that do not exist."""
     if topics.assigned is not None:
         partitions = set(found)
         return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in partitions]
@@ -59,7 +59,7 @@ def offsets_for(
     starting: bool,
     latest_if_none: bool = True,
 ) -> dict[TopicPartition, int]:
-    """The offsets that an option stands for, of exactly these partitions."""
+    """Resolve an option to the offsets of exactly these partitions."""
     if isinstance(bound, ByTime):
         return _by_time(cluster, bound, partitions, starting, latest_if_none)
     if isinstance(bound, int):
@@ -107,7 +107,7 @@ def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[Top
 
 
 def refuse_missing(names: Iterable[str]) -> None:
-    """Raise for topics and partitions that were named and are not there."""
+    """Raise KafkaError if `names` has a topic or partition."""
     wanted = ", ".join(names)
     if wanted:
         raise KafkaError(f"there is no such topic or partition: {wanted}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,4 +1,4 @@
-"""Record batches, as a broker sends them, to Arrow: the rows of Spark's Kafka source.
+"""Decode record batches into Arrow rows of Spark's Kafka source.
 
     decoder = Decoder("clicks", 0, columns_with(headers=False))
     for part in decoder.decode(fetched, start, end, aborted):
@@ -9,12 +9,12 @@
     topic          string
     partition      int32
     offset         int64
-    timestamp      timestamp    microseconds, UTC; null for a time that these cannot tell
-    timestampType  int32        -1 none (v0), 0 the producer's clock, 1 the broker's
+    timestamp      timestamp    microseconds, UTC; null for a time out of range
+    timestampType  int32        -1 none (v0), 0 CreateTime, 1 LogAppendTime
     headers        list         of structs (key string, value binary); null where the record has none
 
-These are, to the letter, the types that PySpark makes of the columns of that source.  Nothing here is done record by
-record: what was fetched becomes columns of spans, in `pylogbroker.records.columns`, and these become arrays.
+These are exactly PySpark's types for the columns of that source. Decoding has no step per record:
+`pylogbroker.records.columns` turns fetched bytes into columns of spans, which become Arrow arrays.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestampType": pa.int32(),
     "headers": HEADERS,
 }
-"""All columns that there are, in their order."""
+"""All columns, in order."""
 
-_ROWS: Final = 18_000  # whose columns fit into the processor's caches
-_LEAST: Final = 2 << 20  # bytes of records for one part
-_MOST: Final = 4 << 20  # with more, the cache would no longer hold what was checked when it is copied
+_ROWS: Final = 18_000  # columns of this many rows fit into the processor's caches
+_LEAST: Final = 2 << 20  # minimum bytes per part
+_MOST: Final = 4 << 20  # maximum bytes per part: checked bytes are still in the cache when they are copied
 _NO_TIMESTAMP_TYPE: Final = -1
 _FARTHEST: Final = ((1 << 63) - 1) // 1000  # milliseconds that fit as microseconds
 
 
 def columns_with(*, headers: bool) -> tuple[str, ...]:
-    """The columns that Spark's source has, with and without its option `includeHeaders`."""
+    """Return the names of the columns, with or without headers (option `includeHeaders`)."""
     return tuple(name for name in TYPES if headers or name != "headers")
 
 
 @attrs.frozen(eq=False)
 class Decoded:
-    """Rows, perhaps none, and the offset to go on with, which may be further than behind the last of them."""
+    """Rows, perhaps none, and the next offset, which may be after a gap."""
 
     rows: pa.RecordBatch
     next_offset: int
@@ -66,27 +66,26 @@ class Decoded:
 
 @attrs.frozen(eq=False)
 class Decoder:
-    """Makes rows of what is fetched of one partition."""
+    """Decoder for fetched bytes of one partition."""
 
     topic: str
     partition: int
     columns: tuple[str, ...] = columns_with(headers=False)
-    """Those that are wanted; what is not costs next to nothing."""
+    """Columns to decode; omitted ones cost almost nothing."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What all the rows are of."""
+        """Arrow schema of the rows."""
         return pa.schema([(name, TYPES[name]) for name in self.columns])
 
     def decode(
         self, fetched: Buffer, start: int, end: int, aborted: AbortedTransactions | None = None, *, check: bool = True
     ) -> Iterator[Decoded]:
-        """The rows of the offsets from `start` up to, and without, `end`, some megabytes at a time.
+        """Yield the rows with offsets in [start, end), some megabytes at a time.
 
-        Markers, data of the transactions in `aborted` and an entry that is cut off at the end are left out.  When
-        everything before `end` has come, `next_offset` is `end`.  CorruptRecords at what is damaged,
-        InvalidRecords for an unknown codec, when what comes before has been taken.  Unless `check`, checksums are not
-        looked at.
+        Control records, aborted transactions and a truncated last batch are skipped. After everything before `end`,
+        `next_offset` is `end`. Raise CorruptRecords for damaged bytes and InvalidRecords for an unknown codec, after
+        the rows before them. Checksums are verified only with `check`.
         """
         for piece in pieces(fetched, aborted, enough=_enough(fetched), end=end, check=check):
             for part in _of_one_format(piece):
@@ -101,13 +100,13 @@ class Decoder:
 
 
 def _enough(fetched: Buffer) -> int:
-    """How many bytes make a part, if all records are about as long as the first ones."""
+    """Estimate the bytes of one part from the length of the first records."""
     first = next(entries(fetched, partial=True), None)
     return _LEAST if first is None else min(max(_ROWS * first.size // max(first.count, 1), _LEAST), _MOST)
 
 
 def _of_one_format(piece: Piece) -> Iterable[Piece]:
-    """The piece, or where messages of v0 and of v1 meet in it, each on its own."""
+    """Return the piece, or single messages if v0 and v1 are mixed."""
     mixed = not piece.is_v2 and len({entry.magic for entry in piece.entries}) > 1
     return piece.singles() if mixed else [piece]
 

@@ -1,4 +1,4 @@
-"""Headers of many records to Arrow: the k-th of all records in one step."""
+"""Decode headers of many records into Arrow: one step for the k-th header of all records."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pylogbroker.spark.reading.spans import binary_of
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _HEADER))
-"""What PySpark makes of the type that Spark's Kafka source has for headers."""
+"""PySpark's type for the headers of Spark's Kafka source."""
 
 
 def headers_of(columns: Columns) -> pa.Array:
-    """The headers of each record, null where it has none."""
+    """Return the headers of each record, null where it has none."""
     if not columns.has_headers or not len(columns):
         return pa.nulls(len(columns), HEADERS)
     raw_counts, at = raw_varints(columns.data, columns.header_starts)
@@ -31,7 +31,7 @@ def headers_of(columns: Columns) -> pa.Array:
 
 
 def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
-    """Where all the headers' keys and values begin and how long they are, in the records' order."""
+    """Return key starts, key lengths, value starts and value lengths of all headers, in the records' order."""
     found = np.empty((4, int(bounds[-1])), np.int64)
     for number in range(int(counts.max())):
         left = np.flatnonzero(counts > number)
@@ -46,7 +46,7 @@ def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """The same as text; what is not UTF-8 in them is replaced, as Java does it."""
+    """Decode keys as UTF-8; replace invalid bytes, as Java does."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

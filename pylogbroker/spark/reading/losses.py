@@ -1,6 +1,6 @@
-"""What is lost: offsets that were to be read and are not there any more.
+"""Data loss: offsets that should be read but no longer exist.
 
-With `failOnDataLoss`, which is the default, it is an error.  Without, what is there is read, and a warning is logged.
+With `failOnDataLoss`, the default, a loss is an error. Otherwise a warning is logged and reading continues.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ log = logging.getLogger(__name__)
 
 
 class DataLost(PylogbrokerError):
-    """Some data may have been lost: the log was cut off, or its topic has been deleted or made anew."""
+    """Some data may have been lost: the log was truncated, or its topic was deleted or recreated."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"some data may have been lost: {what}. If that is all right, set the option failOnDataLoss to false"
+            f"some data may have been lost: {what}. To continue without it, set the option failOnDataLoss to false"
         )
 
 
 def lost(is_error: bool, what: str, cause: Exception | None = None) -> None:
-    """Raise DataLost, or else log it."""
+    """Raise DataLost, or log a warning."""
     if is_error:
         raise DataLost(what) from cause
     log.warning("some data may have been lost: %s", what)

@@ -1,13 +1,13 @@
-"""What the filters of a query leave to be read.
+"""Filter pushdown: reduce partitions and offsets by a query's filters.
 
-| column           | filter                       | taken                                                         |
+| column           | filter                       | applied                                                       |
 |------------------|------------------------------|---------------------------------------------------------------|
-| topic, partition | =, <=>, <, <=, >, >=, in, != | whole: other partitions are not read                          |
-| offset           | =, <=>, <, <=, >, >=         | whole: the slices begin later and end earlier                 |
-| timestamp        | =, <=>, >, >=                | in part: begins at the first record that is as late. Others   |
-|                  |                              | behind it may be earlier, so that Spark filters all the same  |
+| topic, partition | =, <=>, <, <=, >, >=, in, != | fully: other partitions are not read                          |
+| offset           | =, <=>, <, <=, >, >=         | fully: slices start later and end earlier                     |
+| timestamp        | =, <=>, >, >=                | partly: reading starts at the first record that is as late.   |
+|                  |                              | Later offsets may have earlier times: Spark filters, too      |
 
-An upper bound for timestamps says nothing about offsets: what is early may come late.
+An upper bound for timestamps does not bound offsets: early timestamps may come late.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _NEVER_NULL: Final = ("topic", "partition", "offset")
 
 @attrs.frozen
 class Narrowing:
-    """What is to be read of what the options say; everything, unless filters say otherwise."""
+    """Restrictions of the filters; none by default."""
 
     keys: tuple[Filter, ...] = ()
-    """Of topics and partitions."""
+    """Filters on topic and partition."""
     first: int = 0
     end: int | None = None
-    """The offset behind the last one."""
+    """Offset after the last one."""
     since: int | None = None
-    """A time in ms: what is before the first record that is as late, may be left out."""
+    """Time in ms: records before the first one that is as late may be skipped."""
 
     @classmethod
     def of(cls, filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
-        """What filters narrow reading to, and those that Spark still has to look at."""
+        """Return the restrictions, and the filters that Spark must still apply."""
         narrowing, left = cls(), []
         for each in filters:
             narrower = narrowing._and(each)
@@ -63,12 +63,12 @@ class Narrowing:
         return narrowing, left
 
     def takes(self, partition: TopicPartition) -> bool:
-        """Whether a partition is read at all."""
+        """Return whether a partition is read at all."""
         columns = {"topic": partition[0], "partition": partition[1]}
         return all(_holds(each, columns) for each in self.keys)
 
     def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
-        """The part of a slice that is read; `since` are the offsets of the first records that are late enough."""
+        """Restrict a slice; `since` maps partitions to the first offset that is late enough."""
         start = max(each.start, self.first, since.get((each.topic, each.partition), 0))
         end = each.end if self.end is None else min(each.end, self.end)
         return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))

@@ -1,11 +1,11 @@
-"""What a task reads: partitions' offsets divided into slices. Values in, values out.
+"""Divide offset ranges into slices for tasks; pure functions.
 
     log       0 ........ start ============================== end ..... latest
-    limited                   ==================|             about so many for a micro-batch, by how much is left
-    slices                    |=====|=====|=====|             at most so many offsets each, or about so many slices
+    limited                   ==================|             maximum of a micro-batch, divided by remaining offsets
+    slices                    |=====|=====|=====|             maximum offsets each, or minimum number of slices
 
-All of it as Spark's own source has it, so that a job has the same tasks: no slice is longer than
-`maxRecordsPerPartition`; if there are still fewer than `minPartitions`, the long ones are divided by their length.
+The rules are those of Spark's own source, so that a job has the same tasks. No slice is longer than
+`maxRecordsPerPartition`. If there are fewer than `minPartitions`, long slices are divided by their length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @attrs.frozen(order=True)
 class Slice:
-    """The offsets of one partition from `start` to before `end`."""
+    """Offsets [start, end) of one partition."""
 
     topic: str
     partition: int
@@ -34,12 +34,12 @@ class Slice:
 
 
 def slices(start: Offsets, end: Offsets) -> list[Slice]:
-    """One for each partition in which there is something between the two, in order."""
+    """Return a slice for each partition with offsets in the range, in order."""
     return [Slice(*key, start[key], until) for key, until in sorted(end.items()) if until > start[key]]
 
 
 def divide(whole: Iterable[Slice], least: int | None, longest: int | None) -> list[Slice]:
-    """The slices in parts: none longer than `longest` offsets, and about `least` of them."""
+    """Divide slices into parts of at most `longest` offsets, and about `least` parts in total."""
     parts = [part for each in whole for part in _parts(each, -(-len(each) // longest) if longest else 1)]
     if least is None or len(parts) >= least or not parts:
         return parts
@@ -55,12 +55,12 @@ def divide(whole: Iterable[Slice], least: int | None, longest: int | None) -> li
 
 
 def _share(each: Slice, total: int, count: int) -> int:
-    """How many of `count` parts of the whole lie in a slice, rounded, and at least one."""
+    """Return the share of a slice in `count` parts, rounded, at least one."""
     return max(1, (2 * count * len(each) + total) // (2 * total))
 
 
 def _parts(each: Slice, count: int) -> list[Slice]:
-    """Parts of the same length, or for the last ones one more; none is empty."""
+    """Divide a slice into non-empty parts of equal length; the last ones may be one longer."""
     count = min(count, len(each))
     length, longer = divmod(len(each), count)
     bounds = [each.start + length * number + max(0, number + longer - count) for number in range(count + 1)]
@@ -68,9 +68,9 @@ def _parts(each: Slice, count: int) -> list[Slice]:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Where a micro-batch of about `most` offsets ends: each partition gets its share of them, by how much it has.
+    """Return the ends of a micro-batch of about `most` offsets, shared in proportion to what remains.
 
-    Shares are rounded down, but none to nothing: a partition with little in it is not to wait for one with much.
+    Shares are rounded down, but at least 1: a partition with few records must not wait for one with many.
     """
     left = {key: max(0, until - start[key]) for key, until in end.items()}
     total = sum(left.values())

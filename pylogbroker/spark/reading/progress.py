@@ -1,20 +1,20 @@
-"""How far a stream goes with its next micro-batch, by what there is in the topics now.
+"""End of a stream's next micro-batch, from the topics' current offsets.
 
-| partition                      | begins at                                                                 |
-|--------------------------------|---------------------------------------------------------------------------|
-| there at the first batch       | what the options say                                                      |
-| comes later                    | its first offset; if that is not 0, something has been lost               |
-| is gone, with its topic        | is left out: what was not read of it has been lost                        |
-| is of a topic with another id  | its first offset: what was not read of the old topic has been lost        |
-| ends before where it was       | its end, if its topic is the one that this query has seen before: the log |
-|                                | has been cut off.  Else the topic may be another one: its first offset    |
+| partition                     | begins at                                                                      |
+|-------------------------------|--------------------------------------------------------------------------------|
+| exists at the first batch     | the starting option                                                            |
+| created later                 | its first offset; if that is not 0, data has been lost                         |
+| deleted with its topic        | left out; unread data has been lost                                            |
+| topic has a new id            | its first offset; unread data of the old topic has been lost                   |
+| ends before the read position | its end, if the topic's id is unchanged: the log was truncated.                |
+|                               | Else the topic may have been recreated: its first offset                       |
 
-What has been lost is an error, with `failOnDataLoss`.  Without, what is gone, cut off or begins anew is a step at once,
-with nothing in it if need be: it has to be in Spark's log before the log grows as long as it was.  (Topics' ids are not
-in that log: a topic that is made anew, and as long as it was, while no query runs, is not recognized.)
+With `failOnDataLoss`, a loss is an error. Otherwise a deleted, truncated or recreated partition makes a step at once,
+even an empty one: it must be in Spark's log before the partition grows to its old length. (Topic ids are not in that
+log. A topic that is recreated and grows to its old length while no query runs is not detected.)
 
-For a moment a new leader may tell an end that is behind what was read, and a broker that has just come may not know a
-topic, so what has gone back or is missing is asked for `fetchOffset.numRetries` times before that is believed.
+A new leader may briefly report an end before the read position, and a restarted broker may not know a topic. So
+partitions that are missing or went backwards are looked up `fetchOffset.numRetries` times before they count.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from pylogbroker.spark.reading.planning import limited
 from pylogbroker.spark.reading.waiting import Watch
 from pylogbroker.wire.schema import NO_ID
 
-_LOOK_AGAIN: Final = 1.0  # seconds after which topics are asked for anew
-_WAIT: Final = 0.2  # seconds that an idle stream waits for something new before it tells Spark that there is nothing
+_LOOK_AGAIN: Final = 1.0  # seconds between metadata refreshes
+_WAIT: Final = 0.2  # seconds that an idle stream waits for records before it reports to Spark that there are none
 
 Positions = dict[TopicPartition, int]
 
 
 @attrs.frozen
 class Step:
-    """Where a micro-batch ends, and where those partitions begin that do not go on from the one before."""
+    """Ends of a micro-batch, and starts of the partitions that do not continue the previous batch."""
 
     ends: Positions
     begins: Positions
 
 
 class Progress:
-    """Of one query."""
+    """Stream position of one query."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.ends: Positions = {}
-        """Where partitions ended when they were last asked."""
+        """Last known end of each partition."""
         self._options = options
         self._cluster = Cluster(options.settings)
         self._watch = Watch(self._cluster)
@@ -69,17 +69,17 @@ class Progress:
         self._last_step = float("-inf")
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         self._watch.close()
         self._cluster.close()
 
     def stop_at_latest(self) -> None:
-        """Go no further than what there is now."""
+        """Fix the current ends as the end of the stream."""
         self._look_for_all()
         self._target = self._latest(self._partitions)
 
     def first(self, most: int | None) -> Step:
-        """Return where reading begins, in any case, and what of it is in the first batch."""
+        """Return the first step, with the start of every partition."""
         self._cluster.reach()
         self._look_for_all()
         refuse_missing(self._missing())
@@ -95,7 +95,7 @@ class Progress:
         return self._step(self._within(begins, most) or begins, begins)
 
     def next(self, known: Positions, most: int | None, everything: bool) -> Step | None:
-        """The step from there, after a little waiting if there is nothing yet; None if there still is not."""
+        """Return the step after `known`, or None. Wait briefly if there is nothing new."""
         self._look()
         self._ask_ends(known)
         begins = self._begins(known)
@@ -115,7 +115,7 @@ class Progress:
     # -- how far ---------------------------------------------------------------------------------------------------
 
     def _end(self, begins: Positions, most: int | None, everything: bool) -> Positions | None:
-        """Where a batch ends that begins there; None if there is too little for one."""
+        """Return the ends of a batch with these starts; None if there is too little data."""
         available = sum(max(0, self._reachable(key) - begin) for key, begin in begins.items())
         too_little = not everything and self._is_too_little(available)
         return None if too_little else self._within(begins, most)
@@ -138,7 +138,7 @@ class Progress:
     # -- topics and partitions that come and go --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """See which partitions there are, every now and then."""
+        """Refresh the partitions if they are out of date."""
         if time.monotonic() - self._looked >= _LOOK_AGAIN:
             self._look_now()
 
@@ -148,7 +148,7 @@ class Progress:
         self._looked = time.monotonic()
 
     def _look_for_all(self) -> None:
-        """See which partitions there are, of all topics that are named."""
+        """Refresh the partitions until all named topics are found."""
         self._look_now()
         self._again_while(self._missing)
 
@@ -156,7 +156,7 @@ class Progress:
         return missing(self._cluster, self._options.topics, self._partitions)
 
     def _again_while(self, wrong: Callable[[], object]) -> None:
-        """Look again while something is wrong, so often as the options say."""
+        """Refresh up to `fetchOffset.numRetries` times while the condition holds."""
         for attempt in range(self._options.retries.attempts):
             if attempt:
                 time.sleep(self._options.retries.pause)
@@ -165,7 +165,7 @@ class Progress:
                 return
 
     def _ask_ends(self, known: Positions) -> None:
-        """Where all partitions end that there are, asked again while what is known goes further than that."""
+        """Look up all ends, again while one is before its known position."""
 
         def are_behind() -> bool:
             self.ends = self._latest_there()
@@ -175,11 +175,11 @@ class Progress:
         self._again_while(are_behind)
 
     def _is_remade(self, topic: str) -> bool:
-        """Whether it is another topic than the one of that name that was seen before."""
+        """Return whether the topic's id has changed."""
         return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
-        """The ends of all partitions, of those that are left if a topic is deleted meanwhile."""
+        """Return all ends. If a topic is deleted meanwhile, return those of the remaining partitions."""
         retries = self._options.retries
         try:
             return self._latest(self._partitions, retries.attempts * retries.pause)
@@ -196,17 +196,17 @@ class Progress:
         return {key: each.offset for key, each in found.items()}
 
     def _begins(self, known: Positions) -> Positions:
-        """Where each partition that there is now goes on, or begins."""
+        """Return the start of each existing partition in the next batch."""
         gone = known.keys() - self.ends.keys()
         if gone:
             lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")
         if any(end < known.get(key, 0) for key, end in self.ends.items()):
-            self._look_now()  # is it still the same topic?
+            self._look_now()  # the topic may have been recreated
         cut = [key for key, end in self.ends.items() if key in known and (end < known[key] or self._is_remade(key[0]))]
         for key in cut:
             lost(
                 self._options.fail_on_data_loss,
-                f"{named([key])} was read up to {known[key]}, but has been made anew, or cut off",
+                f"{named([key])} was read up to {known[key]}, but has been recreated or truncated",
             )
         new = [key for key in self.ends if key not in known]
         firsts = self._firsts([*new, *(key for key in cut if not self._is_same(key[0]))])
@@ -217,7 +217,7 @@ class Progress:
         return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
 
     def _is_same(self, topic: str) -> bool:
-        """Whether it is surely the topic of that name that was seen before: old brokers give no ids."""
+        """Return whether the topic's id is known and unchanged; old brokers send no ids."""
         return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
 
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:

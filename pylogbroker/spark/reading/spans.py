@@ -1,16 +1,16 @@
-"""Spans of a buffer to an Arrow array of them, without a step for each.
+"""Convert spans of a buffer to a binary Arrow array, without a step per span.
 
-Long ones are told to Arrow as binary views, which it copies to where they lie side by side when it casts them:
+Long spans become binary views. Arrow copies them into contiguous memory when it casts the views:
 
     view       | length | first four bytes | buffer | offset |        four bytes each
 
-Short ones a view would have to hold itself.  For them the buffer is taken for one binary array in which the spans, and
-what lies between them, take turns,
+A view stores up to 12 bytes inline, so short spans take another way. The buffer is treated as one binary array of
+alternating spans and gaps:
 
     bytes      | .. | span 0 | ...... | span 1 | ... | span 2 | .
     elements        |   0    |   1    |   2    |  3  |   4    |
 
-of which Arrow then copies every second one.  That takes up to twice as long.
+Arrow then copies every second element. That takes up to twice as long.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Buffer
 from pylogbroker.records.columns.varints import Flags, Ints
 
-_MOST: Final = (1 << 31) - 1  # bytes that a binary array spans
+_MOST: Final = (1 << 31) - 1  # maximum bytes of a binary array
 
 
-_INLINE: Final = 12  # bytes that a view holds itself
+_INLINE: Final = 12  # maximum bytes stored inside a view
 
 
 def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
-    """The spans as a binary array, null where the length is negative; they follow one another in the buffer."""
+    """Return the spans as a binary array, null where the length is negative. Spans must be in ascending order."""
     if len(raw) > _MOST:
         raise InvalidRecords(f"records of {len(raw)} bytes in one piece")
     is_null = lengths < 0
@@ -45,7 +45,7 @@ def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
 
 
 def _by_views(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
-    views = np.zeros((len(starts), 4), np.int32)  # the first bytes, which only comparisons look at, are left out
+    views = np.zeros((len(starts), 4), np.int32)  # the first bytes stay zero: only comparisons use them
     views[:, 0] = lengths
     views[:, 3] = starts
     valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))

@@ -1,20 +1,20 @@
-"""Reading a stream: micro-batches of partitions' offsets, each planned by the driver and read by tasks.
+"""Stream reader: micro-batches planned by the driver and read by tasks.
 
-The offset of a stream is that of Spark's own source, where the next batch begins in each partition.  One more key,
-which cannot be a topic's name, says where partitions began that do not go on from the batch before:
+A stream offset has the format of Spark's own source: the next offset of each partition. An extra key, "/start", cannot
+be a topic's name. It holds the starts of partitions that do not continue the previous batch:
 
     {"events": {"0": 23, "1": 42}, "/start": {"events": {"1": 0}}}
 
-    initialOffset   {}                                   asked for more than once, so it must not say anything
-    latestOffset    {..., "/start": {...}}               the first batch: where it began is now in Spark's log
-    latestOffset    {...}                                the others
+    initialOffset   {}                                   called more than once, so it must be constant
+    latestOffset    {..., "/start": {...}}               first batch: its starts are now in Spark's log
+    latestOffset    {...}                                later batches
 
-So the first batch may be empty: it is there to write down where reading begins, before anything is read.  The key is
-there, too, when there are no partitions at all, since {} is how a query begins.  A batch that is run again has the same
-slices, since they come from these offsets alone.  `progress` decides where batches end.
+So the first batch may be empty: it records the starts before anything is read. "/start" is present even without
+partitions, because {} marks the beginning of a query. A repeated batch has the same slices, since they depend on these
+offsets alone. `progress` decides where batches end.
 
-A query of Spark's own source goes on here from its checkpoint: these offsets are its own.  But that source keeps the
-start of its first batch somewhere else, and looks up where new partitions begin; such a batch it has to finish itself.
+A query of Spark's own source can continue here from its checkpoint. But that source stores the start of its first batch
+elsewhere and looks up the starts of new partitions. It must finish such a batch itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _START: Final = "/start"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One lives as long as its query, in a process beside the driver; copies of it read, in tasks."""
+    """Stream reader. One instance lives as long as its query, in a process next to the driver; copies read in tasks."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> StreamReader:
-        """For the options and the schema of a query."""
+        """Return a reader for the options and the schema of a query."""
         check_schema(given, schema)
         return cls(given)
 
@@ -68,18 +68,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.__init__(state["_given"])  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:
-        """Nothing: see above."""
+        """Return the empty offset; see the module's docstring."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options ask for; both of them are looked at, whichever is told here."""
+        """Return the limit of the options. `Progress` applies both limits, whichever is returned here."""
         limits = self._options.limits
         if limits.most is not None:
             return ReadMaxRows(limits.most)
         return ReadAllAvailable() if limits.least is None else ReadMinRows(limits.least)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next micro-batch ends; `start` itself if there is to be none yet."""
+        """Return the end of the next micro-batch; `start` if there is none yet."""
         progress = self._driving()
         everything = isinstance(limit, ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -87,30 +87,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if step is None else offset_of(step)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where the partitions end, for Spark's progress: what lies between is the lag."""
+        """Return the ends of the partitions, from which Spark reports the lag."""
         return _json(self._driving().ends) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on there is nothing new."""
+        """Stop the stream at the current ends."""
         self._driving().stop_at_latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The slices of a micro-batch."""
+        """Return the slices of a micro-batch."""
         begins, ends = {**positions_of(start), **positions_of(end.get(_START, {}))}, positions_of(end)
         if ends.keys() - begins.keys():
             raise ConfigError(
-                f"the checkpoint does not say where {named(ends.keys() - begins.keys())} begins: another source has"
-                " planned its last batch, so let the query finish that batch with that source first"
+                f"the checkpoint does not say where {named(ends.keys() - begins.keys())} begins: another source"
+                " planned its last batch. Let the query finish that batch with that source first"
             )
         parts = divide(slices(begins, ends), self._options.min_partitions, self._options.max_records)
         return [SlicePartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Called in each task."""
+        """Read a slice. Called in each task."""
         return rows_of(self._options, partition.value)
 
     def stop(self) -> None:
-        """Spark may not call it: the connections end with the process at the latest."""
+        """Close the connections. Spark may not call this; they end with the process."""
         if self._progress is not None:
             self._progress.close()
 
@@ -122,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def positions_of(offset: Mapping[str, Any]) -> Positions:
-    """Where each partition goes on."""
+    """Return the positions of a stream offset, without "/start"."""
     return {
         (topic, int(number)): position
         for topic, numbers in offset.items()
@@ -132,7 +132,7 @@ def positions_of(offset: Mapping[str, Any]) -> Positions:
 
 
 def offset_of(step: Step) -> dict[str, Any]:
-    """What Spark keeps of the end of a micro-batch."""
+    """Return a step as a stream offset."""
     has_start = step.begins or not step.ends
     return {**_json(step.ends), **({_START: _json(step.begins)} if has_start else {})}
 

@@ -1,9 +1,9 @@
-"""Waiting until partitions have something new, without asking again and again.
+"""Wait for new records without polling.
 
-Spark asks an idle stream every 10 ms whether there is more.  A fetch at the ends of the partitions, which each leader
-keeps until something comes, answers once, and at the moment when it does.
+Spark asks an idle stream every 10 ms for new data. One fetch per leader, at the ends of its partitions, stays open
+until records arrive and is answered at once.
 
-    leader 1   ask ................................ (still open: the next wait goes on with it)
+    leader 1   ask ................................ (still open: the next wait continues with it)
     leader 2   ask .......... answer
     here            waits     wakes
 """
@@ -22,18 +22,18 @@ from pylogbroker.spark.brokers.connections import Connections
 from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-_PATIENCE: Final = 1000  # ms that a leader keeps a question
+_PATIENCE: Final = 1000  # ms that a leader holds a fetch
 
 
 class Watch:
-    """One open question to each leader, over connections of its own."""
+    """One pending fetch per leader, over connections of its own."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._connections = Connections(cluster)
 
     def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
-        """Whether within that time a partition may have got something at its offset or behind it."""
+        """Wait up to `seconds`; return whether a partition may have records at or after its end."""
         try:
             asked = self._ask(ends)
             poll = select.poll()
@@ -45,11 +45,10 @@ class Watch:
                     connection.receive()
         except (PylogbrokerError, OSError):
             self.close()
-            return True  # what is wrong will show when offsets are asked for
+            return True  # the next offset lookup will report the error
         return bool(ready)
 
     def close(self) -> None:
-        """Drop the connections."""
         self._connections.close()
 
     def _ask(self, ends: Mapping[TopicPartition, int]) -> list[Connection]:
