@@ -57,7 +57,7 @@ def test_whether_there_are_the_partitions_that_rows_name(chosen: list[int | None
 
 @pytest.mark.parametrize("number", [-1, 3])
 def test_a_partition_that_there_is_not(number: int) -> None:
-    with pytest.raises(KafkaError, match=f"topic t has 3 partitions, and no {number}"):
+    with pytest.raises(KafkaError, match=f"topic t has 3 partitions, so no partition {number}"):
         Places(_topic(3), 1000).of(_rows([b"one", b"two"]), pa.array([1, number], pa.int32()))
 
 

@@ -127,7 +127,7 @@ def test_partitions_that_came_meanwhile(topics: Topics) -> None:
         writing.write([_placed([b"old"], [0])])
         topics.widen(topic, 3)
         writing.write([_placed([b"new", b"old"], [2, 0])])
-        with pytest.raises(KafkaError, match=f"topic {topic} has 3 partitions, and no 3"):
+        with pytest.raises(KafkaError, match=f"topic {topic} has 3 partitions, so no partition 3"):
             writing.write([_placed([b"x"], [3])])
     assert [values(topics.bootstrap, topic, [number]) for number in range(3)] == [[b"old", b"old"], [], [b"new"]]
 

@@ -72,10 +72,10 @@ def test_of_two_columns_of_one_name_the_first_counts() -> None:
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ({"key": TEXT, "VALUE": TEXT}, "there is no column value"),
-        ({"value": INT}, "column value is int: it has to be string or binary"),
+        ({"key": TEXT, "VALUE": TEXT}, "the column value is missing"),
+        ({"value": INT}, "column value is int: it must be string or binary"),
         ({"value": TEXT, "key": DoubleType()}, "column key is double"),
-        ({"value": TEXT, "partition": LongType()}, "column partition is bigint: it has to be int"),
+        ({"value": TEXT, "partition": LongType()}, "column partition is bigint: it must be int"),
         ({"value": TEXT, "headers": TEXT}, "column headers is string"),
         ({"value": TEXT, "headers": _headers(TEXT)}, "column headers is array"),
     ],
@@ -87,7 +87,7 @@ def test_columns_that_are_not(columns: dict[str, DataType], why: str) -> None:
 
 
 def test_a_column_topic_has_to_be_text() -> None:
-    with pytest.raises(ConfigError, match="column topic is int: it has to be string"):
+    with pytest.raises(ConfigError, match="column topic is int: it must be string"):
         fields_of([("value", "string"), ("topic", "int")], None)
 
 
@@ -95,7 +95,7 @@ def test_a_column_topic_has_to_be_text() -> None:
     ("kind", "given", "overwrite", "why"),
     [
         (BatchWriter, GIVEN, True, "a topic cannot be overwritten"),
-        (BatchWriter, {"kafka.bootstrap.servers": "nowhere:1"}, False, "neither an option topic nor a column topic"),
+        (BatchWriter, {"kafka.bootstrap.servers": "nowhere:1"}, False, "no topic is given"),
         (
             BatchWriter,
             {**GIVEN, "kafka.compression.gzip.level": "12", "kafka.compression.type": "gzip"},

@@ -38,7 +38,7 @@ _SURELY_EMPTY: Final = 2
 
 @attrs.frozen
 class Fetched:
-    """Whole record batches. The first one may begin before `position`; ignore its earlier records."""
+    """Complete record batches. The first one may begin before `position`; ignore its earlier records."""
 
     records: Buffer
     position: int

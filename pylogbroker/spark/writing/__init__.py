@@ -1,8 +1,8 @@
-"""The sink: rows to topics, of streams exactly once.
+"""Sink: rows to topics; exactly once for streams.
 
-sink                    what Spark calls
-task                    the rows of one task, from columns to what the producer sends
-columns, placing, ...   which columns there are, the partitions of rows, their records
-producing, identities   what is sent is written once, in its order
+sink                    writers that Spark calls
+task                    rows of one task, from columns to batches
+columns, placing, ...   accepted columns, partitioning, encoding
+producing, identities   idempotent producer
 transactions            micro-batches and their markers
 """

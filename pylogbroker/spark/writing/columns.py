@@ -1,13 +1,12 @@
-"""The columns that the sink writes, and which types they may have; others are not looked at.
+"""Columns that the sink writes, and their types. Other columns are ignored.
 
-| column    | type                                        | without it                                    |
+| column    | type                                        | if missing                                    |
 |-----------|---------------------------------------------|-----------------------------------------------|
 | value     | string or binary                            | an error                                      |
-| key       | string or binary                            | there is none                                 |
-| topic     | string; not looked at if the option topic   | an error                                      |
-|           | is given, which then says where rows go     |                                               |
-| partition | int; null is none                           | the key decides                               |
-| headers   | array of structs of key and value           | there are none                                |
+| key       | string or binary                            | records have no keys                          |
+| topic     | string; ignored if the option topic is set  | an error, unless the option topic is set      |
+| partition | int; null means unset                       | the key decides                               |
+| headers   | array of structs of key and value           | records have no headers                       |
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ACCEPTED: Final[Mapping[str, tuple[str, ...]]] = {
 
 @attrs.frozen
 class Fields:
-    """Where in the rows these columns are."""
+    """Indices of the columns in the rows."""
 
     value: int
     key: int | None = None
@@ -41,17 +40,17 @@ class Fields:
 
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
-    """For columns' names and types, as Spark calls them, and the option topic; ConfigError says what is wrong."""
+    """Find the columns by names and Spark's types. Raise ConfigError if one is missing or has a wrong type."""
     found: dict[str, int] = {}
     for number, (name, _) in enumerate(columns):
         if name in _ACCEPTED and (name != "topic" or topic is None):
             found.setdefault(name, number)
     if "value" not in found:
-        raise ConfigError(f"there is no column value: there are {', '.join(name for name, _ in columns) or 'none'}")
+        raise ConfigError(f"the column value is missing; there are {', '.join(name for name, _ in columns) or 'none'}")
     if "topic" not in found and topic is None:
-        raise ConfigError("there is neither an option topic nor a column topic: one of them says where rows go")
+        raise ConfigError("no topic is given: set the option topic, or add a column topic")
     for name, number in found.items():
         kind = columns[number][1]
         if kind not in _ACCEPTED[name]:
-            raise ConfigError(f"column {name} is {kind}: it has to be {' or '.join(_ACCEPTED[name])}")
+            raise ConfigError(f"column {name} is {kind}: it must be {' or '.join(_ACCEPTED[name])}")
     return Fields(**found)

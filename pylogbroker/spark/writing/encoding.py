@@ -1,11 +1,11 @@
-"""Arrow columns to record batches: many records at once, with no object for each.
+"""Encode Arrow columns as record batches, without an object per record.
 
     records   | length, 0, 0, offset delta, key length | key | value length | value | headers |
     made of          numbers, written together                  numbers                its own column
 
-All records of a batch have the time at which it was made, so that their timestamp deltas are 0, as attributes are.  The
-numbers before and behind each key become binary columns, and Arrow joins them with keys and values; the batches are
-slices of what comes out.  The layout is drawn in `pylogbroker.records.batch`.
+All records of a batch have the batch's creation time, so timestamp deltas are 0, as are attributes. The numbers around
+each key become binary columns, which Arrow joins with keys and values. Batches are slices of the result.
+`pylogbroker.records.batch` shows the layout.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from pylogbroker.records.model import Codec, Record
 Numbers = npt.NDArray[np.int64]
 
 OVERHEAD: Final = 61  # bytes of a batch before its records
-_DELTA: Final = 4  # bytes, at most, of an offset delta
-_AT_ONCE: Final = 1 << 30  # bytes of records; Arrow's binary columns hold 2^31
+_DELTA: Final = 4  # maximum bytes of an offset delta
+_AT_ONCE: Final = 1 << 30  # bytes of records per step; Arrow's binary columns hold 2^31
 
 
 @attrs.frozen
 class Packing:
-    """How batches are made."""
+    """Parameters of batches."""
 
     largest: int
-    """Bytes of a batch before it is compressed, unless one record takes more."""
+    """Maximum bytes of an uncompressed batch, unless one record is larger."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
@@ -47,26 +47,25 @@ class Packing:
 
 @attrs.frozen
 class Rows:
-    """What records are made of: columns of the same length, binary; no keys, or headers, if there are none."""
+    """Binary columns of equal length; None if no record has a key, or headers."""
 
     values: pa.BinaryArray
     keys: pa.BinaryArray | None = None
     headers: pa.BinaryArray | None = None
-    """As they end a record: see `header_bytes`."""
+    """Encoded header sections: see `header_bytes`."""
 
     sizes: Numbers = attrs.field(default=attrs.Factory(lambda rows: _sizes(rows), takes_self=True), eq=False)
-    """How many bytes each record takes, at most."""
+    """Maximum bytes of each record."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: npt.NDArray[Any]) -> Rows:
-        """Some of them, or all in another order."""
+        """Return the rows with these indices, in their order."""
         numbers = pa.array(rows)
         return self._each(lambda column: column.take(numbers), self.sizes[rows])
 
     def slice(self, start: int, count: int) -> Rows:
-        """Those of a range."""
         return self._each(lambda column: column.slice(start, count), self.sizes[start : start + count])
 
     def _each(self, work: Callable[[pa.BinaryArray], pa.BinaryArray], sizes: Numbers) -> Rows:
@@ -76,7 +75,7 @@ class Rows:
 
 @attrs.frozen
 class Encoded:
-    """The records of one batch, which has no header yet: who sends it, and after which others, comes with that."""
+    """Encoded records of one batch, without its header, which needs the producer id and sequence number."""
 
     records: Buffer
     count: int
@@ -87,13 +86,13 @@ class Encoded:
         return OVERHEAD + len(self.records)
 
     def sealed(self, producer: tuple[int, int, int], *, transactional: bool = False) -> bytes:
-        """The batch of a producer id and epoch, with the sequence number that its first record has."""
+        """Return the batch with its header; `producer` is producer id, epoch and first sequence number."""
         attributes = self.codec | (TRANSACTIONAL if transactional else 0)
         last = self.count - 1
         return seal((0, -1, attributes, last, self.timestamp, self.timestamp, *producer, self.count), self.records)  # type: ignore[arg-type]
 
     def halves(self) -> tuple[Encoded, Encoded]:
-        """The same records in two batches, made anew: slow, for those that a leader finds too large."""
+        """Return the records re-encoded as two batches: slow, for batches that a leader rejects as too large."""
         [entry] = entries(self.sealed((-1, -1, -1)))
         records = list(entry.records())
         middle = len(records) // 2
@@ -106,7 +105,7 @@ class Encoded:
 
 
 def encode(rows: Rows, runs: Sequence[int], packing: Packing, timestamp: int) -> Iterator[tuple[int, Encoded]]:
-    """The batches of rows, each with the number of its first row; none goes across the beginning of a run."""
+    """Yield batches with the index of their first row; no batch spans the start of a run."""
     sizes = rows.sizes
     starts = _starts(sizes, runs, packing.largest - OVERHEAD)
     ends = [*starts[1:], len(rows)]
@@ -146,7 +145,7 @@ def _sizes(rows: Rows) -> Numbers:
 
 
 def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
-    """Where batches begin."""
+    """Return the first row of each batch."""
     behind = np.cumsum(sizes)
     starts: list[int] = []
     for run, end in zip(runs, [*runs[1:], len(sizes)], strict=True):
@@ -159,7 +158,7 @@ def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
 
 
 def _joined(rows: Rows, deltas: Numbers) -> pa.BinaryArray:
-    """The records, put together."""
+    """Return the encoded records."""
     key_lengths = np.full(1, -1, np.int64) if rows.keys is None else _alike(lengths(rows.keys))
     value_lengths = _alike(lengths(rows.values))
     tails = pa.scalar(b"\0") if rows.headers is None else rows.headers
@@ -177,13 +176,13 @@ def _joined(rows: Rows, deltas: Numbers) -> pa.BinaryArray:
 
 
 def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
-    """A column of headers, lists of keys and values, as they end records; None if there are none at all."""
+    """Encode a column of headers, lists of keys and values, as header sections; None if there are no headers."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return None
     keys, values = column.flatten().flatten()
     if keys.null_count:
-        raise InvalidRecords("a header has no key: only its value may be null")
+        raise InvalidRecords("a header has no key: only header values may be null")
     keys, values = as_binary(keys), as_binary(values)
     parts = _varints([_zigzag(lengths(keys))]), keys, _varints([_zigzag(lengths(values))]), _filled(values)
     each = pc.binary_join_element_wise(*parts, b"")
@@ -195,12 +194,12 @@ def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
 
 
 def as_binary(column: pa.Array) -> pa.BinaryArray:
-    """Strings and bytes, however Arrow keeps them, as bytes with 32-bit offsets."""
+    """Convert any Arrow string or binary type to binary with 32-bit offsets."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
 
 
 def lengths(column: pa.BinaryArray) -> Numbers:
-    """The bytes of each; -1 for null."""
+    """Return the length of each element; -1 for null."""
     found: Numbers = np.diff(_offsets(column)).astype(np.int64)
     if column.null_count:
         found[np.asarray(column.is_null())] = -1
@@ -208,12 +207,12 @@ def lengths(column: pa.BinaryArray) -> Numbers:
 
 
 def starts_of(column: pa.BinaryArray) -> Numbers:
-    """Where each begins in the column's data."""
+    """Return the start of each element in the column's data."""
     return _offsets(column)[:-1].astype(np.int64)
 
 
 def data_of(column: pa.BinaryArray) -> npt.NDArray[np.uint8]:
-    """The bytes of all."""
+    """Return the data buffer of a column."""
     buffer = column.buffers()[2]
     return np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
@@ -232,7 +231,7 @@ def _filled(column: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _alike(numbers: Numbers) -> Numbers:
-    """One number that stands for all of them, if they are all the same."""
+    """Reduce equal numbers to one."""
     return numbers[:1] if len(numbers) and numbers.min() == numbers.max() else numbers
 
 
@@ -252,7 +251,7 @@ def _varint_sizes(numbers: Numbers) -> Numbers:
 
 
 def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
-    """In each row the varints of its numbers; a column of one number stands for as many as there are rows."""
+    """Encode the numbers of each row as varints; a column of length 1 applies to all rows."""
     rows = max(map(len, columns))
     sizes = [_varint_sizes(column) for column in columns]
     offsets = np.zeros(rows + 1, np.int64)
@@ -267,9 +266,9 @@ def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
 
 
 def _write(data: npt.NDArray[np.uint8], at: Numbers, numbers: Numbers, sizes: Numbers) -> None:
-    """Each number where it belongs: seven bits in a byte, the last ones first; the eighth says that more follow.
+    """Write varints at their positions: 7 bits per byte, least significant first; bit 7 marks a continuation.
 
-    What is there before are zeros.
+    The destination must be zero.
     """
     if not numbers.any():
         return

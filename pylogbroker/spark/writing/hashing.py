@@ -1,11 +1,11 @@
-"""Which partition each of many keys belongs to: MurmurHash2 of them all at once, as Java's producers compute it.
+"""Partitions of many keys at once, by MurmurHash2 as in Java's producer.
 
-    keys, the most words first    | w w w w |        the hash is mixed with the first word of all that have one,
-                                  | w w w b |        then with the second of all that have two, and so on:
-                                  | w w b b |        those are always the first ones
-                                  | w b     |        at last the one to three bytes that are left
+    keys, longest first           | w w w w |        step k mixes the k-th word into the hashes
+                                  | w w w b |        of all keys that have one: always the
+                                  | w w b b |        first ones in this order
+                                  | w b     |        the last step mixes the 1 to 3 remaining bytes
 
-`pylogbroker.partitioning` says what is computed, for one key; it is asked for keys that are long.
+`pylogbroker.partitioning` hashes a single key, and here the long keys.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LONG: Final = 256  # bytes above which a key is hashed alone
 
 
 def partitions_of_keys(data: Bytes, starts: Numbers, lengths: Numbers, partitions: int) -> npt.NDArray[np.int32]:
-    """The partition of each key: `lengths` bytes of `data` from `starts` on."""
+    """Return the partition of each key; a key is `lengths` bytes of `data` from `starts` on."""
     positive = (hashes(data, starts, lengths) & np.uint32(0x7FFFFFFF)).astype(np.int32)
     found: npt.NDArray[np.int32] = positive % np.int32(partitions)
     return found
 
 
 def hashes(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
-    """The hash of each key."""
+    """Return the hash of each key."""
     result = np.empty(len(starts), np.uint32)
     is_long = lengths > _LONG
     if not is_long.any():
@@ -59,7 +59,7 @@ def _together(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
 
 
 def _ordered(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
-    """Of keys that do not become longer."""
+    """Hash keys that are sorted by decreasing length."""
     result = _SEED ^ lengths.astype(np.uint32)
     words = lengths >> 2
     having = np.searchsorted(-words, -np.arange(int(words[0])), side="left")
@@ -78,7 +78,7 @@ def _ordered(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
 
 
 def _word(data: Bytes, at: Numbers) -> Hashes:
-    """The four bytes there, little-endian."""
+    """Read 4 bytes at each position, little-endian."""
     every: Any = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
     word: Hashes = every[at].astype(np.uint32, copy=False)
     return word

@@ -1,4 +1,4 @@
-"""Who a producer is, and what its settings promise: leaders recognize what comes again by its id, epoch and numbers."""
+"""Producer ids and settings of idempotence. Leaders detect duplicates by producer id, epoch and sequence number."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-_WINDOW: Final = 5  # batches of a producer that a leader recognizes when they come again
+_WINDOW: Final = 5  # batches of a producer that a leader remembers to detect duplicates
 _NO_TIMEOUT: Final = 0x7FFFFFFF
 
 
 @attrs.frozen
 class Identity:
-    """Who a producer is: its id and epoch, and the name that its transactions have, if it has any."""
+    """Producer id, epoch and transactional id; the defaults mean no idempotence."""
 
     id: int = -1
     epoch: int = -1
@@ -26,19 +26,19 @@ class Identity:
 
 
 def acks_of(settings: Values) -> int:
-    """How many must have a batch; -1 for all."""
+    """Return the required acknowledgements; -1 for all."""
     return -1 if settings.text("acks") == "all" else int(settings.text("acks"))
 
 
 def is_idempotent(settings: Values) -> bool:
-    """Whether leaders are to recognize what comes again: as it is set, or else if all must have it."""
+    """Return whether the producer is idempotent: as set, or else if acks=all."""
     if settings["enable.idempotence"] and acks_of(settings) != -1:
         raise ConfigError(f"option kafka.acks: {settings.text('acks')!r} is not accepted; enable.idempotence needs all")
     return acks_of(settings) == -1 if settings["enable.idempotence"] is None else bool(settings["enable.idempotence"])
 
 
 def window_of(settings: Values) -> int:
-    """How many requests a leader may have to answer: with several, only idempotence keeps the order."""
+    """Return the maximum requests in flight per connection; several keep their order only with idempotence."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
         return _WINDOW if is_idempotent(settings) else 1
@@ -49,7 +49,7 @@ def window_of(settings: Values) -> int:
 
 
 def identify(cluster: Cluster) -> Identity:
-    """Who a producer without transactions is; without idempotence, nobody."""
+    """Get a producer id for a producer without transactions; without idempotence there is none."""
     if not is_idempotent(cluster.settings):
         return Identity()
 

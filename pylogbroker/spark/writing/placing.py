@@ -1,10 +1,10 @@
-"""Which partition each row goes to.
+"""Partitioner for the rows of a task.
 
 | the row has         | partition                                                                          |
 |---------------------|------------------------------------------------------------------------------------|
-| a partition         | that one                                                                           |
-| else a key          | by the key's hash, as Java's producers choose it                                   |
-| neither             | one after the other, in no order; the next when about a batch went to one          |
+| a partition         | that partition                                                                     |
+| else a key          | by the key's hash, as in Java's producer                                           |
+| neither             | in a random cycle; the next one after about one batch of bytes                     |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Partitions = npt.NDArray[np.int32]
 
 
 class Places:
-    """Chooses for the rows of one topic; those with neither go round the partitions that have a leader."""
+    """Partitioner of one topic; rows without key or partition cycle through partitions that have a leader."""
 
     def __init__(self, topic: TopicInfo, enough: int) -> None:
         self._name = topic.name
@@ -34,21 +34,21 @@ class Places:
         order = led or range(self._count)
         self._order = np.array(random.sample(order, len(order)), np.int32)
         self._enough = enough
-        self._given = 0  # bytes of rows with neither, until now
+        self._given = 0  # bytes of rows without key or partition so far
 
     def have(self, chosen: pa.Int32Array | None) -> bool:
-        """Whether there are all partitions that rows name."""
+        """Return whether all named partitions exist."""
         return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
 
     def of(self, rows: Rows, chosen: pa.Int32Array | None = None) -> Partitions:
-        """The partition of each row; `chosen` is the column of those that are given."""
+        """Return the partition of each row; `chosen` is the column partition."""
         found = self._by_key(rows)
         if chosen is None or chosen.null_count == len(chosen):
             return found
         wrong = pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, self._count))
         if pc.any(wrong).as_py():
             number = chosen.filter(wrong)[0]
-            detail = f"topic {self._name} has {self._count} partitions, and no {number}"
+            detail = f"topic {self._name} has {self._count} partitions, so no partition {number}"
             raise KafkaError(detail, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return np.where(np.asarray(chosen.is_null()), found, np.asarray(pc.fill_null(chosen, 0)))
 
@@ -72,12 +72,12 @@ class Places:
 
 
 def together(partitions: Partitions) -> tuple[npt.NDArray[np.int64] | None, list[int]]:
-    """An order in which the rows of a partition are together, None if they are, and where partitions then begin."""
+    """Return an order that groups the rows by partition (None if they are grouped), and the start of each group."""
     changes, most = np.flatnonzero(np.diff(partitions)) + 1, int(partitions.max())
     if len(changes) <= most:
         runs = [0, *changes.tolist()]
         if len(runs) == len(set(partitions[runs].tolist())):
             return None, runs
-    narrow = partitions.astype(np.int16) if most < 1 << 15 else partitions  # sorted by their digits
+    narrow = partitions.astype(np.int16) if most < 1 << 15 else partitions  # NumPy sorts 16-bit integers by radix
     order = np.argsort(narrow, kind="stable")
     return order, [0, *(np.flatnonzero(np.diff(partitions[order])) + 1).tolist()]

@@ -1,22 +1,22 @@
-"""Sending batches to their leaders: several on their way, in order in each partition, each written once.
+"""Idempotent producer: several batches in flight, in order per partition, each written once.
 
     producer = Producer(cluster, identify(cluster))
-    producer.send({("events", 0): [encoded]})    # returns when there is room, not when it is written
-    producer.flush()                             # returns when all is
+    producer.send({("events", 0): [encoded]})    # returns when buffer.memory allows more, not when it is written
+    producer.flush()                             # returns when everything is written
 
     send -> waiting -> flying -> written
                ^         |
-               +---------+   what came back goes out again before anything new, when nothing is flying any more
+               +---------+   failed batches are resent before newer ones, when no batch is in flight any more
 
-A batch has its sequence number from the beginning and keeps it, so that a leader that has it already says so.
+A batch keeps its sequence number, so that a leader that already has it reports a duplicate.
 
-| the answer                                   | what is done                                                  |
+| response                                     | action                                                        |
 |----------------------------------------------|---------------------------------------------------------------|
-| written, or written before                   |                                                               |
-| too large, and there are several records     | it goes out again as two, with the numbers that it had        |
-| out of order, while an earlier one came back | it goes out again behind that                                 |
-| an error that may pass, or none              | it goes out again after a pause, until delivery.timeout.ms    |
-| any other                                    | is raised: that is the end of the producer                    |
+| no error, or duplicate sequence number       | done                                                          |
+| too large, and there are several records     | resend as two batches, with the same sequence numbers         |
+| out of order, while an earlier one failed    | resend after the earlier one                                  |
+| a retriable error, or no response            | resend after a backoff, until delivery.timeout.ms             |
+| any other                                    | raise: the producer cannot be used any more                   |
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pylogbroker.wire.messages.produce import (
 if TYPE_CHECKING:
     from pylogbroker.spark.writing.encoding import Encoded
 
-_PRODUCE: Final = 11  # the newest version that is not about transactions of a newer kind
+_PRODUCE: Final = 11  # newest version without transactions v2 (KIP-890)
 _SEQUENCES: Final = 0x7FFFFFFF
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
@@ -58,46 +58,46 @@ _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 class _Batch:
     encoded: Encoded
     sequence: int
-    deadline: float | None = None  # from when it was first tried; rows may come slowly, and it wait for long before
+    deadline: float | None = None  # counts from the first attempt, not from queueing, since rows may arrive slowly
     attempts: int = 0
 
 
 @attrs.define(eq=False)
 class _Lane:
-    """One partition's batches."""
+    """Queue of one partition's batches."""
 
     topic: str
     partition: int
     waiting: deque[_Batch] = attrs.Factory(deque)
     flying: deque[_Batch] = attrs.Factory(deque)
     returned: list[_Batch] = attrs.Factory(list)
-    leader: int = -1  # where the flying ones went
+    leader: int = -1  # receiver of the batches in flight
     sequence: int = 0
     resume_at: float = 0.0
-    is_known: bool = False  # whether the leader has something of this producer: else it would begin with any batch
+    is_known: bool = False  # whether the leader has a batch of this producer; before, it accepts any sequence number
 
     @property
     def place(self) -> str:
         return f"{self.topic}/{self.partition}"
 
     def is_full(self, window: int) -> bool:
-        """Whether enough is flying; the first batch flies alone."""
+        """Return whether the window is full. The first batch is sent alone."""
         return len(self.flying) >= (window if self.is_known else 1)
 
     def landed(self) -> None:
-        """If nothing is flying, what came back is the first that goes out, in the order that it had."""
+        """Once nothing is in flight, requeue failed batches in their original order."""
         if self.returned and not self.flying:
             self.waiting.extendleft(sorted(self.returned, key=self._age))
             self.returned.clear()
 
     def _age(self, batch: _Batch) -> int:
-        """How many records were taken since then."""
+        """Return the number of records queued since this batch."""
         return (self.sequence - batch.sequence) & _SEQUENCES
 
 
 @attrs.frozen
 class _Asked:
-    """A request on its way, and the batches in it."""
+    """Request in flight, and its batches."""
 
     connection: Connection
     batches: dict[TopicPartition, _Batch]
@@ -105,7 +105,7 @@ class _Asked:
 
 
 class Producer:
-    """Sends what one task has, over connections of its own; `add` is told of partitions before their first."""
+    """Producer of one task, with connections of its own; `add` is called with partitions before their first batch."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Producer:
         self._connections = Connections(cluster)
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._asked: deque[_Asked] = deque()
-        self._held = 0  # bytes that are not written yet
+        self._held = 0  # bytes not yet written
         self._acks = acks_of(settings)
         self._window = window_of(settings)
         self._timeout = settings.integer("request.timeout.ms")
@@ -139,11 +139,11 @@ class Producer:
         self.close()
 
     def limit(self, topic: str) -> int | None:
-        """How large batches of a topic may be, as its leaders have shown; None: nothing is known."""
+        """Return the batch size limit that a topic's leaders have shown; None if unknown."""
         return self._limits.get(topic)
 
     def send(self, batches: Mapping[TopicPartition, Sequence[Encoded]]) -> None:
-        """Take batches, and wait until there is room for others."""
+        """Queue batches, and wait until the buffer is below buffer.memory."""
         new = [key for key in batches if key not in self._lanes]
         if new and self._add is not None:
             self._add(new)
@@ -161,13 +161,13 @@ class Producer:
             self._go_on(wait=True)
 
     def close(self) -> None:
-        """Drop the connections, and with them what is not written."""
+        """Close the connections; drop batches that are not written."""
         self._connections.close()
 
     def _settle(self) -> None:
-        """Wait for what is on its way.
+        """Wait for requests in flight.
 
-        It could reach its leader after its transaction has been aborted, and begin one there that nobody ends.
+        A late batch could reach its leader after the abort, and begin a transaction that nobody ends.
         """
         for asked in self._asked:
             with suppress(PylogbrokerError):
@@ -182,7 +182,7 @@ class Producer:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def _go_on(self, *, wait: bool) -> None:
-        """Take the answers that are there, and send what can be sent; else wait for something to happen."""
+        """Receive available responses and send what is ready; else wait for the next event."""
         collected = self._collect(wait=False)
         if self._depart() or collected or not wait:
             return
@@ -193,7 +193,7 @@ class Producer:
             time.sleep(max(0.0, min(pauses) - time.monotonic()))
 
     def _depart(self) -> bool:
-        """Send requests while leaders may have more; whether there was one."""
+        """Send all requests that leaders may have now; return whether there were any."""
         sent = False
         while (ready := self._ready()) is not None:
             self._request(*ready)
@@ -201,7 +201,7 @@ class Producer:
         return sent
 
     def _ready(self) -> tuple[int, list[_Lane]] | None:
-        """A leader that may have a request, and the lanes whose batches make one."""
+        """Return a leader that may receive a request, and the queues whose first batches make it."""
         now = time.monotonic()
         chosen: list[_Lane] = []
         leader, size = -1, 0
@@ -264,9 +264,9 @@ class Producer:
     # -- and back ------------------------------------------------------------------------------------------------
 
     def _collect(self, *, wait: bool) -> bool:
-        """Take the answers that are there, one of each connection, or wait for one; whether there were any.
+        """Handle one response per connection, or wait for one; return whether there were any.
 
-        One that is too late is taken for one, too.
+        An overdue request counts as a response.
         """
         oldest = {asked.connection: asked for asked in reversed(self._asked)}
         ready = self._readable(oldest, wait=wait) if all(each.is_open for each in oldest) else set()
@@ -282,7 +282,7 @@ class Producer:
         return bool(due)
 
     def _readable(self, oldest: Mapping[Connection, _Asked], *, wait: bool) -> set[int]:
-        """The sockets' numbers of those that have something for us; to wait means until the first is too late."""
+        """Return the readable sockets' descriptors; wait at most until the first deadline."""
         if not oldest:
             return set()
         poll = select.poll()
@@ -305,7 +305,7 @@ class Producer:
                 batch = missing.pop((topic.name, answer.index), None)
                 if batch is not None:
                     self._answered(self._lanes[topic.name, answer.index], batch, answer)
-        self._unanswered(missing, RequestTimedOut("the answer does not tell what became of the records"))
+        self._unanswered(missing, RequestTimedOut("the response has no result for the records"))
 
     def _answered(self, lane: _Lane, batch: _Batch, answer: PartitionProduceResponse) -> None:
         code = answer.error_code
@@ -346,7 +346,7 @@ class Producer:
             lane.landed()
 
     def _try_again(self, lane: _Lane, batch: _Batch, error: PylogbrokerError) -> None:
-        """Unless that would not help, or it was tried for long enough."""
+        """Requeue a batch; raise the error if it is not retriable or the retries are used up."""
         if not is_retriable(error) or batch.attempts > self._retries:
             raise error
         self._pause(lane, batch, error)
@@ -356,7 +356,7 @@ class Producer:
         now = time.monotonic()
         batch.deadline = batch.deadline or now + self._patience
         if now >= batch.deadline:
-            raise RequestTimedOut(f"{lane.place}: records were not written in time: {error}") from error
+            raise RequestTimedOut(f"{lane.place}: records exceeded delivery.timeout.ms: {error}") from error
         settings = self._cluster.settings
         first, longest = settings.integer("retry.backoff.ms"), settings.integer("retry.backoff.max.ms")
         lane.resume_at = now + min(longest, first << min(16, max(0, batch.attempts - 1))) / 1000

@@ -1,11 +1,11 @@
-"""The sink: what Spark calls to write a batch, or the micro-batches of a stream.
+"""Writers that Spark calls for batches, and for micro-batches of a stream.
 
-    driver    BatchWriter.of, StreamWriter.of     what is wrong with columns and options shows here
-    task      write                               its rows
-    driver    commit, abort                       of a stream: the transactions that the tasks left open
+    driver    BatchWriter.of, StreamWriter.of     validates columns and options
+    task      write                               writes its rows
+    driver    commit, abort                       of a stream: ends the transactions that the tasks left open
 
-Columns are those of Spark's own Kafka sink.  A batch is written at least once: what a task has written remains when it
-is run again.
+Columns are those of Spark's own Kafka sink. Batches are written at least once: rows of a failed task remain when it is
+repeated.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _BATCH: Final = "streaming.sql.batchId"
 
 @attrs.frozen
 class TaskDone(WriterCommitMessage):
-    """What a task tells the driver: nothing, unless there are transactions."""
+    """Message from a task to the driver; empty without transactions."""
 
     done: Done | None = None
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Appends rows, at least once."""
+    """Append rows, at least once."""
 
     def __init__(self, given: Mapping[str, str], fields: Fields) -> None:
         self._given = dict(given)
@@ -65,7 +65,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-        """For the options and the columns of a query."""
+        """Return a writer for the options and the columns of a query."""
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: write with mode("append")')
         options = WriteOptions.parse(given)
@@ -73,18 +73,18 @@ class BatchWriter(DataSourceArrowWriter):
         return cls(given, _fields(schema, options))
 
     def reach(self) -> None:
-        """Called in the driver: NoBrokers if no broker can be reached. Each task would wait for one longer."""
+        """Raise NoBrokers if no broker can be reached. Called in the driver, since every task would wait longer."""
         with Cluster(WriteOptions.parse(self._given).settings) as cluster:
             cluster.reach()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        """Called in each task."""
+        """Write rows. Called in each task."""
         _write_plainly(WriteOptions.parse(self._given), self._fields, iterator)
         return TaskDone()
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Appends the rows of micro-batches, exactly once, or else at least once; `overwrite` makes no difference."""
+    """Append the rows of micro-batches, exactly once or (option exactlyOnce=false) at least once."""
 
     def __init__(self, given: Mapping[str, str], fields: Fields) -> None:
         self._given = dict(given)
@@ -92,18 +92,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-        """For the options and the columns of a query; a stream in mode complete has `overwrite`, and is appended."""
+        """Return a writer for a query's options and columns; output mode complete (`overwrite`) appends, too."""
         options = WriteOptions.parse(given)
         _check(options)
         if options.exactly_once and not is_idempotent(options.settings):
             raise ConfigError(
-                "options kafka.acks and kafka.enable.idempotence: transactions need acks=all and idempotence; leave"
+                "options kafka.acks and kafka.enable.idempotence: transactions need acks=all and idempotence; remove"
                 " them, or set the option exactlyOnce to false"
             )
         return cls(given, _fields(schema, options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        """Called in each task."""
+        """Write rows. Called in each task."""
         options = WriteOptions.parse(self._given)
         if not options.exactly_once:
             _write_plainly(options, self._fields, iterator)
@@ -111,14 +111,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return TaskDone(_write_once(options, self._fields, _this_task(options), iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Called in the driver when all tasks are done."""
+        """Commit the transactions. Called in the driver when all tasks are done."""
         done = _done(messages)
         if done:
             with Cluster(WriteOptions.parse(self._given).settings) as cluster:
                 commit(cluster, done)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Called in the driver when a task has failed for good."""
+        """Abort the transactions. Called in the driver when a task has failed for good."""
         done = _done(messages)
         if done:
             with Cluster(WriteOptions.parse(self._given).settings) as cluster:
@@ -126,7 +126,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _check(options: WriteOptions) -> None:
-    """Log what does nothing, and find out what contradicts itself."""
+    """Log ignored options, and reject contradictory ones."""
     tell(options.warnings)
     window_of(options.settings)
 
@@ -144,14 +144,14 @@ def _write_plainly(options: WriteOptions, fields: Fields, batches: Iterator[pa.R
 
 
 def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iterator[pa.RecordBatch]) -> Done:
-    """In a transaction, which is left open; a task without rows has none."""
+    """Write rows in a transaction and leave it open; a task without rows has none."""
     first = _first(batches)
     if first is None:
         return Done(task)
     with Cluster(options.settings) as cluster:
         identity = begin(cluster, task)
         if identity is None:
-            for _ in batches:  # Spark's worker is not used again while something is left
+            for _ in batches:  # Spark reuses a worker only if its input is consumed
                 pass
             return Done(task, is_committed=True)
         try:
@@ -167,7 +167,7 @@ def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iter
 def _write_as(
     identity: Identity, cluster: Cluster, options: WriteOptions, fields: Fields, batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """What needs Arrow is imported here: the driver has no use for it, and begins anew for each micro-batch."""
+    """Write rows. Arrow is imported here, since the driver restarts for each micro-batch and does not need it."""
     from pylogbroker.spark.writing.producing import Producer
     from pylogbroker.spark.writing.task import Writing
 

@@ -1,7 +1,7 @@
-"""The rows of one task, on their way from Arrow to a producer.
+"""Rows of one task, from Arrow batches to the producer.
 
-Arrow batches    | 10,000 rows | 10,000 rows | ...       as Spark hands them over
-portions         |    some megabytes of them    |        sorted by topic and partition, made into batches
+Arrow batches    | 10,000 rows | 10,000 rows | ...       as Spark passes them
+portions         |    some megabytes of them    |        sorted by topic and partition, encoded as record batches
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PORTION: Final = 4 << 20  # bytes
 
 
 class Writing:
-    """Encodes what comes, and gives it to the producer."""
+    """Encode rows and pass them to the producer."""
 
     def __init__(self, options: WriteOptions, fields: Fields, cluster: Cluster, producer: Producer) -> None:
         self._options = options
@@ -47,7 +47,7 @@ class Writing:
         self._compressed = settings.texts("compressed.topics")
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write rows; when it returns, all of them are written."""
+        """Write rows; return when all of them are written."""
         for portion in _portions(batches):
             self._producer.send(self._encode(portion))
         self._producer.flush()
@@ -74,7 +74,7 @@ class Writing:
 
     def _places_of(self, topic: str, chosen: pa.Int32Array | None) -> Places:
         places = self._places.get(topic)
-        if places is None or not places.have(chosen):  # there may be more partitions by now
+        if places is None or not places.have(chosen):  # the topic may have more partitions by now
             places = self._places[topic] = Places(find_topic(self._cluster, topic), self._size)
         return places
 
@@ -87,8 +87,8 @@ class Writing:
         largest = int(rows.sizes.max()) + OVERHEAD
         if largest > self._largest:
             raise RecordTooLarge(
-                f"a row takes {largest} bytes, which is more than max.request.size, {self._largest}: set the option"
-                " kafka.max.request.size higher, and the topic's max.message.bytes with it"
+                f"a row takes {largest} bytes, more than max.request.size, {self._largest}: increase the option"
+                " kafka.max.request.size, and the topic's max.message.bytes with it"
             )
 
     def _rows(self, portion: pa.RecordBatch) -> Rows:
@@ -101,13 +101,13 @@ class Writing:
         return Rows(values, keys, headers)
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
-        """The rows of each topic; None for all."""
+        """Return the row indices of each topic; None for all rows."""
         if self._fields.topic is None:
             return {self._options.topic or "": None}
         column = portion.column(self._fields.topic).dictionary_encode()
         if column.null_count:
             raise InvalidRecords(
-                "a row has no topic: its column topic is null; set the option topic to write all to one"
+                "a row has no topic: its column topic is null; set the option topic to write all rows to one topic"
             )
         names = column.dictionary.to_pylist()
         if len(names) == 1:
@@ -117,7 +117,7 @@ class Writing:
 
 
 def find_topic(cluster: Cluster, name: str) -> TopicInfo:
-    """A topic as it is now; one that there is not may be made, where the broker does that."""
+    """Return a topic's metadata. Create the topic if allow.auto.create.topics is set and the broker allows it."""
 
     def ask() -> TopicInfo:
         known = cluster.topics([name])
@@ -133,7 +133,7 @@ def find_topic(cluster: Cluster, name: str) -> TopicInfo:
 
 
 def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, in fewer and larger batches."""
+    """Merge batches into larger ones."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

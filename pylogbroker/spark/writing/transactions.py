@@ -1,27 +1,28 @@
-"""Micro-batches that are written exactly once: a transaction for each task, ended by the driver.
+"""Exactly-once micro-batches: one transaction per task, ended by the driver.
 
-    task i     InitProducerId         shuts out whoever had this task before, and aborts what they left open
-               OffsetFetch            the marker: is this batch committed already? then nothing is written
-               records, marker        into one transaction, which is left open
-    driver     OffsetCommit           the plan: how many tasks this batch has
-               EndTxn, for each       commits records and marker together; or aborts both
+    task i     InitProducerId         fences the previous owner of this task, and aborts its transaction
+               OffsetFetch            the marker: a task of a committed batch writes nothing
+               records, marker        in one transaction, which is left open
+    driver     OffsetCommit           the plan: number of tasks of this batch
+               EndTxn, for each       commits or aborts records and marker together
 
-A transactional id is `<prefix><query>-<i>`.  The marker is an offset, too, the number of the batch plus 1: that of the
-group of the same name, in a partition that every cluster has.  The plan is the same of the group `<prefix><query>`.
+A transactional id is `<prefix><query>-<i>`. The marker is a committed offset, the number of the batch plus 1, of the
+group with the same name, in a partition that every cluster has. The plan is stored likewise for the group
+`<prefix><query>`.
 
-| the driver or a task is killed   | open transactions              | when the batch is run again                      |
+| driver or task is killed         | open transactions              | when the batch is repeated                       |
 |----------------------------------|--------------------------------|--------------------------------------------------|
-| before the driver commits        | all                            | are aborted, and written again                   |
-| while it does                    | some                           | the same; tasks that are committed write nothing |
+| before the driver commits        | all                            | all are aborted, and written again               |
+| while the driver commits         | some                           | the same; tasks that are committed write nothing |
 | afterwards                       | none                           | no task writes anything                          |
 
-A task is recognized by its number, so a batch that was committed in part must be run again with as many tasks, which
-get the same rows: Spark does that as long as the query is not changed.  The plan is there to notice when it was.
+A task is identified by its number. So a partly committed batch must be repeated with as many tasks, which get the same
+rows. Spark ensures that unless the query is changed; the plan detects such a change.
 
-Brokers forget markers after offsets.retention.minutes, a week if it is not set, but keep the plan.  So a batch whose
-plan is old and which has no marker is refused: it may be committed.
+Brokers expire markers after offsets.retention.minutes (default 7 days), but keep the plan longer. So a batch with an
+old plan and no marker is rejected: it may be committed.
 
-While a task has a transaction, nobody else has: a second attempt, also a speculative one, aborts that of the first.
+A task has one transaction at a time: a second attempt, also a speculative one, aborts the first one's.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_PLACE: Final = "__consumer_offsets"  # a topic that there is wherever there are groups; its partition 0
+_PLACE: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
 _ADD_PARTITIONS: Final = 3  # higher versions are for brokers
-_OFFSET_FETCH: Final = 7  # the last version that asks for one group, and the first that waits for transactions
-_OFFSET_COMMIT: Final = 4  # the last version that says for how long
-_KEPT: Final = 10 * 365 * 86_400_000  # ms that brokers keep a plan
-_REMEMBERED: Final = 86_400_000  # ms after which they may have forgotten markers, if they were told to
-_PARTING: Final = 10.0  # seconds that it may take to abort
+_OFFSET_FETCH: Final = 7  # last version with a single group, first one with require_stable
+_OFFSET_COMMIT: Final = 4  # last version with a retention time
+_KEPT: Final = 10 * 365 * 86_400_000  # ms of retention of a plan
+_REMEMBERED: Final = 86_400_000  # ms after which brokers may have expired markers, with a short retention
+_PARTING: Final = 10.0  # maximum seconds to abort
 _PASSING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
 _LOST: Final = frozenset(
     {
@@ -81,11 +82,11 @@ _LOST: Final = frozenset(
 
 
 class TransactionLost(PylogbrokerError):
-    """A task's transaction cannot be committed any more: none of the records in it is."""
+    """A task's transaction can no longer be committed: none of its records are written."""
 
 
 class WrongBatch(PylogbrokerError):
-    """A batch does not fit to what was committed before."""
+    """A batch does not match the batches that were committed before."""
 
 
 @attrs.frozen
@@ -99,13 +100,13 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The transactional id, and the marker's group."""
+        """Transactional id, and group of the marker."""
         return f"{self.prefix}{self.query}-{self.number}"
 
 
 @attrs.frozen
 class Done:
-    """What a task tells the driver: the transaction that it left open, if there is one, or that it was done before."""
+    """Result of a task for the driver: its open transaction, if any, or that it was committed before."""
 
     task: Task
     open: Identity | None = None
@@ -114,7 +115,7 @@ class Done:
 
 @attrs.frozen
 class _Plan:
-    """How many tasks a batch had when its first transaction was about to be committed, and when that was, in ms."""
+    """Number of tasks of a batch at its first commit, and that time in ms."""
 
     batch: int
     tasks: int
@@ -125,7 +126,7 @@ class _Plan:
 
 
 def begin(cluster: Cluster, task: Task) -> Identity | None:
-    """Who the task is, as a producer; None if it is committed already."""
+    """Return the task's producer identity; None if the task is committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
     _refuse_old(task, committed - 1)
@@ -133,7 +134,7 @@ def begin(cluster: Cluster, task: Task) -> Identity | None:
 
 
 def add_partitions(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPartition]) -> None:
-    """Make partitions part of the transaction."""
+    """Add partitions to the transaction."""
     topics = [
         AddPartitionsToTxnTopic(topic, [number for _, number in keys])
         for topic, keys in groupby(sorted(partitions), lambda key: key[0])
@@ -148,7 +149,7 @@ def add_partitions(cluster: Cluster, identity: Identity, partitions: Iterable[To
 
 
 def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
-    """Write, as part of the transaction, that the task's batch is committed: the last thing that it does."""
+    """Write the marker, as the last part of the transaction."""
     added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
     _ask(cluster, added, TRANSACTION, task.name)
     request = TxnOffsetCommitRequest(
@@ -165,7 +166,7 @@ def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
 
 
 def commit(cluster: Cluster, done: Sequence[Done]) -> None:
-    """Commit what the tasks of a batch, all of them, left open."""
+    """Commit the transactions of all tasks of a batch."""
     if not done:
         return
     opened = [(each.task, each.open) for each in done if each.open is not None]
@@ -182,7 +183,7 @@ def commit(cluster: Cluster, done: Sequence[Done]) -> None:
 
 
 def abort(cluster: Cluster, done: Iterable[Done]) -> None:
-    """Abort what tasks left open, as far as that can be done soon: the rest is aborted by itself."""
+    """Abort open transactions for up to 10 seconds; the others end by their timeouts."""
     until = time.monotonic() + _PARTING
     opened = [each.open for each in done if each.open is not None]
     for number, identity in enumerate(opened):
@@ -194,7 +195,7 @@ def abort(cluster: Cluster, done: Iterable[Done]) -> None:
 
 
 def abandon(cluster: Cluster, identity: Identity, seconds: float = _PARTING) -> None:
-    """The same for one transaction, unless somebody else has it by now."""
+    """Abort one transaction, unless another producer owns it by now."""
     try:
         _end(cluster, identity, committed=False, seconds=seconds)
     except PylogbrokerError as error:
@@ -203,7 +204,7 @@ def abandon(cluster: Cluster, identity: Identity, seconds: float = _PARTING) -> 
 
 @contextmanager
 def telling_losses(cluster: Cluster, task: Task) -> Iterator[None]:
-    """Raises TransactionLost for the errors that a task or the driver gets then."""
+    """Convert errors that mean a lost transaction to TransactionLost."""
     try:
         yield
     except KafkaError as error:
@@ -213,44 +214,44 @@ def telling_losses(cluster: Cluster, task: Task) -> Iterator[None]:
 
 
 def _check_count(cluster: Cluster, done: Sequence[Done], plan: _Plan) -> None:
-    """WrongBatch if this batch was committed in part, with another number of tasks."""
+    """Raise WrongBatch if this batch was partly committed with another number of tasks."""
     if plan.tasks == len(done):
         return
     task = done[0].task
     written = {each.task.number for each in done if each.open is not None}
     for number in sorted(set(range(plan.tasks)) - written):
-        if begin(cluster, attrs.evolve(task, number=number)) is None:  # and what was left open there is aborted
+        if begin(cluster, attrs.evolve(task, number=number)) is None:  # also aborts that task's open transaction
             raise WrongBatch(
-                f"batch {plan.batch} was committed in part when it had {plan.tasks} tasks, and has {len(done)} now, so"
-                f" that what is missing cannot be told: run it once more with {plan.tasks}, by the same source options,"
+                f"batch {plan.batch} was partly committed with {plan.tasks} tasks, and has {len(done)} now, so the"
+                f" missing rows are unknown: run it once more with {plan.tasks} tasks, by the same source options,"
                 " repartition and spark.sql.shuffle.partitions as before"
             )
 
 
 def _check_age(plan: _Plan) -> None:
-    """WrongBatch if this batch may have been committed so long ago that nobody knows."""
+    """Raise WrongBatch if markers of this batch may have expired."""
     if _now() - plan.time > _REMEMBERED:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(plan.time / 1000))
         raise WrongBatch(
-            f"batch {plan.batch} was about to be committed at {when} UTC, and whether it was cannot be told any more,"
-            " since brokers forget it after offsets.retention.minutes: see whether its rows are in the topic. If they"
+            f"batch {plan.batch} was about to be committed at {when} UTC, and it is unknown whether it was,"
+            " since brokers forget that after offsets.retention.minutes: check if its rows are in the topic. If they"
             " are not, or may be there twice, choose another transactionalIdPrefix. If they are, tell Spark that the"
             f" batch is done: in the checkpoint's directory commits, copy the newest file as {plan.batch}"
         )
 
 
 def _refuse_old(task: Task, batch: int) -> None:
-    """WrongBatch if the query has come further than to the task's batch."""
+    """Raise WrongBatch if the query has committed a later batch."""
     if batch > task.batch:
         raise WrongBatch(
             f"batch {task.batch} is to be written, but batch {batch} of this query is committed already: the checkpoint"
-            " is older than what was written from it, or another driver goes on with the query. To write it in any"
+            " is older than the batches written from it, or another driver runs the query. To write the batch in any"
             " case, choose another transactionalIdPrefix"
         )
 
 
 def _planned(cluster: Cluster, task: Task) -> _Plan | None:
-    """The plan of this batch, if it was run before and came that far."""
+    """Return the plan of this batch, if an earlier run wrote it."""
     planned, text = _marker(cluster, _group(task))
     _refuse_old(task, planned - 1)
     return _Plan(task.batch, *map(int, (text or "").split())) if planned == task.batch + 1 else None
@@ -275,9 +276,9 @@ def _now() -> int:
 def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
     timeout = cluster.settings.integer("transaction.timeout.ms")
     return TransactionLost(
-        f"batch {task.batch}: the transaction of task {task.number} cannot be committed any more ({error}). Another"
+        f"batch {task.batch}: the transaction of task {task.number} can no longer be committed ({error}). Another"
         f" attempt has taken its place, or the batch took longer than kafka.transaction.timeout.ms, which is {timeout}:"
-        " let batches be smaller, or set it higher, and the brokers' transaction.max.timeout.ms with it"
+        " make batches smaller, or increase it, and the brokers' transaction.max.timeout.ms with it"
     )
 
 
@@ -297,7 +298,7 @@ def _identify(cluster: Cluster, name: str) -> Identity:
 
 
 def _marker(cluster: Cluster, group: str) -> tuple[int, str | None]:
-    """A group's offset and what is written beside it, once no transaction can change them; -1 if there is none."""
+    """Return a group's offset and metadata, after pending transactions; -1 if there is none."""
     request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_PLACE, [0])], require_stable=True)
     response = _ask(cluster, request, GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
     [row] = [row for topic in response.topics for row in topic.partitions]
@@ -314,9 +315,8 @@ def _ask(
     codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
     seconds: float | None = None,
 ) -> Any:
-    """The coordinator's answer, when it is not busy with the transaction before any more.
-
-    It is tried for `seconds`, or else for as long as a call may take.
+    """Return the coordinator's response. Retry for `seconds` (default: default.api.timeout.ms), also while it ends the
+    previous transaction.
     """
     longest = cluster.settings.integer("default.api.timeout.ms") / 1000
     patience = longest if seconds is None else min(seconds, longest)
@@ -332,7 +332,7 @@ def _ask(
 
 
 def _soon(ask: Callable[[], T], seconds: float) -> T:
-    """Ask until what passes by itself, within milliseconds as a rule, has passed."""
+    """Retry on errors that pass within milliseconds."""
     attempts = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _PASSING),
         wait=wait_exponential(multiplier=0.005, max=0.1),
