@@ -57,7 +57,7 @@ def test_a_topic_made_anew(topics: Topics, tmp_path: Path) -> None:
         load_here(topics.bootstrap, topic, tmp_path)
     make_again(topics, topic)
     topics.fill(topic, records(100, 115))
-    with pytest.raises(DataLost, match=f"topic {topic} has been deleted and made anew"):
+    with pytest.raises(DataLost, match=f"topic {topic} has been deleted and recreated"):
         load_here(topics.bootstrap, topic, tmp_path)
     load_here(topics.bootstrap, topic, tmp_path, options={"failOnDataLoss": "false"})
     assert values(tmp_path) == [*range(10), *range(100, 115)]
@@ -77,7 +77,7 @@ def test_a_topic_made_anew_while_loading(topics: Topics, tmp_path: Path) -> None
         topics.fill(topic, records(100, 115))
         return here(job, parts, tick)
 
-    with pytest.raises(LoadFailed, match="deleted and made anew"):
+    with pytest.raises(LoadFailed, match="deleted and recreated"):
         load_here(topics.bootstrap, topic, tmp_path, spread=late)
     assert rows(tmp_path, "value") == []
 

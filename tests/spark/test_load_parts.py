@@ -187,24 +187,24 @@ def test_schemas_as_text() -> None:
         ({"options": {"failOnDataLoss": "perhaps"}}, "option failOnDataLoss: 'perhaps'"),
         ({"options": {"kafka.auto.offset.reset": "latest"}}, "option kafka.auto.offset.reset is not accepted"),
         ({"since": "soon"}, "since: 'soon' is not a time"),
-        ({"since": 5, "until": 5}, "until has to be later than since"),
+        ({"since": 5, "until": 5}, "until must be later than since"),
         ({"file_size": 0}, "file_size: 0 is not accepted"),
         ({"compression": "zip"}, "compression: 'zip' is not accepted"),
         ({"topics": []}, "option subscribe: it names no topic"),
         ({"bootstrap_servers": " "}, "option kafka.bootstrap.servers is missing"),
         ({"target": ""}, "target: it is empty"),
         ({"mapping": lambda rows: pa.record_batch({"n": pa.array([])})}, "a column n of the type null"),
-        ({"mapping": lambda rows: rows.select([])}, "the mapping gives no columns"),
+        ({"mapping": lambda rows: rows.select([])}, "the mapping returns no columns"),
         *(
             (
                 {"mapping": lambda rows, kind=kind: pa.record_batch({"n": pa.nulls(0, kind)})},
-                "which Spark does not read",
+                "which Spark cannot read",
             )
             for kind in (pa.uint32(), pa.time64("us"), pa.list_(pa.timestamp("ns")), pa.decimal256(50), pa.date64())
         ),
         (
             {"mapping": lambda rows: pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "A"])},
-            "two columns a, which Spark does not tell apart",
+            "two columns a, which Spark cannot distinguish",
         ),
     ],
 )

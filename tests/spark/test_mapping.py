@@ -120,7 +120,7 @@ def test_mappings_that_are_wrong() -> None:
     batch = rows([b"x"])
     with pytest.raises(MappingFailed, match=r"the mapping failed: KeyError: .*nothing"):
         mapped(lambda rows: rows["nothing"], batch)
-    with pytest.raises(MappingFailed, match=r"has to give back a pyarrow.RecordBatch, not a Table"):
+    with pytest.raises(MappingFailed, match=r"must return a pyarrow.RecordBatch, not a Table"):
         mapped(lambda rows: pa.Table.from_batches([rows]), batch)  # type: ignore[arg-type, return-value]
-    with pytest.raises(MappingFailed, match="the same columns each time: it gave n: int64 after n: string"):
+    with pytest.raises(MappingFailed, match="return the same columns: it returned n: int64 after n: string"):
         mapped(lambda rows: pa.record_batch({"n": [1]}), batch, pa.schema([("n", pa.string())]))

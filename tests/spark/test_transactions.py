@@ -306,7 +306,7 @@ def test_a_driver_that_others_have_gone_on_from(query: Query) -> None:
     """What it would write about its batch would take the place of what is known of a newer one."""
     before = query.run(4, 0, [b"4"])
     query.commit(query.run(5, 1, [b"5"]))
-    with pytest.raises(WrongBatch, match=r"batch 5 of this query .* or another driver goes on"):
+    with pytest.raises(WrongBatch, match=r"batch 5 of this query .* or another driver runs the query"):
         query.commit(before)
     with query.cluster() as cluster:
         abort(cluster, [before])

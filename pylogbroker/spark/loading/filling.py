@@ -1,10 +1,10 @@
-"""One task of a load: a part of a partition into files.  It needs no Spark.
+"""One task of a load: a part of a partition into files. Needs no Spark.
 
     part       |=====================================|
-    there      |==file==|                                    of an attempt before this one, which ended early
-    here                |==file==|==file==|==file====|       each is published when it is whole
+    existing   |==file==|                                    of an earlier attempt that ended early
+    new                 |==file==|==file==|==file====|       each is published when it is complete
 
-What is published counts, whatever becomes of the task: it can be run as often as need be, also twice at once.
+Published files count, whatever becomes of the task. So a task can be repeated, or run twice at once.
 """
 
 from __future__ import annotations
@@ -33,34 +33,33 @@ from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.planning import Slice
 
 NO_ID: Final = str(uuid.UUID(int=0))
-"""The id of a topic whose broker knows of no ids."""
+"""Topic id from brokers without topic ids."""
 
 
 @attrs.frozen
 class Job:
-    """What all tasks of a load have to know."""
+    """Parameters of all tasks of a load."""
 
     given: Mapping[str, str]
-    """The options of the source."""
+    """Options of the source."""
     target: str
     generation: int
     topics: Mapping[str, str]
-    """The topics' ids."""
+    """Topic ids by name."""
     schema: pa.Schema
     mapping: RowMapping | None
     layout: Layout
     run: str
-    """By which the load calls files that are not whole."""
+    """Unique id of the load in the names of its temporary files."""
 
     def options(self) -> ReadOptions:
-        """The options, as values."""
         return ReadOptions.parse(self.given, streaming=False)
 
 
 def fill(job: Job, part: Part) -> Iterator[Entry]:
-    """Load what is missing of a part; gives an entry for all that became of it here.
+    """Load the missing ranges of a part, and yield an entry for each file and gap.
 
-    Raises DataLost, MappingFailed, and what goes wrong when it is read or written.
+    Raise DataLost, MappingFailed, and errors of reading and writing.
     """
     options = job.options()
     store = Store.of(job.target)
@@ -76,9 +75,10 @@ def fill(job: Job, part: Part) -> Iterator[Entry]:
 def whole_files(
     store: Store, job: Job, where: Slice, names: Mapping[str, int], known: Collection[str] = ()
 ) -> list[Entry]:
-    """Of a directory's files, with their sizes, those within a slice that are of this log; none overlaps another.
+    """Return the published files of this log within a slice, without overlaps; `names` maps a directory's files to
+    sizes.
 
-    Those whose paths are known are left out.
+    Files with known paths are skipped.
     """
     directory = directory_of(job.generation, where.topic, where.partition)
     found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
@@ -101,17 +101,17 @@ def _is_of(footer: Footer, job: Job, where: Slice) -> bool:
 
 
 def _check_topic(cluster: Cluster, job: Job, topic: str) -> None:
-    """DataLost if the topic is not the one that it was when the load was planned."""
+    """Raise DataLost if the topic was deleted or recreated since the load was planned."""
     found = cluster.topics([topic]).get(topic)
     if found is None:
         raise DataLost(f"topic {topic} has been deleted")
     if job.topics[topic] not in (NO_ID, str(found.topic_id)):
-        raise DataLost(f"topic {topic} has been deleted and made anew")
+        raise DataLost(f"topic {topic} has been deleted and recreated")
 
 
 @attrs.define
 class _Filling:
-    """Files for a range of which nothing is there."""
+    """Write files for a range that has none."""
 
     _job: Job
     _options: ReadOptions
@@ -119,9 +119,9 @@ class _Filling:
     _cluster: Cluster
     _part: Part
     _done: int
-    """What is before it is in files that are whole."""
+    """Offsets before it are in published files."""
     _at: int
-    """And what is before this is in the one that is being written."""
+    """Offsets before it are in the file being written."""
     _writer: FileWriter | None = None
     _file: pa.NativeFile | None = None
     _temporary: str = ""
@@ -186,7 +186,7 @@ class _Filling:
         return self._writer
 
     def _publish(self) -> Iterator[Entry]:
-        """The file that is open is whole, with what has been read so far."""
+        """Publish the open file with the rows read so far."""
         if self._writer is None or self._file is None:
             return
         entry = self._entry(records=self._writer.records)
@@ -200,14 +200,14 @@ class _Filling:
         yield attrs.evolve(entry, path=path, bytes=size)
 
     def _pass_over(self, error: KafkaError) -> Iterator[Entry]:
-        """What is not there any more is a gap, if that is allowed; anything else is an error."""
+        """Record deleted offsets as a gap, if allowed; else raise an error."""
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise DataLost(str(error)) from error
         if not isinstance(error, OutOfRange):
             raise error
         if self._options.fail_on_data_loss or not error.offset < error.first:
             raise DataLost(str(error)) from error
-        self._at = error.offset  # what came before it without rows in it
+        self._at = error.offset  # offsets before it had no rows
         yield from self._publish()
         if self._done < self._at:
             yield self._entry()
@@ -229,7 +229,7 @@ class _Filling:
         )
 
     def _drop(self) -> None:
-        """Give up the file that is open, if any is: the disk may be full, so nothing is to be left of it."""
+        """Delete the open file, if any: the disk may be full."""
         if self._file is None:
             return
         file, self._file = self._file, None
@@ -243,7 +243,7 @@ class _Filling:
 
 
 def _not_before(rows: pa.RecordBatch, since: int) -> pa.RecordBatch:
-    """Without rows that are earlier; a time that is too late for microseconds is not."""
+    """Drop rows before `since`; keep times beyond the range of microseconds, which are null."""
     late = pc.greater_equal(rows["timestamp"], pa.scalar(since * 1000, pa.int64()).cast(TYPES["timestamp"]))
     return rows.filter(pc.fill_null(late, True))
 

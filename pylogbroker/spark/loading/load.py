@@ -1,15 +1,15 @@
-"""Topics into Parquet files, by Spark's tasks: all of it, then again and again what is new.
+"""Load topics into Parquet files incrementally, by Spark's tasks.
 
     loaded = load(spark, "one:9092", "clicks", "/data/clicks")
     loaded.frame.groupBy("topic").count().show()
 
-    driver     lock, take up what a crash left, plan ..... look at what is whole, write the manifest ..... done
+    driver     lock, recover files of a crash, plan ..... collect published files, write the manifest ..... done
     task               |---- fill: file, file, file ----|
     task               |---- fill: file, file ----|
 
-There is no state but the files and the manifest (`manifest`).  A load that ended early, in whatever
-way, is gone on with by the next one: files that are whole count, what else it left is deleted.  What is loaded is what
-is committed, unless the option kafka.isolation.level says otherwise.
+The only state is the files and the manifest (`manifest`). The next load continues one that ended early: published files
+count, its other files are deleted. Only committed records are loaded, unless the option kafka.isolation.level says
+otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Topics = str | Iterable[str] | re.Pattern[str]
 
 @attrs.frozen
 class Loaded:
-    """What a load has done, and all that has been loaded so far."""
+    """Result of a load, and access to all loaded rows."""
 
     spark: SparkSession
     store: Store
@@ -62,32 +62,32 @@ class Loaded:
 
     @property
     def frame(self) -> DataFrame:
-        """All that has been loaded, now and before."""
+        """Rows of this load and all loads before."""
         return _frame(self.spark, self.store, self.outcome.manifest)
 
     @property
     def records(self) -> int:
-        """How many rows were loaded this time."""
+        """Number of rows of this load."""
         return sum(entry.records for entry in self.outcome.entries)
 
     @property
     def bytes(self) -> int:
-        """The size of their files."""
+        """Size of the files of this load."""
         return sum(entry.bytes for entry in self.outcome.entries)
 
     @property
     def files(self) -> int:
-        """The number of their files."""
+        """Number of files of this load."""
         return sum(entry.path is not None for entry in self.outcome.entries)
 
     @property
     def lag(self) -> int:
-        """How many offsets the logs have behind what is loaded; of a replay, 0."""
+        """Number of offsets in the logs that are not loaded; 0 after a replay."""
         return self.outcome.lag
 
     @property
     def gaps(self) -> tuple[Entry, ...]:
-        """What was found this time not to be there any more, or was passed over."""
+        """Ranges that this load found deleted, or skipped."""
         return self.outcome.gaps
 
 
@@ -107,18 +107,18 @@ def load(
     keep_replaced: float = _WEEK,
     progress: bool | Report = False,
 ) -> Loaded:
-    """Load what is new in topics (names, or a pattern that they match) into Parquet files in a directory.
+    """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
-    `since` and `until` are times (`loading.times`): only rows that are as late as the one, and as are before
-    the first that is as late as the other.  `replay` loads again what is loaded of that window, whole files of it, and
-    when all is there puts it in the place of what was; files that are replaced remain for `keep_replaced` seconds.
-    `mapping` makes other columns of the rows (`loading.mapping`).  `options` are those of the source that
-    have a meaning here: kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.*.
-    `file_size` is in bytes.  `progress` is true for a bar, or is called with a Progress now and then.
+    `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
+    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all of it is
+    complete; the old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`).
+    Accepted `options` of the source are kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition,
+    fetchOffset.* and kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that gets a
+    Progress regularly.
 
-    Interrupted, as by Ctrl-C, it stops its tasks and keeps what is whole.  Raises ConfigError for arguments that are
-    wrong, DataLost, TargetInUse, LoadFailed if tasks failed, OSError where the directory cannot be written, and what
-    the brokers answer.
+    An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
+    DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'
+    errors.
     """
     began = time.monotonic()
     given = _given(bootstrap_servers, topics, options or {})
@@ -130,7 +130,7 @@ def load(
     _check_for_spark(schema)
     job = Job(given, store.target, 0, {}, schema, mapping, _layout(file_size, compression), uuid.uuid4().hex[:8])
     if not hasattr(spark, "sparkContext"):
-        raise ConfigError("a session of Spark Connect cannot load: give one whose driver runs here")
+        raise ConfigError("a session of Spark Connect cannot load: use a session whose driver runs in this process")
     with store.locked(), reporting(progress, store.name) as report:
         run = Run(store, job, parsed, window, partial(spread, spark), report, keep_replaced)
         outcome = run.replay() if replay else run.load()
@@ -138,7 +138,7 @@ def load(
 
 
 def loaded(spark: SparkSession, target: str | os.PathLike[str]) -> DataFrame:
-    """All that has been loaded into a directory, as a DataFrame; nothing is loaded now."""
+    """Return everything loaded into a directory as a DataFrame, without loading more."""
     store = Store.of(target)
     return _frame(spark, store, manifest_of(store))
 
@@ -152,22 +152,22 @@ def _frame(spark: SparkSession, store: Store, manifest: Manifest) -> DataFrame:
 
 
 def paths_of(store: Store, manifest: Manifest) -> list[str]:
-    """The files that count, as Spark is told of them."""
+    """Return the manifest's files as paths for Spark."""
     return [_for_spark(f"{store.uri}/{entry.path}") for entry in manifest.files()]
 
 
 def _for_spark(path: str) -> str:
-    """A path in which nothing stands for something else."""
+    """Escape glob characters in a path."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
 def _given(bootstrap_servers: str, topics: Topics, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of the source."""
+    """Return the options of the source."""
     for name in options:
         known = name.lower() in _OPTIONS or name.lower().startswith(_MORE_OPTIONS)
         if not known or name.lower() == "kafka.bootstrap.servers":
             raise ConfigError(
-                f"option {name} has no meaning for a load; those that have are kafka.*, includeHeaders, failOnDataLoss,"
+                f"option {name} has no meaning for a load; accepted are kafka.*, includeHeaders, failOnDataLoss,"
                 " minPartitions, maxRecordsPerPartition, fetchOffset.* and kafkaConsumer.*"
             )
     given = {"kafka.isolation.level": "read_committed", **options, "kafka.bootstrap.servers": bootstrap_servers}
@@ -185,32 +185,32 @@ def _layout(file_size: int, compression: str) -> Layout:
 
 
 def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:
-    """The columns of the files: a mapping tells its own by what it makes of no rows."""
+    """Return the columns of the files: those of a mapping come from calling it with no rows."""
     columns = pa.schema([(name, TYPES[name]) for name in columns_with(headers=options.include_headers)])
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in columns], schema=columns)
     schema = columns if mapping is None else mapped(mapping, nothing).schema
     if not len(schema):
-        raise ConfigError("the mapping gives no columns")
+        raise ConfigError("the mapping returns no columns")
     for field in schema:
         if any(map(pa.types.is_null, _leaves(field.type))):
             raise ConfigError(
-                f"the mapping gives a column {field.name} of the type {field.type} when there are no rows: its type has"
-                " to be the same always, so give it to the array, as in pa.array(found, pa.string())"
+                f"the mapping returns a column {field.name} of the type {field.type} for no rows: its type must always"
+                " be the same, so pass the type to the array, as in pa.array(found, pa.string())"
             )
     return schema
 
 
 def _check_for_spark(schema: pa.Schema) -> None:
-    """What is loaded is to be read by Spark, too."""
+    """Raise ConfigError if Spark cannot read the columns."""
     names = [name.lower() for name in schema.names]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"the mapping gives two columns {', '.join(twice)}, which Spark does not tell apart")
+        raise ConfigError(f"the mapping returns two columns {', '.join(twice)}, which Spark cannot distinguish")
     for field in schema:
         if not all(map(_is_readable, _leaves(field.type))):
             raise ConfigError(
-                f"the mapping gives a column {field.name} of the type {field.type}, which Spark does not read from"
-                " Parquet files: cast it, such as times to pa.timestamp('us') and unsigned numbers to pa.int64()"
+                f"the mapping returns a column {field.name} of the type {field.type}, which Spark cannot read from"
+                " Parquet files: cast it, e.g. times to pa.timestamp('us') and unsigned integers to pa.int64()"
             )
 
 
@@ -227,7 +227,7 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """What a type is made of in the end."""
+    """Yield the primitive types of a nested type."""
     if not kind.num_fields:
         yield kind
     for number in range(kind.num_fields):

@@ -1,23 +1,23 @@
-"""What has been loaded into a directory, and which of its files count: `manifest.json`.
+"""Manifest of a loaded directory, `manifest.json`: the files that count and the offsets that are done.
 
     clicks/
-        manifest.json                       replaced whole, by renaming
-        .lock                               held by the load that runs
+        manifest.json                       replaced as a whole, by renaming
+        .lock                               held by the running load
         00001/                              a generation
             clicks-0/                       a partition
                 clicks-0-00000000000000000000-00000000000000500000.parquet
-        00002/                              being made by a replay: nobody reads it yet
+        00002/                              being written by a replay: not read yet
 
-    one entry    |===== file =====|== nothing in it ==|== lost ==|===== file =====|....
+    one entry    |===== file =====|= no records =|== lost ==|===== file =====|....
     offsets      start          end                                               still to be loaded
 
-A file's name says which offsets it stands for, `end` being the one behind the last; it is there only when it is whole.
-So the manifest may be behind the files, and then takes up what is there; it is never ahead of them.  Entries of one
-log do not overlap.  When a topic is deleted and made anew, or cut off, its entries stay, but are those of an old log:
-they do not count when it is asked what is still to be loaded, and what comes goes into a new generation.
+A file's name holds its offsets, start and end (exclusive); the file exists only when it is complete. So the manifest
+may lack files, which are then added; it never has too many. Entries of one log do not overlap. When a topic is
+recreated or truncated, its entries stay, marked as old. Old entries do not count as covered, and new files go into a
+new generation.
 
     loaded       generation 1 |==a==|==b==|==c==|==d==|
-    replay of          b to c       |---------|            generation 2; a crash leaves it to be gone on with
+    replay of          b to c       |---------|            generation 2; after a crash the replay is continued
     then         generation 2 |==a==|==e======|==d==|      in one step; b and c are `replaced`, and deleted later
 """
 
@@ -38,16 +38,16 @@ from pylogbroker.spark.reading.planning import Slice
 
 MANIFEST: Final = "manifest.json"
 _VERSION: Final = 1
-_LONGEST: Final = 190  # of a topic in a file's name: partition, offsets and the rest take up to 61 of 255 bytes
+_LONGEST: Final = 190  # bytes of the topic in a file's name; the rest of the name takes up to 61 of 255 bytes
 
 
 class BadManifest(PylogbrokerError):
-    """The manifest cannot be read, or is not one."""
+    """The manifest is missing or damaged."""
 
 
 @attrs.frozen
 class Part:
-    """Offsets of a partition to be loaded; rows that are earlier than `since`, in ms, are left out."""
+    """Offsets of a partition to be loaded; rows before `since`, in ms, are dropped."""
 
     slice: Slice
     since: int | None = None
@@ -55,7 +55,7 @@ class Part:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """What became of the offsets from `start` to before `end`."""
+    """Result for the offsets [start, end)."""
 
     topic: str
     partition: int
@@ -63,30 +63,28 @@ class Entry:
     end: int
     generation: int
     path: str | None = None
-    """The file, as seen from the directory; None if there are no rows."""
+    """File relative to the directory; None if there are no rows."""
     records: int = 0
     bytes: int = 0
     since: int | None = None
-    """Rows that are earlier, in ms, were left out."""
+    """Rows before this time, in ms, were dropped."""
     gap: str | None = None
-    """Why the records were not loaded, if they were not."""
+    """Reason why the records were not loaded; None if they were."""
     is_old: bool = False
-    """It is of a log that there is no more."""
+    """Whether the log no longer exists."""
 
     @property
     def key(self) -> TopicPartition:
-        """Its partition."""
         return self.topic, self.partition
 
     @property
     def range(self) -> Range:
-        """Its offsets."""
         return self.start, self.end
 
 
 @attrs.frozen
 class Replay:
-    """A replay that is under way, and what it was asked for."""
+    """Unfinished replay, and the request for it."""
 
     generation: int
     asked: str
@@ -97,7 +95,7 @@ class Replay:
 
 @attrs.frozen
 class Replaced:
-    """A file that does not count any more, and since when, in seconds since 1970."""
+    """File that no longer counts, and the time of its replacement in seconds since 1970."""
 
     path: str
     at: float
@@ -105,22 +103,22 @@ class Replaced:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """The state of a directory. Methods that change something give a new one."""
+    """State of a directory. Methods for changes return a new manifest."""
 
     schema: str
-    """The columns of all files, as text."""
+    """Columns of all files, as text."""
     arrow: str
-    """The same in Arrow's own form, as base64."""
+    """Columns as a serialized Arrow schema, in base64."""
     revision: str = ""
-    """Another one each time that it is written; empty before the first time."""
+    """Random id of each written manifest; empty before the first one."""
     generation: int = 1
-    """Where what is loaded goes."""
+    """Generation that receives loaded files."""
     generations: int = 1
-    """How many have been begun."""
+    """Highest generation so far."""
     topics: Mapping[str, str] = attrs.field(factory=dict)
-    """The ids of the topics that are loaded."""
+    """Ids of the loaded topics."""
     begins: Mapping[TopicPartition, int] = attrs.field(factory=dict)
-    """The offset that loading began with, of each partition."""
+    """First offset to load of each partition."""
     entries: tuple[Entry, ...] = ()
     replay: Replay | None = None
     replaced: tuple[Replaced, ...] = ()
@@ -128,12 +126,12 @@ class Manifest:
     # -- what there is -------------------------------------------------------------------------------------------
 
     def files(self) -> list[Entry]:
-        """The files that count, in order."""
+        """Return the entries with files that count, in order."""
         entries = (entry for entry in self.entries if entry.path is not None)
         return sorted(entries, key=lambda entry: (entry.key, not entry.is_old, entry.start))
 
     def covered(self) -> dict[TopicPartition, list[Range]]:
-        """What need not be loaded any more, of each partition."""
+        """Return the ranges of each partition that need no loading."""
         found: dict[TopicPartition, list[Range]] = {}
         for entry in self.entries:
             if not entry.is_old:
@@ -141,7 +139,7 @@ class Manifest:
         return found
 
     def in_use(self) -> set[int]:
-        """The generations of which there are files that count, or may do so."""
+        """Return the generations with files that count, are replaced, or belong to the replay."""
         paths = [entry.path for entry in self.entries if entry.path is not None]
         paths += [each.path for each in self.replaced]
         replayed = {self.replay.generation} if self.replay is not None else set()
@@ -150,31 +148,28 @@ class Manifest:
     # -- what is done --------------------------------------------------------------------------------------------
 
     def with_entries(self, entries: Iterable[Entry]) -> Manifest:
-        """Something has been loaded."""
+        """Add entries."""
         return attrs.evolve(self, entries=(*self.entries, *entries))
 
     def with_old(self, keys: Collection[TopicPartition]) -> Manifest:
-        """These partitions have a new log: what is loaded of the old one stays, and the new one is begun with.
-
-        A replay that is under way is given up.
-        """
+        """Mark the entries of these partitions as old, start a new generation, and abandon a replay."""
         entries = tuple(attrs.evolve(each, is_old=True) if each.key in keys else each for each in self.entries)
         begins = {key: begin for key, begin in self.begins.items() if key not in keys}
         number = self.generations + 1
         return attrs.evolve(self, entries=entries, begins=begins, generation=number, generations=number, replay=None)
 
     def with_replay(self, asked: str, schema: str, arrow: str, parts: Iterable[Part]) -> Manifest:
-        """A replay begins; one that was under way is given up."""
+        """Start a replay, and abandon an unfinished one."""
         number = self.generations + 1
         return attrs.evolve(self, generations=number, replay=Replay(number, asked, schema, arrow, tuple(parts)))
 
     def left_by(self, parts: Iterable[Part]) -> list[Entry]:
-        """The files that would remain if these parts were replayed."""
+        """Return the files that a replay of these parts would not replace."""
         again = _ranges(parts)
         return [entry for entry in self.entries if entry.path is not None and not _is_replaced(entry, again)]
 
     def switched(self, entries: Collection[Entry], now: float) -> Manifest:
-        """The replay is whole: its entries take the place of those that they were made from."""
+        """Replace the replayed entries by those of the complete replay."""
         if self.replay is None:
             raise ValueError("there is no replay")
         again = _ranges(self.replay.parts)
@@ -194,7 +189,7 @@ class Manifest:
     # -- as a file -----------------------------------------------------------------------------------------------
 
     def to_json(self) -> bytes:
-        """As it is written, one entry to a line."""
+        """Serialize as JSON, with one line per entry."""
         head = {
             "version": _VERSION,
             "revision": self.revision,
@@ -212,12 +207,12 @@ class Manifest:
 
     @classmethod
     def of_json(cls, text: bytes) -> Manifest:
-        """What was written; BadManifest if it cannot be read."""
+        """Parse a manifest; raise BadManifest if it is damaged or of another version."""
         try:
             found = json.loads(text)
             if found["version"] != _VERSION:
                 raise BadManifest(
-                    f"it is of version {found['version']}, and this release knows {_VERSION}: use a newer one"
+                    f"it has version {found['version']}, but this release supports {_VERSION}: use a newer one"
                 )
             return cls._of(found)
         except (ValueError, KeyError, TypeError) as error:
@@ -240,27 +235,27 @@ class Manifest:
 
 
 def directory_of(generation: int, topic: str, partition: int) -> str:
-    """Where a partition's files of a generation are."""
+    """Return the directory of a partition in a generation."""
     return f"{generation:05}/{_stem(topic, partition)}"
 
 
 def path_of(entry: Entry) -> str:
-    """The file of an entry, if it has one."""
+    """Return the path of an entry's file."""
     name = f"{_stem(*entry.key)}-{entry.start:020}-{entry.end:020}.parquet"
     return f"{directory_of(entry.generation, *entry.key)}/{name}"
 
 
 def range_of(name: str) -> Range | None:
-    """The offsets that a file's name tells, if it is one of ours."""
+    """Return the offsets in a file's name; None for other files."""
     start, end = name.removesuffix(".parquet").split("-")[-2:] if name.count("-") >= 3 else ("", "")
     is_ours = name.endswith(".parquet") and len(start) == len(end) == 20 and (start + end).isdecimal()
     return (int(start), int(end)) if is_ours else None
 
 
 def _stem(topic: str, partition: int) -> str:
-    """A name for people. Spark passes over files whose names begin with a dot or an underscore.
+    """Return a readable name. Spark ignores files whose names begin with a dot or an underscore.
 
-    A name is no longer than file systems take; of a topic that has a longer one there is its beginning, and a hash.
+    A name longer than file systems allow is replaced by its beginning and a hash.
     """
     first = "".join(f"%{ord(letter):02X}" for letter in topic[:1] if letter in "._")
     name = first + quote(topic[1:] if first else topic, safe="")

@@ -1,7 +1,7 @@
-"""What becomes of rows before they are written: mappings of columns to columns.
+"""Mappings of rows before they are written: columns to columns.
 
-A mapping is any function that takes a record batch with the columns of the source and gives back another, of the same
-columns whatever comes in, also when nothing does.  It is called in the tasks.  It may leave out rows, or make more.
+A mapping is any function from a record batch with the source's columns to another record batch. It must always return
+the same columns, even for no rows. It is called in the tasks, and may drop or add rows.
 
     def pages(rows: pa.RecordBatch) -> pa.RecordBatch:
         text = pc.cast(rows["value"], pa.string())
@@ -9,7 +9,7 @@ columns whatever comes in, also when nothing does.  It is called in the tasks.  
 
     load(spark, "one:9092", "clicks", "/data/pages", mapping=pages)
 
-These are ready made; each adds its columns to those of `keep`:
+Two mappings are predefined; both add columns to those of `keep`:
 
     mapping=JsonValue(pa.schema([("user", pa.string()), ("amount", pa.float64())]))
     mapping=LogLine(r'(?P<client>\\S+) \\S+ \\S+ \\[(?P<time>[^\\]]+)\\] "(?P<request>[^"]*)"')
@@ -32,19 +32,19 @@ from pylogbroker.spark.loading.parquet import text_of
 
 RowMapping = Callable[[pa.RecordBatch], pa.RecordBatch]
 KEPT: Final = ("topic", "partition", "offset", "timestamp")
-"""The columns that the ready-made mappings keep, unless they are told."""
+"""Default columns that the predefined mappings keep."""
 
 
 class MappingFailed(PylogbrokerError):
-    """A mapping raised an error, or gave back something else than it has to."""
+    """A mapping raised an error or returned an invalid result."""
 
 
 @attrs.frozen
 class JsonValue:
-    """Values that are JSON objects, one in each record: a column for each member of the schema.
+    """Mapping of values that are JSON objects: one column per member of the schema.
 
-    Members that are missing are null, as all are for a record without a value; members that the schema does not have
-    are left out.  A value that is not an object of this schema is an error, or, unless `strict`, has only nulls.
+    Missing members are null, as are all members for a record without a value; extra members are ignored. A value that
+    is not such an object is an error, or, unless `strict`, becomes nulls.
     """
 
     schema: pa.Schema
@@ -52,13 +52,13 @@ class JsonValue:
     strict: bool = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of the schema, after those that are kept."""
+        """Return the kept columns and those of the schema."""
         values = pc.fill_null(rows["value"], b"null")
         found = pa.concat_tables(self._parsed(values)).combine_chunks()
         return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
 
     def _parsed(self, values: pa.Array) -> list[pa.Table]:
-        """Tables with a row for each value; what is wrong is found by halving."""
+        """Return tables with a row per value; bisect to find invalid values."""
         if not len(values):
             return [self.schema.empty_table()]
         try:
@@ -73,7 +73,7 @@ class JsonValue:
             return [pa.table([pa.nulls(1, field.type) for field in self.schema], self.schema)]
 
     def _at_once(self, values: pa.Array) -> pa.Table:
-        """Each value is wrapped in an object: no two of them, damaged as they may be, then make one, nor one two."""
+        """Parse all values, each wrapped in an object: so damaged values can neither merge nor split."""
         texts = pc.cast(values, pa.string())
         lines = pc.binary_join_element_wise('{"value":', texts, "}\n", "")
         text = _contents(lines)
@@ -88,11 +88,11 @@ class JsonValue:
 
 @attrs.frozen
 class LogLine:
-    """Lines of a log, taken apart by a regular expression with named groups, which has to match all of a line.
+    """Mapping of log lines by a regular expression with named groups, which must match the complete line.
 
-    Each group is a column of text, or by `types` of another type, where what is empty or a dash is null; or by `times`
-    a time of a pattern of strptime, such as "%d/%b/%Y:%H:%M:%S %z".  A line that does not match has only nulls, or if
-    it is `strict` is an error.  The expression may only have what Python's and RE2's have in common.
+    Each group becomes a column of text. `types` gives other types; empty texts and dashes are then null. `times` gives
+    strptime patterns, such as "%d/%b/%Y:%H:%M:%S %z". A line that does not match becomes nulls or, if `strict`, an
+    error. The expression must use the common syntax of Python and RE2.
     """
 
     pattern: str
@@ -108,13 +108,13 @@ class LogLine:
         except (re.error, pa.ArrowInvalid) as error:
             raise ConfigError(f"{self.pattern!r} is not a regular expression: {error}") from None
         if not groups:
-            raise ConfigError(f"{self.pattern!r} has no named groups; expected some, such as (?P<client>\\S+)")
+            raise ConfigError(f"{self.pattern!r} has no named groups; expected at least one, such as (?P<client>\\S+)")
         unknown = sorted({*self.types, *self.times} - set(groups))
         if unknown:
             raise ConfigError(f"{self.pattern!r} has no group {', '.join(unknown)}")
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """A column for each group, after those that are kept."""
+        """Return the kept columns and a column per group."""
         text = _text(rows["value"])
         found = pc.extract_regex(text, pattern=self._anchored())
         if self.strict and found.null_count:
@@ -136,7 +136,7 @@ class LogLine:
 
 
 def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """What a mapping makes of rows, which has to be of the schema, if one is given."""
+    """Call a mapping, and check its result, against the schema if one is given."""
     try:
         found: Any = mapping(rows)
     except MappingFailed:
@@ -144,17 +144,17 @@ def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None =
     except Exception as error:
         raise MappingFailed(f"the mapping failed: {type(error).__name__}: {error}") from error
     if not isinstance(found, pa.RecordBatch):
-        raise MappingFailed(f"a mapping has to give back a pyarrow.RecordBatch, not a {type(found).__name__}")
+        raise MappingFailed(f"a mapping must return a pyarrow.RecordBatch, not a {type(found).__name__}")
     if schema is not None and not found.schema.equals(schema):
         has, wanted = (", ".join(text_of(each).split("\n")) for each in (found.schema, schema))
-        raise MappingFailed(f"a mapping has to give back the same columns each time: it gave {has} after {wanted}")
+        raise MappingFailed(f"a mapping must always return the same columns: it returned {has} after {wanted}")
     return found
 
 
 def culprits(
     mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema, why: MappingFailed
 ) -> tuple[pa.RecordBatch, MappingFailed]:
-    """Of rows at which a mapping fails, one at which it does, or as few together as halving finds; and what it says."""
+    """Bisect rows at which a mapping fails; return the smallest failing batch found, and its error."""
     while rows.num_rows > 1:
         middle = rows.num_rows // 2
         for half in (rows[:middle], rows[middle:]):
@@ -171,7 +171,7 @@ def culprits(
 def _beside(rows: pa.RecordBatch, keep: tuple[str, ...], columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     twice = sorted(set(keep) & set(columns))
     if twice:
-        raise ConfigError(f"there would be two columns {', '.join(twice)}: leave them out of keep, or call them else")
+        raise ConfigError(f"there would be two columns {', '.join(twice)}: remove them from keep, or rename them")
     return pa.record_batch({**{name: rows[name] for name in keep}, **columns})
 
 
@@ -181,7 +181,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _contents(lines: pa.StringArray) -> pa.Buffer:
-    """All the texts, one behind the other."""
+    """Return all texts as one buffer."""
     _, offsets, data = lines.buffers()
     first, last = (int.from_bytes(memoryview(offsets)[4 * at : 4 * at + 4], sys.byteorder) for at in _ends(lines))
     return data.slice(first, last - first)
@@ -192,7 +192,7 @@ def _ends(lines: pa.StringArray) -> tuple[int, int]:
 
 
 def _text(values: pa.BinaryArray) -> pa.StringArray:
-    """The same as text; what is not UTF-8 in it is replaced."""
+    """Decode values as UTF-8; replace invalid bytes."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

@@ -1,19 +1,19 @@
-"""Rows into one Parquet file, with what they are in its footer.
+"""Write rows to a Parquet file, with metadata in its footer.
 
 | metadata                   | value                                                             |
 |----------------------------|-------------------------------------------------------------------|
-| pylogbroker.topic          | the topic, and by which id the brokers know it                    |
-| pylogbroker.topic_id       |                                                                   |
+| pylogbroker.topic          | name of the topic                                                 |
+| pylogbroker.topic_id       | its id                                                            |
 | pylogbroker.partition      |                                                                   |
-| pylogbroker.start_offset   | the first offset that the file stands for                         |
-| pylogbroker.next_offset    | the one to go on with                                             |
-| pylogbroker.last_offset    | the last that was read, whether or not it has become a row        |
-| pylogbroker.since          | rows that are earlier were left out; empty if none                |
+| pylogbroker.start_offset   | first offset that the file covers                                 |
+| pylogbroker.next_offset    | offset after the last one                                         |
+| pylogbroker.last_offset    | last offset that was read, whether or not it became a row         |
+| pylogbroker.since          | rows before it, in ms, were dropped; empty if none were           |
 | pylogbroker.generation     |                                                                   |
-| pylogbroker.schema         | the columns, as text                                              |
+| pylogbroker.schema         | columns, as text                                                  |
 
-The rows of some megabytes make a row group.  Columns that often say the same have a dictionary; `value` and `key` have
-none: they seldom repeat, and looking for what does costs more than writing them.
+A row group holds 32 MB or 2^20 rows. Columns with repeated values use a dictionary. `value` and `key` do not: they
+seldom repeat, and searching for repetitions costs more than writing them.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ COMPRESSION: Final = "snappy"
 _PREFIX: Final = "pylogbroker."
 _PLAIN: Final = ("key", "value")
 _RISING: Final = ("offset", "timestamp")
-_GROUP: Final = 32 << 20  # bytes of rows
+_GROUP: Final = 32 << 20  # bytes of rows per row group
 _GROUP_ROWS: Final = 1 << 20
-_PAGE: Final = 128 << 10  # is compressed while it is in the processor's cache
+_PAGE: Final = 128 << 10  # bytes; a page is compressed while it is in the processor's cache
 
 
 @attrs.frozen
 class Layout:
-    """How files are written."""
+    """Parameters of the files."""
 
     file_size: int = FILE_SIZE
-    """About so many bytes each."""
+    """Approximate bytes per file."""
     compression: str = COMPRESSION
 
 
 class FileWriter:
-    """Writes rows to a file that is open."""
+    """Write rows to an open file."""
 
     def __init__(self, file: pa.NativeFile, schema: pa.Schema, layout: Layout) -> None:
         self.records = 0
@@ -63,7 +63,7 @@ class FileWriter:
         self._held_bytes = self._held_rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Some more rows, of the schema."""
+        """Add rows of the schema."""
         self._held.append(rows)
         self._held_bytes += rows.nbytes
         self._held_rows += rows.num_rows
@@ -73,18 +73,18 @@ class FileWriter:
 
     @property
     def size(self) -> int:
-        """The bytes that are written so far, without what makes no whole row group yet."""
+        """Bytes written so far, without the incomplete row group."""
         return int(self._file.tell())
 
     def finish(self, metadata: dict[str, str]) -> int:
-        """Write what is left, and the footer; returns the size. The file remains open."""
+        """Write the rest and the footer; return the size. The file remains open."""
         self._write()
         self._writer.add_key_value_metadata(metadata)
         self._writer.close()
         return self.size
 
     def abandon(self) -> None:
-        """Write nothing any more: the file is given up."""
+        """Stop writing, without a footer."""
         self._held.clear()
         self._writer.is_open = False
 
@@ -97,7 +97,7 @@ class FileWriter:
 
 
 def metadata_of(entry: Entry, topic_id: str, schema: str) -> dict[str, str]:
-    """What stands in the footer."""
+    """Return the metadata of the footer."""
     found = {
         "topic": entry.topic,
         "topic_id": topic_id,
@@ -114,7 +114,7 @@ def metadata_of(entry: Entry, topic_id: str, schema: str) -> dict[str, str]:
 
 @attrs.frozen
 class Footer:
-    """What a file says of itself."""
+    """Metadata of a file."""
 
     entry: Entry
     topic_id: str
@@ -122,7 +122,7 @@ class Footer:
 
 
 def read_footer(store: Store, path: str, size: int) -> Footer | None:
-    """What a file of that size says of itself; None if it is not one of ours, or is gone by now."""
+    """Return the metadata of a file of `size` bytes; None if it is foreign or has been deleted."""
     try:
         with store.filesystem.open_input_file(store.path(path)) as file:
             found = pq.read_metadata(file)
@@ -147,22 +147,24 @@ def read_footer(store: Store, path: str, size: int) -> Footer | None:
 
 
 def text_of(schema: pa.Schema) -> str:
-    """The columns, as text; two schemas are the same if their texts are."""
+    """Return the columns as text; equal texts mean equal schemas."""
     return "\n".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
 def packed(schema: pa.Schema) -> str:
-    """The columns in Arrow's own form, as base64."""
+    """Serialize an Arrow schema as base64."""
     return base64.b64encode(schema.serialize()).decode()
 
 
 def unpacked(text: str) -> pa.Schema:
-    """What was packed."""
+    """Parse a schema from `packed`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Dictionaries for what repeats; differences for what rises; bytes as they are, and their bounds not looked for."""
+    """Choose dictionaries for repeated values and deltas for rising ones; keys and values are plain, without
+    statistics.
+    """
     rising = {name for name in _RISING if name in schema.names and _is_64_bits(schema.field(name).type)}
     plain = {name for name in _PLAIN if name in schema.names}
     leaves = _leaves(schema)
@@ -175,7 +177,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
-    """The columns as Parquet has them, of which a nested one has several."""
+    """Return the Parquet columns; a nested column has several."""
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
     found = pq.ParquetFile(empty).schema
