@@ -148,7 +148,7 @@ def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
     topics.fill(topic, records(0, 10))
 
     def meanwhile(job, parts, tick):  # type: ignore[no-untyped-def]
-        with pytest.raises(TargetInUse, match=r"is being loaded into by process \d+"):
+        with pytest.raises(TargetInUse, match=r"is in use by a load in process \d+"):
             load_here(topics.bootstrap, topic, tmp_path)
         return here(job, parts, tick)
 

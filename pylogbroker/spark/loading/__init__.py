@@ -1,10 +1,10 @@
-"""The loader: topics into Parquet files.
+"""Loader: topics into Parquet files.
 
-load                    what users call
-running, accounts       one load: from the manifest that there is to the one that there is then
-planning, intervals     which offsets are to be loaded
-spreading, filling      the tasks, and what one does
+load                    public functions
+running, accounts       one load: plan, tasks, manifest
+planning, intervals     offsets to load
+spreading, filling      Spark tasks, and the work of one
 mapping, parquet        from rows to files
-manifest, store         which files count, and where they are
-progress, times         what is told meanwhile, and what users say
+manifest, store         valid files, and access to the directory
+progress, times         progress reports, and points in time
 """

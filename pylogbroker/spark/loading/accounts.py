@@ -1,11 +1,11 @@
-"""The driver's side of a load: which of its parts are whole, and when the manifest says so.
+"""Bookkeeping of a load in the driver: completed parts, and commits of the manifest.
 
     tasks' files       a   b        c       d
     look               .....a,b........c......d
-    commit                   .........a,b,c......d       not more often than it is cheap
+    commit                   .........a,b,c......d       limited to 5 % of the time
 
-Of a replay, nothing is in the manifest until all of it is whole.  What does not count is deleted only when the manifest
-has been written: a load that finds there that it is not the only one deletes nothing.
+A replay is committed only when all of it is complete. Files that do not count are deleted only after the manifest has
+been written: a load that finds another load's manifest there deletes nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pylogbroker.spark.loading.store import Store, TargetInUse, is_temporary
 from pylogbroker.spark.reading.planning import Slice
 
 _LAST: Final = (1 << 63) - 1
-_SELDOM: Final = 20  # a commit takes at most this part of the time
+_SELDOM: Final = 20  # pause after a commit, in durations of the commit
 _LEAST: Final = 0.5
 
 
 @attrs.define
 class Accounts:
-    """What a load has done so far."""
+    """State of a load."""
 
     store: Store
     manifest: Manifest
@@ -39,16 +39,16 @@ class Accounts:
     parts: tuple[Part, ...]
     is_replay: bool = False
     entries: list[Entry] = attrs.field(factory=list)
-    """What this load has come to, in its run or in the one that it goes on with."""
+    """Results of this run, and of a replay that it continues."""
     before: Mapping[TopicPartition, Iterable[Range]] = attrs.field(factory=dict)
-    """What is done with of the parts already."""
+    """Ranges that were completed before."""
     unfinished_bytes: int = 0
-    """The size of files that are not whole yet."""
+    """Size of temporary files."""
     _committed: int = 0
     _next_commit: float = 0.0
 
     def look(self) -> None:
-        """Take up the files that have become whole, of what is not done yet."""
+        """Add newly published files of missing parts."""
         missing = [part.slice for part in self.missing()]
         listed = self.store.listed({self._directory(each) for each in missing})
         self.add(
@@ -60,7 +60,7 @@ class Accounts:
         self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Take these up, if what they are of is not done with already."""
+        """Add entries that do not overlap completed ranges."""
         by_key: dict[TopicPartition, list[Entry]] = {}
         for entry in entries:
             by_key.setdefault(entry.key, []).append(entry)
@@ -69,7 +69,7 @@ class Accounts:
             self.entries += apart(found, covered.get(key, ()), lambda entry: entry.range)
 
     def missing(self) -> list[Part]:
-        """What is still to be done of the parts."""
+        """Return the missing ranges of the parts."""
         covered = self._covered()
         return [
             attrs.evolve(part, slice=attrs.evolve(part.slice, start=start, end=end))
@@ -82,7 +82,7 @@ class Accounts:
     # -- the manifest --------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Write what is done into the manifest; of a replay, only when it is whole."""
+        """Write completed entries into the manifest; a replay only when it is complete."""
         if self.is_replay:
             if not self.missing():
                 self._write(self.manifest.switched(self.entries, time.time()))
@@ -91,7 +91,7 @@ class Accounts:
             self._committed = len(self.entries)
 
     def commit_now_and_then(self) -> None:
-        """The same, if the last time is long ago; for files that become whole while others are being written."""
+        """Commit at limited cost while tasks are still writing files."""
         began = time.monotonic()
         if not self.is_replay and began >= self._next_commit:
             self.commit()
@@ -102,7 +102,7 @@ class Accounts:
         self.manifest = write_manifest(self.store, manifest)
 
     def sweep(self) -> None:
-        """Delete what the tasks left that does not count."""
+        """Delete files of the tasks that do not count."""
         listed = self.store.listed({self._directory(part.slice) for part in self.parts})
         if listed:
             refuse_changed(self.store, self.manifest)
@@ -121,9 +121,9 @@ class Accounts:
 
 
 def taken_up(store: Store, manifest: Manifest, job: Job) -> tuple[Manifest, list[str]]:
-    """With the files that are whole, but that the manifest does not know of, since the load before ended early.
+    """Add published files that the manifest lacks because the previous load ended early.
 
-    Also gives the paths of what else that left, to be deleted when the manifest has been written.
+    Also return the paths of its other files, to be deleted after the manifest has been written.
     """
     accounts = Accounts(store, manifest, job, (), before=manifest.covered())
     wholes = {directory_of(job.generation, *key): Slice(*key, 0, _LAST) for key in sorted(manifest.begins)}
@@ -135,14 +135,14 @@ def taken_up(store: Store, manifest: Manifest, job: Job) -> tuple[Manifest, list
 
 
 def litter(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Collection[Entry]) -> list[str]:
-    """The paths of those files in directories that are not whole, or that do not count."""
+    """Return the paths of files that are temporary or not in the manifest."""
     known = {entry.path for entry in (*manifest.entries, *more)} | {each.path for each in manifest.replaced}
     paths = [(f"{directory}/{name}", name) for directory, names in listed.items() for name in names]
     return [path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in known)]
 
 
 def tidied(store: Store, manifest: Manifest, keep: float) -> Manifest:
-    """Without files that were replaced longer ago than `keep` seconds, and without replays that were given up."""
+    """Delete files that were replaced more than `keep` seconds ago, and generations no longer in use."""
     old = [each for each in manifest.replaced if each.at + keep <= time.time()]
     for each in old:
         store.delete(each.path)
@@ -154,16 +154,16 @@ def tidied(store: Store, manifest: Manifest, keep: float) -> Manifest:
 
 
 def refuse_changed(store: Store, manifest: Manifest) -> None:
-    """TargetInUse if the manifest that this one was made from is not there any more; where there is a lock, it is."""
+    """Raise TargetInUse if another load has changed the manifest; a local directory is locked instead."""
     if store.is_local:
         return
     found = store.read(MANIFEST)
     if (Manifest.of_json(found).revision if found is not None else "") != manifest.revision:
-        raise TargetInUse(f"{store.uri} is being loaded into by another load: its manifest has changed meanwhile")
+        raise TargetInUse(f"{store.uri} is in use by another load: its manifest has changed meanwhile")
 
 
 def write_manifest(store: Store, manifest: Manifest) -> Manifest:
-    """Put it in the place of the one that it was made from; TargetInUse if that is not there any more."""
+    """Replace the manifest; raise TargetInUse if another load has changed it."""
     refuse_changed(store, manifest)
     written = attrs.evolve(manifest, revision=uuid.uuid4().hex)
     store.write(MANIFEST, written.to_json())

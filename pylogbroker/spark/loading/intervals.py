@@ -1,4 +1,4 @@
-"""Ranges of offsets, each from its start to before its end: what is covered, and what is still missing.
+"""Offset ranges [start, end): covered and missing parts.
 
 wanted     |=====================================|
 covered       |=====|      |====|===|
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
-    """What is not covered of the offsets from `start` to before `end`, in order."""
+    """Return the ranges within [start, end) that are not covered, in order."""
     found = []
     for first, last in sorted(covered):
         if first >= end:
@@ -27,12 +27,12 @@ def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
 
 
 def overlaps(one: Range, other: Range) -> bool:
-    """Whether some offset is in both."""
+    """Return whether two ranges share an offset."""
     return one[0] < other[1] and other[0] < one[1]
 
 
 def apart(candidates: Iterable[T], taken: Iterable[Range], range_of: Callable[[T], Range]) -> list[T]:
-    """Candidates that overlap neither what is taken nor one another; of those with one start, the longest."""
+    """Return the candidates that overlap neither `taken` nor each other; at one start, the longest."""
     holes = sorted(taken)
     found: list[T] = []
     reached = -1

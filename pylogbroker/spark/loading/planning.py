@@ -1,4 +1,4 @@
-"""What a load has to do: from what is loaded, and what the brokers have, to parts.
+"""Plan a load: compare loaded ranges with the logs.
 
     loaded       |=====|        |=====|
     log             |..........................................| end
@@ -6,13 +6,12 @@
     until                                                (2)
     parts              |--------|     |------------------|
 
-(1) A partition that is not loaded yet begins with the first record that is as late as `since`; one that is loaded goes
-    on, and what lies between is recorded as a gap.  A partition that a topic got since it was loaded was to be loaded
-    from its offset 0 on.
-(2) Loading ends before the first record that is as late as `until`: what comes behind it, though it may be earlier, is
-    for the next load.  So `until` loses nothing, and loads nothing twice.
+(1) A partition that is not loaded yet begins at the first record at or after `since`. A loaded one continues, and
+    skipped offsets are recorded as a gap. A partition added to a loaded topic begins at offset 0.
+(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left
+    for the next load. So `until` loses nothing and duplicates nothing.
 
-What was to be loaded and is not there any more is DataLost, or with `failOnDataLoss` false a gap.
+Missing records that should be loaded raise DataLost, or with `failOnDataLoss` false become a gap.
 """
 
 from __future__ import annotations
@@ -43,37 +42,35 @@ Offsets = dict[TopicPartition, int]
 
 @attrs.frozen
 class Window:
-    """What is to be loaded: records from a time to before another, in ms."""
+    """Times to load, in ms: from `since` to before `until`."""
 
     since: int | None = None
     until: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.until <= self.since:
-            raise ConfigError(f"until has to be later than since: {self.until} is not later than {self.since}")
+            raise ConfigError(f"until must be later than since: {self.until} is not later than {self.since}")
 
 
 @attrs.frozen
 class Plan:
-    """What the manifest is to be before anything is loaded, and what is to be loaded."""
+    """Manifest to write before loading, and parts to load."""
 
     manifest: Manifest
     parts: tuple[Part, ...]
     ends: Mapping[TopicPartition, int]
-    """Up to where it is then loaded, of all partitions."""
+    """End of the load in each partition."""
 
 
 @attrs.define
 class Planner:
-    """Plans one load."""
-
     cluster: Cluster
     options: ReadOptions
     manifest: Manifest
     window: Window
 
     def plan(self) -> Plan:
-        """Load what is new."""
+        """Plan to load new records."""
         keys = self._partitions()
         loaded = set(self.manifest.topics)
         self._forget_topics({topic for topic, _ in keys})
@@ -91,7 +88,7 @@ class Planner:
         return Plan(self.manifest, self._parts(parts, self.window.since), until)
 
     def replay(self) -> tuple[Part, ...]:
-        """Load again what has been loaded of the window, whole files of it."""
+        """Return the parts to reload: the loaded files that overlap the window."""
         keys = self._partitions()
         self._refuse_new_topics({topic for topic, _ in keys})
         first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
@@ -102,7 +99,7 @@ class Planner:
             key = part.slice.topic, part.slice.partition
             if part.slice.start < first[key]:
                 what = f"{_named(part.slice)} is to be loaded again, but the log begins at offset {first[key]}"
-                self._lost(f"{what}: what is loaded of it remains as it is; a later `since` may leave it out")
+                self._lost(f"{what}: the loaded rows are kept; a later `since` may exclude them")
             else:
                 found.append(part)
         return tuple(
@@ -123,14 +120,16 @@ class Planner:
         return sorted(found)
 
     def _gone(self, there: Collection[str]) -> list[str]:
-        """What a pattern found before and does not find any more."""
+        """Return loaded topics that match the pattern but no longer exist."""
         if self.options.topics.pattern is None:
             return []
         pattern = re.compile(self.options.topics.pattern)
         return sorted(name for name in self.manifest.topics if name not in there and pattern.search(name))
 
     def _forget_topics(self, there: Collection[str]) -> None:
-        """What a pattern does not find any more has been told of; if a topic of that name comes, it is a new one."""
+        """Mark topics as old that a pattern no longer finds: the loss has been reported. A topic recreated later is
+        new.
+        """
         gone = self._gone(there)
         if gone:
             manifest = self.manifest.with_old({key for key in self.manifest.begins if key[0] in gone})
@@ -138,11 +137,11 @@ class Planner:
             self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _meet_topics(self, topics: Collection[str]) -> None:
-        """A topic that was made anew has nothing of its log loaded yet."""
+        """Mark the entries of recreated topics as old, and store all topic ids."""
         ids = self._ids(topics)
         anew = sorted(name for name in topics if self._is_anew(name, ids[name]))
         if anew:
-            self._lost(f"topic {', '.join(anew)} has been deleted and made anew: what is loaded is of the old one")
+            self._lost(f"topic {', '.join(anew)} has been deleted and recreated: the loaded rows are of the old one")
             keys = {key for key in self.manifest.begins if key[0] in anew}
             self.manifest = self.manifest.with_old(keys)
         self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **ids})
@@ -151,7 +150,7 @@ class Planner:
         ids = self._ids(topics)
         anew = sorted(name for name in topics if self._is_anew(name, ids[name]))
         if anew:
-            raise DataLost(f"topic {', '.join(anew)} has been deleted and made anew: nothing of it can be replayed")
+            raise DataLost(f"topic {', '.join(anew)} has been deleted and recreated: it cannot be replayed")
 
     def _is_anew(self, name: str, now: str) -> bool:
         before = self.manifest.topics.get(name, now)
@@ -167,14 +166,14 @@ class Planner:
         return {key: each.offset for key, each in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
 
     def _at_time(self, keys: Collection[TopicPartition], at: int | None, ends: Mapping[TopicPartition, int]) -> Offsets:
-        """The first offsets that are as late; the ends where none is. Nothing without a time."""
+        """Return the first offsets at or after a time, else the ends; nothing without a time."""
         if at is None:
             return {}
         found = self._offsets(keys, at)
         return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
 
     def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
-        """Where the logs end. One that has been cut off behind what is loaded is begun with anew, from its end."""
+        """Return the ends of the logs. A log truncated below the loaded range restarts at its end."""
         cut = self._cut(ends := self._offsets(keys, LATEST))
         for _ in range(self.options.retries.attempts):
             if cut:
@@ -183,7 +182,7 @@ class Planner:
         if cut:
             key, reached = min(cut.items())
             where = f"{key[0]}/{key[1]}"
-            self._lost(f"{where} ends at offset {ends[key]}, but it is loaded up to {reached}: it has been cut off")
+            self._lost(f"{where} ends at offset {ends[key]}, but it is loaded up to {reached}: it was truncated")
             manifest = self.manifest.with_old(cut)
             begins = {**manifest.begins, **{key: ends[key] for key in cut}}
             self.manifest = attrs.evolve(manifest, begins=begins)
@@ -197,7 +196,11 @@ class Planner:
     # -- partitions ----------------------------------------------------------------------------------------------
 
     def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
-        """Pass over what is early; if nothing that is early is there any more, what was lost may have been late."""
+        """Set the first offset to load, or record offsets before `since` as a gap.
+
+        No gap is recorded if the log already begins after `since`: the deleted records may have been later than
+        `since`.
+        """
         if key not in self.manifest.begins:
             is_early = self.window.since is not None and since > first
             begin = since if is_first or is_early else 0
@@ -209,7 +212,7 @@ class Planner:
             covered.append((reached, since))
 
     def _without_lost(self, key: TopicPartition, start: int, end: int, first: int) -> Range | None:
-        """What there still is of a range."""
+        """Return the part of a range that the log still has."""
         if start >= first:
             return start, end
         gone = min(first, end)
@@ -233,7 +236,7 @@ class Planner:
 
 
 def _again(entries: Iterable[Entry], since: Offsets, until: Offsets) -> list[Part]:
-    """What of the window is loaded of the logs that there are, without gaps, in order."""
+    """Return the loaded parts that overlap the window, without gaps and old entries, in order."""
     there = (entry for entry in entries if not entry.is_old and entry.gap is None and entry.key in since)
     inside = [entry for entry in there if entry.start < until[entry.key] and entry.end > since[entry.key]]
     parts = [Part(Slice(*entry.key, entry.start, entry.end), entry.since) for entry in inside]
@@ -241,7 +244,7 @@ def _again(entries: Iterable[Entry], since: Offsets, until: Offsets) -> list[Par
 
 
 def _merged(parts: Iterable[Part]) -> list[Part]:
-    """Neighbours that leave out the same rows become one."""
+    """Merge adjacent parts with equal `since`."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None

@@ -1,4 +1,4 @@
-"""How far a load is: a value for callbacks, and a bar for people.
+"""Progress of a load, for callbacks or as a bar.
 
 clicks  ━━━━━━━━━━━━━━━━━━━━╺━━━━━━━━━━━━━━━  54%  12,345,678 records  1.2 GB  lag 9,876,543  0:00:07
 """
@@ -13,18 +13,18 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """What a load has done so far."""
+    """State of a load."""
 
     records: int
-    """Rows that are in files."""
+    """Rows in published files."""
     bytes: int
-    """The size of these files, and of those that are not whole yet."""
+    """Size of published and temporary files."""
     files: int
     offsets: int
-    """How many offsets of `total` are done with; some have no record."""
+    """Offsets done, out of `total`; some have no record."""
     total: int
     lag: int
-    """How many offsets the logs have, as far as is known, that are not loaded yet."""
+    """Offsets in the logs that are not loaded yet, by the last answer of the brokers."""
     seconds: float
 
 
@@ -33,7 +33,7 @@ Report = Callable[[Progress], None]
 
 @contextmanager
 def reporting(to: bool | Report, name: str) -> Iterator[Report]:
-    """A callback that tells a callback, or shows a bar, or does nothing."""
+    """Yield a callback: the given one, one that shows a bar, or one that does nothing."""
     if callable(to):
         yield to
     elif to:

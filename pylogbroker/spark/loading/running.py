@@ -1,11 +1,11 @@
-"""One load, in the process that asked for it: from the manifest that there is to the one that there is then.
+"""Run one load in the driver: from the present manifest to the next.
 
-    take up     files that are whole, but that the manifest does not know of
-    plan        which offsets are to be loaded; it is written down before anything is, and what else is left is deleted
-    spread      the tasks work, and meanwhile what is whole is looked at, and committed
-    commit      and delete what does not count
+    take up     add published files that the manifest lacks
+    plan        determine the offsets to load, write the manifest, delete other leftover files
+    spread      tasks work; meanwhile, published files are added and committed
+    commit      write the manifest, and delete files that do not count
 
-How the tasks are spread is left to who makes a Run, so that it needs no Spark.
+The `spread` function is passed in, so this module needs no Spark.
 """
 
 from __future__ import annotations
@@ -34,61 +34,59 @@ from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.options import ReadOptions
 
 Spread = Callable[[Job, tuple[Part, ...], Callable[[], None]], tuple[list[Entry], list[str]]]
-"""Has tasks fill the parts and calls something now and then; gives what they did, and how those failed that did."""
+"""Run a job's parts in tasks, call the callback regularly, and return entries and failures."""
 
-_ROUNDS: Final = 3  # tasks that ran twice at once may have left holes
-_OFTEN: Final = 2.0  # seconds between questions to the brokers about their logs' ends
+_ROUNDS: Final = 3  # tasks that ran twice at once may have left gaps
+_OFTEN: Final = 2.0  # seconds between lookups of the logs' ends
 
 
 class LoadFailed(PylogbrokerError):
-    """A load did not come to its end; what it had finished is kept, and the next one goes on."""
+    """A load ended early. Completed files are kept, and the next load continues."""
 
 
 @attrs.frozen
 class Outcome:
-    """What a load has come to."""
+    """Result of a load."""
 
     manifest: Manifest
     entries: tuple[Entry, ...]
-    """What it has done, or a load before, of which the manifest did not know."""
+    """Entries of this load, and recovered ones of an earlier load."""
     gaps: tuple[Entry, ...]
     lag: int
 
 
 @attrs.frozen
 class _There:
-    """What there is when a load begins."""
+    """State of the directory when a load begins."""
 
     before: Manifest | None
-    """As the manifest is written."""
+    """Manifest as written."""
     manifest: Manifest
-    """With all that is whole."""
+    """Manifest with all published files."""
     taken_up: tuple[Entry, ...] = ()
-    """What of that it did not know of."""
+    """Recovered entries."""
     litter: Collection[str] = ()
-    """The paths of files that do not count."""
+    """Paths of files that do not count."""
 
 
 @attrs.define
 class Run:
-    """One load."""
-
     store: Store
     job: Job
-    """What is the same for all parts; generation and topics come with the plan."""
+    """Parameters of all parts; generation and topics come with the plan."""
     options: ReadOptions
     window: Window
     spread: Spread
     report: Report
     keep: float
-    """For how many seconds files are kept that have been replaced."""
+    """Seconds for which replaced files are kept."""
     _began: float = attrs.field(factory=time.monotonic, init=False)
     _goals: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _ends: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _asked: float = attrs.field(default=0.0, init=False)
 
     def load(self) -> Outcome:
-        """Load what is new."""
+        """Load new records."""
         there = self._there()
         with Cluster(self.options.settings) as cluster:
             cluster.reach()
@@ -105,7 +103,7 @@ class Run:
         return Outcome(accounts.manifest, (*there.taken_up, *accounts.entries), tuple(gaps), lag)
 
     def replay(self) -> Outcome:
-        """Load again what is loaded of the window, and put it in the place of that when it is whole."""
+        """Reload the window, and replace the loaded files when the replay is complete."""
         there = self._there()
         with Cluster(self.options.settings) as cluster:
             cluster.reach()
@@ -128,7 +126,7 @@ class Run:
         return _There(before, now, now.entries[len(manifest.entries) :], litter)
 
     def _written(self, there: _There, manifest: Manifest) -> Manifest:
-        """The manifest is this from now on; then what a load before left may go."""
+        """Write the manifest if it has changed; then delete leftover files."""
         if manifest == there.before and not there.litter:
             return manifest
         written = write_manifest(self.store, manifest)
@@ -143,12 +141,12 @@ class Run:
         if manifest.schema != now:
             has, would = (text.replace("\n", ", ") for text in (manifest.schema, now))
             raise ConfigError(
-                f"{self.store.uri} has the columns {has}; now there would be {would}: load into another directory, or"
+                f"{self.store.uri} has the columns {has}, but this load has {would}: load into another directory, or"
                 " replay all of it"
             )
 
     def _replay(self, cluster: Cluster, there: _There) -> tuple[Manifest, Replay]:
-        """The replay that is under way, if it is asked for again, or a new one."""
+        """Continue an unfinished replay of the same request, or start a new one."""
         asked, manifest = self._question(), there.manifest
         if manifest.replay is None or manifest.replay.asked != asked:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
@@ -158,7 +156,7 @@ class Run:
             manifest = manifest.with_replay(asked, text_of(schema), packed(schema), parts)
         manifest = tidied(self.store, self._written(there, manifest), self.keep)
         if manifest.replay is None:
-            raise LoadFailed("the replay has been given up")
+            raise LoadFailed("the replay has been abandoned")
         return manifest, manifest.replay
 
     def _question(self) -> str:
@@ -184,8 +182,8 @@ class Run:
         if accounts.missing():
             where = accounts.missing()[0].slice
             raise LoadFailed(
-                f"{where.topic}/{where.partition}, offsets {where.start} to {where.end}, is not loaded, though no task"
-                f" has failed: is {self.store.uri} a directory that all of Spark's processes share?"
+                f"{where.topic}/{where.partition}, offsets {where.start} to {where.end}, is not loaded, but no task"
+                f" failed: check that {self.store.uri} is a directory that all of Spark's processes share"
             )
 
     def _round(self, cluster: Cluster, accounts: Accounts, missing: tuple[Part, ...]) -> None:
@@ -198,7 +196,7 @@ class Run:
             entries, failures = self.spread(accounts.job, missing, tick)
         finally:
             accounts.look()
-        accounts.add(entry for entry in entries if entry.path is None)  # files are believed when they are seen
+        accounts.add(entry for entry in entries if entry.path is None)  # files count when they are listed
         if failures:
             raise LoadFailed("; ".join(dict.fromkeys(failures)))
 
@@ -218,7 +216,7 @@ class Run:
         self.report(progress)
 
     def _lag(self, cluster: Cluster, accounts: Accounts) -> int:
-        """What is left, and what the logs have behind it, as far as the brokers have been asked."""
+        """Return the number of missing offsets, by the last known ends."""
         if not accounts.is_replay and time.monotonic() - self._asked > _OFTEN:
             self._ask_ends(cluster)
             self._asked = time.monotonic()
@@ -228,13 +226,13 @@ class Run:
     def _ask_ends(self, cluster: Cluster) -> None:
         try:
             found = cluster.offsets(dict.fromkeys(self._goals, LATEST))
-        except PylogbrokerError:  # it is for people only; the tasks will say what is wrong
+        except PylogbrokerError:  # the lag is only informative; the tasks report errors
             return
         self._ends = {key: each.offset for key, each in found.items()}
 
 
 def manifest_of(store: Store) -> Manifest:
-    """The manifest of a directory; BadManifest if there is none."""
+    """Return the manifest of a directory; raise BadManifest if there is none."""
     text = store.read(MANIFEST)
     if text is None:
         raise BadManifest(f"{store.uri} has no {MANIFEST}: nothing has been loaded there")
@@ -245,7 +243,7 @@ def manifest_of(store: Store) -> Manifest:
 
 
 def _fingerprint(mapping: object) -> str:
-    """The same for the same mapping in the same version, as far as that can be told."""
+    """Hash a mapping's code and source, to recognize the same mapping as far as possible."""
     from pyspark import cloudpickle
 
     found = hashlib.sha256()
@@ -253,7 +251,7 @@ def _fingerprint(mapping: object) -> str:
         found.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]
         found.update(Path(inspect.getsourcefile(_code_of(mapping)) or "").read_bytes())
     except (OSError, TypeError, AttributeError, pickle.PicklingError):
-        pass  # it has no source, such as what is built in
+        pass  # it has no source, e.g. a built-in
     return found.hexdigest()
 
 

@@ -1,11 +1,11 @@
-"""A load's parts, spread over Spark's tasks: one task for each.
+"""Run the parts of a load in Spark: one task per part.
 
-The numbers of the parts are a DataFrame, one to a partition, and a function of each of them fills the part, and gives
-back what was done: JSON, `{"entry": ...}` or `{"failure": "..."}`.  No row goes through the JVM.  What
-will fail again is told as a failure, so that Spark does not try it again, and the other tasks come to their end; for
-anything else Spark runs the task again, as often as spark.task.maxFailures says.
+The part numbers form a DataFrame with one row per partition. A UDF fills each part and returns its results as JSON,
+`{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM. Permanent errors are returned as failures, so
+that Spark does not retry and other tasks finish. Retriable errors are raised, and Spark repeats the task up to
+spark.task.maxFailures times.
 
-It is an ordinary function of Python, since Spark wants pandas for others.
+The UDF is a plain Python one, since vectorized UDFs need pandas.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from pylogbroker.spark.loading.manifest import Entry, Part
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PAUSE: Final = 0.5  # seconds between looks at what is done
+_PAUSE: Final = 0.5  # seconds between calls of `tick`
 
 
 def spread(
     spark: SparkSession, job: Job, parts: tuple[Part, ...], tick: Callable[[], None]
 ) -> tuple[list[Entry], list[str]]:
-    """Fill the parts, and call `tick` meanwhile; when that fails, or is interrupted, the tasks are stopped first."""
+    """Fill the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks first."""
     tag = f"pylogbroker-load-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(_collected, spark, tag, job, parts)
@@ -48,7 +48,7 @@ def spread(
 
 
 def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
-    """Have Spark stop the tasks; it may not have begun with them, and then knows of none yet."""
+    """Cancel the tasks, repeatedly: Spark may not have started the job yet."""
     while not running.done():
         spark.sparkContext.cancelJobsWithTag(tag)
         wait([running], _PAUSE)
@@ -64,13 +64,13 @@ def _collected(spark: SparkSession, tag: str, job: Job, parts: tuple[Part, ...])
             freeze_what_is_there()
 
     filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
-    spark.sparkContext.addJobTag(tag)  # tags of a session can be interrupted by the thread that set them only
+    spark.sparkContext.addJobTag(tag)  # session tags can be cancelled only by the thread that set them
     rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
     return [text for row in rows for text in row.told]
 
 
 def told(job: Job, part: Part) -> Iterator[str]:
-    """Fill a part, in a task, and tell what was done."""
+    """Fill a part, in a task, and yield the results as JSON."""
     where = part.slice
     try:
         for entry in fill(job, part):
@@ -92,7 +92,7 @@ def _sorted_out(running: Future[list[str]]) -> tuple[list[Entry], list[str]]:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, of all the lines that Spark says it in."""
+    """Return the cause from Spark's error message."""
     lines = str(error).splitlines()
     failures = [line.partition("most recent failure: ")[2] for line in lines if "most recent failure: " in line]
     python = [line for line in lines if re.match(r"pylogbroker\.|\w+(Error|Exception|Interrupt)\b", line)]

@@ -1,20 +1,20 @@
-"""The directory that is loaded into: a path, or whatever `pyarrow.fs` opens by its URI.
+"""Target directory of a load: a path, or any URI that `pyarrow.fs` opens.
 
 |                | a path, file:///...                       | s3://, gs://, hdfs://, ...                          |
 |----------------|-------------------------------------------|-----------------------------------------------------|
-| a new file     | written under another name, fsynced,      | written under another name, then moved: object      |
-|                | renamed, and the directory fsynced: it    | stores copy it, and it is there when the copy is    |
-|                | is there whole or not at all              | whole; HDFS renames it                              |
-| the manifest   | the same, in the place of the old one     | written over the old one, whole, when it is closed, |
-|                |                                           | as object stores have it                            |
-| only one load  | a lock on `.lock`, which ends with the    | no lock: before the manifest is written, and before |
-| at a time      | process that holds it, however it ends    | anything is deleted, its revision is looked at. Of  |
-|                |                                           | two at once one fails, and what it had finished is  |
-|                |                                           | taken up by the other, or by the next               |
+| a new file     | written to a temporary name, fsynced,     | written to a temporary name, then moved. Object     |
+|                | renamed, and the directory fsynced: it    | stores copy it: it appears when the copy is         |
+|                | appears complete or not at all            | complete. HDFS renames it                           |
+| the manifest   | the same, replacing the old one           | overwritten; object stores replace it as a whole    |
+|                |                                           | when it is closed                                   |
+| only one load  | a lock on `.lock`, which ends with the    | no lock: the manifest's revision is checked before  |
+| at a time      | process that holds it, however it ends    | it is written, and before anything is deleted. Of   |
+|                |                                           | two loads at once one fails; its published files    |
+|                |                                           | are recovered by the other load, or the next        |
 
-A URI may have a user and a password in it, and options of Arrow's, such as `?region=` and `?endpoint_override=`.  Tasks
-get it as it is; what people and Spark see is without these.  `s3a` is another word for `s3`, and the one that Spark,
-which opens the files by itself, has to be told.
+A URI may contain a user and a password, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks
+get them; messages and Spark get the URI without them. `s3` becomes `s3a`, Spark's scheme, since Spark opens the files
+by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 
 _LOCK: Final = ".lock"
 _SUFFIX: Final = ".tmp"
-_TOGETHER: Final = 16  # questions to a store that is far away, at once
+_TOGETHER: Final = 16  # parallel requests to a remote store
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,19 +49,19 @@ class TargetInUse(PylogbrokerError):
 
 @attrs.frozen
 class Store:
-    """A directory; all names are relative to it. Errors are OSErrors."""
+    """Directory; all names are relative to it. Errors are OSErrors."""
 
     uri: str
-    """For people, and for Spark."""
+    """URI for messages and for Spark, without credentials."""
     target: str
-    """By which another process opens the same."""
+    """Path or URI with which another process opens the directory."""
     root: str
     filesystem: pafs.FileSystem
     is_local: bool
 
     @classmethod
     def of(cls, target: str | os.PathLike[str]) -> Store:
-        """The directory of that path or URI, which need not be there yet."""
+        """Open a path or URI; the directory need not exist."""
         text = os.fspath(target)
         if not text.strip():
             raise ConfigError("target: it is empty; expected a directory's path or URI")
@@ -81,45 +81,45 @@ class Store:
 
     @property
     def name(self) -> str:
-        """A short name for people."""
+        """Short name for progress reports."""
         return os.path.basename(self.root) or self.root
 
     def path(self, name: str) -> str:
-        """As the file system calls it."""
+        """Return a path for the file system."""
         return f"{self.root}/{name}"
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> bytes | None:
-        """A file's contents; None if there is no such file."""
+        """Return a file's contents; None if it does not exist."""
         if self.filesystem.get_file_info(self.path(name)).type != pafs.FileType.File:
             return None
         with self.filesystem.open_input_stream(self.path(name)) as file:
             return bytes(file.read())
 
     def files(self, directory: str) -> dict[str, int]:
-        """The names of a directory's files and their sizes; none if there is no such directory."""
+        """Return names and sizes of a directory's files; empty if it does not exist."""
         found = self.filesystem.get_file_info(pafs.FileSelector(self.path(directory), allow_not_found=True))
         return {info.base_name: info.size for info in found if info.type == pafs.FileType.File}
 
     def listed(self, directories: Collection[str]) -> dict[str, dict[str, int]]:
-        """The same of several directories."""
+        """Return `files` of several directories."""
         return dict(zip(directories, self.each(self.files, directories), strict=True))
 
     def each(self, ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """The answers to a question about each item; at once, where each of them is a way to go."""
+        """Call `ask` for each item; in parallel threads for a remote store."""
         if self.is_local:
             return [ask(item) for item in items]
         with ThreadPoolExecutor(_TOGETHER) as threads:
             return list(threads.map(ask, items))
 
     def directories(self) -> list[str]:
-        """The names of the directories in it."""
+        """Return the names of the subdirectories."""
         found = self.filesystem.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
         return [info.base_name for info in found if info.type == pafs.FileType.Directory]
 
     def create(self, name: str) -> pa.NativeFile:
-        """A new file that is to be published when it is whole."""
+        """Open a new temporary file for writing."""
         directory = os.path.dirname(self.path(name))
         if self.is_local:
             _make_directory(Path(directory))
@@ -128,7 +128,7 @@ class Store:
         return self.filesystem.open_output_stream(self.path(name), compression=None)
 
     def publish(self, file: pa.NativeFile, name: str, final: str) -> None:
-        """Close a file that is whole, and give it its name, for good."""
+        """Close a complete file and durably rename it."""
         file.close()
         if not self.is_local:
             self.filesystem.move(self.path(name), self.path(final))
@@ -138,7 +138,7 @@ class Store:
         _sync(os.path.dirname(self.path(final)))
 
     def write(self, name: str, contents: bytes) -> None:
-        """A file with these contents, in the place of what is there."""
+        """Write a file with these contents, replacing the old one."""
         if not self.is_local:
             with self.filesystem.open_output_stream(self.path(name)) as stream:
                 stream.write(contents)
@@ -153,12 +153,12 @@ class Store:
             raise
 
     def delete(self, name: str) -> None:
-        """Delete a file that may be there."""
+        """Delete a file if it exists."""
         with suppress(FileNotFoundError):
             self.filesystem.delete_file(self.path(name))
 
     def delete_directory(self, name: str) -> None:
-        """Delete a directory that may be there, with what is in it."""
+        """Delete a directory, with its contents, if it exists."""
         if self.filesystem.get_file_info(self.path(name)).type == pafs.FileType.Directory:
             self.filesystem.delete_dir(self.path(name))
 
@@ -166,7 +166,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only load into the directory, as long as the context lasts; TargetInUse if there is one."""
+        """Lock the directory during the context; raise TargetInUse if another load holds the lock."""
         if self.filesystem.get_file_info(self.root).type == pafs.FileType.File:
             raise ConfigError(f"target: {self.uri} is a file; expected a directory")
         if not self.is_local:
@@ -180,7 +180,7 @@ class Store:
             except BlockingIOError:
                 file.seek(0)
                 who = file.read().decode("utf-8", "replace").strip() or "another process"
-                raise TargetInUse(f"{self.root} is being loaded into by {who}: wait until it is done") from None
+                raise TargetInUse(f"{self.root} is in use by a load in {who}: wait until it is done") from None
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
             file.flush()
@@ -188,17 +188,16 @@ class Store:
 
 
 def temporary_name(stem: str, run: str, attempt: str) -> str:
-    """A name for a file that is not whole; it says which load it is of."""
+    """Return a temporary name, which includes the id of the load."""
     return f".{stem}.{run}.{attempt}{_SUFFIX}"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether it is such a name."""
     return name.startswith(".") and name.endswith(_SUFFIX)
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory, and those above it, that are there after a loss of power, too."""
+    """Create a directory and its parents, durably."""
     new = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in new:

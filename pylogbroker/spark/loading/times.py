@@ -1,12 +1,12 @@
-"""Points in time as people give them, in milliseconds since 1970 as records have them.
+"""Points in time from users, converted to milliseconds since 1970.
 
-| given                              | taken for                                                    |
+| argument                           | meaning                                                      |
 |------------------------------------|--------------------------------------------------------------|
 | 1700000000000                      | milliseconds, as a number or as a text                       |
-| 2023-11-14T22:13:20+00:00, ...20Z  | ISO 8601 with its offset from UTC                            |
-| 2023-11-14                         | a day, in UTC, or a time of it without an offset             |
-| 90s, 30m, 12h, 7d                  | so long before now                                           |
-| datetime                           | as it says, if it says its offset from UTC; else an error    |
+| 2023-11-14T22:13:20+00:00, ...20Z  | ISO 8601 with an offset from UTC                             |
+| 2023-11-14                         | a date, or a time without an offset, in UTC                  |
+| 90s, 30m, 12h, 7d                  | this long before now                                         |
+| datetime                           | as it is; without an offset from UTC an error                |
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST: Final = 1 << 53  # such a time can be told in microseconds, too
+_LONGEST: Final = 1 << 53  # limit so that microseconds fit, too
 
 Time = int | str | datetime
 
 
 def milliseconds(name: str, given: Time | None) -> int | None:
-    """The time that an argument of that name says; fractions of a millisecond are rounded up."""
+    """Convert a time; `name` is the argument's name for errors. Fractions of a millisecond are rounded up."""
     if given is None:
         return None
     found = _from_text(name, given.strip()) if isinstance(given, str) else given
     if isinstance(found, datetime):
         if found.tzinfo is None:
-            raise ConfigError(f"{name}: {given} does not say its offset from UTC: give it a tzinfo")
+            raise ConfigError(f"{name}: {given} has no offset from UTC: give it a tzinfo")
         return -((_EPOCH - found) // timedelta(milliseconds=1))
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LONGEST:
         raise ConfigError(f"{name}: {given!r} is not accepted; expected a time, or milliseconds since 1970")
