@@ -1,13 +1,12 @@
 """The `pylogbroker` command.
 
-    pylogbroker backup ...         a copy of a broker's files, also of one that runs
-    pylogbroker coordination ...   a lost coordination.sqlite, made again
-    pylogbroker load ...           topics into Parquet files, by Spark
-    pylogbroker loaded ...         what has been loaded into a directory
-    pylogbroker migrate ...        data of Kafka 0.7, topics and offsets from ZooKeeper, into a stopped broker
+    pylogbroker backup ...         copy a broker's files, also while it runs
+    pylogbroker coordination ...   rebuild a lost coordination.sqlite
+    pylogbroker load ...           load topics into Parquet files with Spark
+    pylogbroker loaded ...         show what has been loaded into a directory
+    pylogbroker migrate ...        import Kafka 0.7 data, and ZooKeeper's topics and offsets, into a stopped broker
 
-Each of them is a module of its name, imported when it is called, or asked for its help; what it needs beyond click it
-imports when it runs.
+Each subcommand is a module of the same name, imported on use. Dependencies other than click are imported when it runs.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from pylogbroker.errors import PylogbrokerError
 
 _COMMANDS: Final = {
     "backup": "Copy a broker's files, also while it runs.",
-    "coordination": "Make a lost coordination.sqlite again.",
-    "load": "Load topics into Parquet files, by Spark: what is new since the last time.",
+    "coordination": "Rebuild a lost coordination.sqlite.",
+    "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
-    "migrate": "Import data of Kafka 0.7, and topics and offsets from ZooKeeper.",
+    "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
 }
-_INTERRUPTED: Final = 130  # as a shell has it for a program that SIGINT ended
+_INTERRUPTED: Final = 130  # a shell's exit status after SIGINT
 
 
 class _Commands(click.Group):
-    """Finds a command in the module of its name, and says what is wrong in one line."""
+    """Import subcommands on use, and report errors in one line."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -54,23 +53,23 @@ class _Commands(click.Group):
         except (PylogbrokerError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("Interrupted: what is finished is kept, and the same command, run again, goes on.", err=True)
+            click.echo("Interrupted: completed files are kept. Run the same command again to continue.", err=True)
             context.exit(_INTERRUPTED)
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
             if package not in ("pyspark", "pyarrow", "tenacity"):
                 raise
             raise click.ClickException(
-                f"{package} is missing; install what Spark needs: {_install('spark')}"
+                f"{package} is missing; install the packages for Spark: {_install('spark')}"
             ) from error
 
 
 def _install(extra: str) -> str:
-    """Return the command that installs the requirements of an extra where this program runs.
+    """Return the command that installs the requirements of an extra for this interpreter.
 
-    It names the requirements and not the package, so that it works however the package came there.
+    The command names the requirements, not the package, so that it works for any kind of installation.
     """
-    from importlib.metadata import requires  # slow to import, and needed for this error alone
+    from importlib.metadata import requires  # slow to import, and only needed for this error
 
     parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
     wanted = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]
@@ -80,4 +79,4 @@ def _install(extra: str) -> str:
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pylogbroker")
 def main() -> None:
-    """Kafka's log in Python.  A broker is started by `twistd pylogbroker`."""
+    """Kafka's log in Python. To start a broker, use `twistd pylogbroker`."""

@@ -17,13 +17,13 @@ def command() -> None:
     """Copy a broker's files, also while it runs."""
 
 
-@command.command("create", short_help="Make a copy.")
+@command.command("create", short_help="Copy a broker's files.")
 @click.argument("target", metavar="DIRECTORY")
 @broker_options
 def create(target: str, config: BrokerConfig) -> None:
     """Copy all of a broker's data to a DIRECTORY that does not exist yet.
 
-    The broker may run.  The copy of one log directory can take its place; of several, each is a directory in the copy.
+    The broker may run. The copy of a single log directory can replace it; the copies of several are subdirectories.
     """
     from pylogbroker.offline.backup import back_up
 

@@ -1,4 +1,4 @@
-"""The options of commands that work on a broker's files: which broker that is."""
+"""Options of commands that work on a broker's files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `config`, the broker's settings, from the options that `twistd pylogbroker` has for them."""
+    """Pass `config`, the broker's settings, to a command; the options are those of `twistd pylogbroker`."""
 
-    @click.option("-c", "--config", "file", metavar="FILE", help="The broker's file of settings.")
-    @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data, in place of log.dirs.")
+    @click.option("-c", "--config", "file", metavar="FILE", help="The broker's properties file.")
+    @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data directory; overrides log.dirs.")
     @click.option("-o", "--override", "overrides", multiple=True, metavar="NAME=VALUE", help="A setting of the broker.")
     @functools.wraps(function)
     def with_config(
         *arguments: Any, file: str | None, data_dir: str | None, overrides: tuple[str, ...], **others: Any
     ) -> Any:
         if file is None and data_dir is None:
-            raise click.UsageError("give --config or --data-dir: which broker's files are meant?")
+            raise click.UsageError("give --config or --data-dir to name the broker's files")
         return function(*arguments, config=_settings(file, data_dir, overrides), **others)
 
     return with_config

@@ -1,4 +1,4 @@
-"""`pylogbroker coordination`: the file that says which topics a broker has."""
+"""`pylogbroker coordination`: the file that lists a broker's topics."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
 
 
-@click.group("coordination", short_help="Make a lost coordination.sqlite again.")
+@click.group("coordination", short_help="Rebuild a lost coordination.sqlite.")
 def command() -> None:
-    """Look after coordination.sqlite, which says which topics a broker has."""
+    """Maintain coordination.sqlite, which lists a broker's topics."""
 
 
-@command.command("rebuild", short_help="Make it again from the log directories.")
+@command.command("rebuild", short_help="Rebuild it from the log directories.")
 @broker_options
 def rebuild(config: BrokerConfig) -> None:
-    """Make coordination.sqlite again from the log directories, where it is lost.
+    """Rebuild a lost coordination.sqlite from the log directories.
 
-    The broker must not run.  What cannot be recovered is listed at the end: above all the settings of topics.  Until
-    they are set again, nothing is deleted by age or size.
+    The broker must not run. What cannot be recovered is listed at the end, above all the topics' settings. Until they
+    are set again, nothing is deleted by age or size.
     """
     from pylogbroker.offline.rebuild import rebuild
 

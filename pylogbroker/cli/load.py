@@ -49,24 +49,24 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
     return int(match[1]) * _SPANS[match[2]]
 
 
-@click.command("load", short_help="Load topics into Parquet files, by Spark.")
+@click.command("load", short_help="Load topics into Parquet files with Spark.")
 @click.argument("topics", nargs=-1, metavar="TOPIC...")
-@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Where brokers listen.")
+@click.option("-b", "--bootstrap-server", required=True, metavar="HOST:PORT,...", help="Brokers to connect to first.")
 @click.option("-t", "--to", "target", required=True, metavar="DIRECTORY", help="A path, or a URI: s3://, hdfs://, ...")
-@click.option("--pattern", metavar="REGEX", help="In place of names: all topics in whose names it is found.")
-@click.option("--since", metavar="TIME", help="Only what is as late: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
-@click.option("--until", metavar="TIME", help="Only what comes before the first record that is as late.")
-@click.option("--replay", is_flag=True, help="Load again what is loaded of that time, and replace it when it is whole.")
-@click.option("--mapping", metavar="MODULE:NAME", help="A function that makes other columns of the rows.")
+@click.option("--pattern", metavar="REGEX", help="Instead of names: all topics whose names match.")
+@click.option("--since", metavar="TIME", help="Only records since: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
+@click.option("--until", metavar="TIME", help="Stop before the first record at or after this time.")
+@click.option("--replay", is_flag=True, help="Reload the files of that time, and replace them when complete.")
+@click.option("--mapping", metavar="MODULE:NAME", help="A function that maps rows to other columns.")
 @click.option("--json", metavar="NAME:TYPE,...", help=f"Values are JSON with these members: {', '.join(_TYPES)}, time.")
-@click.option("--log-line", metavar="REGEX", help="Values are lines, taken apart by the expression's named groups.")
-@click.option("--headers", is_flag=True, help="With a column of headers.")
-@click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Of the data source.")
-@click.option("--file-size", default="128MB", callback=_size, show_default=True, help="About so large is each file.")
+@click.option("--log-line", metavar="REGEX", help="Values are lines; named groups become columns.")
+@click.option("--headers", is_flag=True, help="Add a column with the headers.")
+@click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="A source option.")
+@click.option("--file-size", default="128MB", callback=_size, show_default=True, help="Approximate size of a file.")
 @click.option("--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True)
-@click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="How long replaced files stay.")
-@click.option("--master", metavar="URL", help="Spark's master; local[*] unless Spark is told otherwise.")
-@click.option("--conf", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Of Spark.")
+@click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="Time to keep replaced files.")
+@click.option("--master", metavar="URL", help="Spark's master; default: Spark's configuration, or local[*].")
+@click.option("--conf", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Setting of Spark.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def command(
     topics: tuple[str, ...],
@@ -83,12 +83,12 @@ def command(
     quiet: bool,
     **others: Any,
 ) -> None:
-    """Load what is new in topics into Parquet files in a directory.
+    """Load new records of topics into Parquet files in a directory.
 
-    Whatever ends a load, the next one goes on: nothing is lost, and nothing is there twice.
+    If a load ends early, the next one continues: no record is lost or duplicated.
     """
     if bool(topics) == (pattern is not None):
-        raise click.UsageError("give topics' names, or --pattern")
+        raise click.UsageError("give topic names, or --pattern")
     from pylogbroker.spark.loading.load import load
     from pylogbroker.spark.sessions import new_session
 
@@ -124,7 +124,7 @@ def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMa
 
 def _named(text: str) -> RowMapping:
     module, _, name = text.partition(":")
-    sys.path.insert(0, "")  # as `python -m` has it
+    sys.path.insert(0, "")  # as for `python -m`
     try:
         found: RowMapping = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`pylogbroker loaded`: what a directory's manifest says."""
+"""`pylogbroker loaded`: the contents of a directory's manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.command("loaded", short_help="Show what has been loaded into a directory.")
 @click.argument("directory")
-@click.option("--files", is_flag=True, help="Only the paths of the files that count, one to a line.")
+@click.option("--files", is_flag=True, help="Print only the paths of the valid files, one per line.")
 def command(directory: str, files: bool) -> None:
     """Show what has been loaded into a directory."""
     from pylogbroker.spark.loading.running import manifest_of
@@ -49,7 +49,7 @@ def _show(manifest: Manifest) -> None:
             where = f"{entry.topic}/{entry.partition}, offsets {entry.start} to {entry.end}"
             console.print(f"not loaded: {where}: {entry.gap}", highlight=False, markup=False)
     if manifest.replay is not None:
-        console.print("a replay has been begun, and is not whole")
+        console.print("a replay was started and is not complete")
 
 
 def _by_partition(manifest: Manifest) -> dict[TopicPartition, list[Entry]]:

@@ -1,4 +1,4 @@
-"""`pylogbroker migrate`: data of other brokers becomes a stopped broker's."""
+"""`pylogbroker migrate`: import data of other brokers into a stopped broker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from pylogbroker.offline.kafka07_source import Source, SourcePartition
 
 
-@click.group("migrate", short_help="Import data of Kafka 0.7, and topics and offsets from ZooKeeper.")
+@click.group("migrate", short_help="Import Kafka 0.7 data, and topics and offsets from ZooKeeper.")
 def command() -> None:
-    """Import data of Kafka 0.7, and topics and offsets from ZooKeeper.
+    """Import Kafka 0.7 data, and topics and offsets from ZooKeeper.
 
-    The broker must not run.  What is imported from is never changed.
+    The broker must not run. The sources are never changed.
     """
 
 
 @command.command("kafka07", short_help="Import log directories of Kafka 0.7.")
 @click.argument("sources", nargs=-1, required=True, metavar="[BROKER=]DIRECTORY...")
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated.")
-@click.option("--link", is_flag=True, help="Link whole segments, do not copy them: the same file system is needed.")
+@click.option("--link", is_flag=True, help="Hard-link segments instead of copying; needs the same file system.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the imported topics.")
 @click.option("--dry-run", is_flag=True, help="Check everything, write nothing.")
 @broker_options
@@ -39,10 +39,10 @@ def kafka07(
 ) -> None:
     """Import log directories of Kafka 0.7.
 
-    Each message's CRC is compared, and positions stay what they were.  A directory's BROKER is the `brokerid` of its
-    server.properties, 0 unless it is given; consumers' offsets name it.
+    Every message's CRC is checked. Offsets (byte positions) do not change. A directory's BROKER is the `brokerid` in
+    its server.properties (default 0); consumer offsets refer to it.
 
-    Imported topics keep everything until their retention.ms and retention.bytes are set.
+    Imported topics keep all records until their retention.ms and retention.bytes are set.
     """
     from pylogbroker.config import properties
     from pylogbroker.offline.kafka07_import import Kafka07Import, plan_topics
@@ -57,25 +57,25 @@ def kafka07(
     with stopped_broker(config) as broker:
         importing = Kafka07Import(broker, chosen, link=link)
         for path in importing.clean_up():
-            click.echo(f"removed {path}: an import that did not finish had left it")
+            click.echo(f"removed {path}: left over from an unfinished import")
         planned, done = importing.check(plans)
         by_name = {plan.name: plan for plan in plans}
         for topic in planned:
             importing.run(topic, by_name[topic.name])
             click.echo(f"imported {topic.name}, {len(topic.partitions)} partition(s)")
         for name in done:
-            click.echo(f"left alone {name}: it was imported before")
+            click.echo(f"skipped {name}: it was imported before")
         with broker.loaded_logs(_found):
             pass
 
 
-@command.command("zookeeper", short_help="Import topics and groups' offsets from ZooKeeper.")
+@command.command("zookeeper", short_help="Import topics and committed offsets from ZooKeeper.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--chroot", default="", metavar="PATH", help="Where Kafka's nodes begin: the path in zookeeper.connect.")
+@click.option("--chroot", default="", metavar="PATH", help="Root of Kafka's nodes: the path in zookeeper.connect.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; may be repeated.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Only this group; may be repeated.")
-@click.option("--replace", is_flag=True, help="Replace offsets that groups have committed here.")
-@click.option("--dry-run", is_flag=True, help="Show what is there, write nothing.")
+@click.option("--replace", is_flag=True, help="Replace offsets that groups have committed to this broker.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported, write nothing.")
 @broker_options
 def zookeeper(
     sources: tuple[str, ...],
@@ -86,11 +86,11 @@ def zookeeper(
     dry_run: bool,
     config: BrokerConfig,
 ) -> None:
-    """Import topics and groups' offsets from ZooKeeper.
+    """Import topics and committed offsets from ZooKeeper.
 
-    A SOURCE is ZooKeeper's dataDir or dataLogDir, a snapshot, a dump (see docs/migration.md), or HOST:PORT of a server
-    that runs.  Topics that are there stay as they are; others are made, without records.  Import the logs of Kafka 0.7
-    first: offsets that lie outside of their logs are left out.
+    A SOURCE is ZooKeeper's dataDir or dataLogDir, a snapshot, a dump (see docs/migration.md), or HOST:PORT of a running
+    server. Existing topics stay unchanged; others are created empty. Import the logs of Kafka 0.7 first: offsets
+    outside of their logs are skipped.
     """
     from pylogbroker.offline.registry import read_registry
     from pylogbroker.offline.registry_import import RegistryImport
@@ -100,7 +100,7 @@ def zookeeper(
     check_stopped(config)
     registry = read_registry(read_nodes(sources, chroot, _warn))
     for problem in registry.problems:
-        _warn(f"left out {problem}")
+        _warn(f"skipped {problem}")
     wanted = [topic for name, topic in registry.topics.items() if not topics or name in topics]
     offsets = [
         offset
@@ -141,7 +141,7 @@ def _show(partition: SourcePartition, number: int) -> None:
         f"({size} bytes), becomes {partition.topic}-{number}"
     )
     if partition.damage:
-        click.echo(f"  {partition.left_out} bytes are left out, {partition.damage}", err=True)
+        click.echo(f"  {partition.left_out} bytes are skipped, {partition.damage}", err=True)
     for position in partition.unreadable:
         click.echo(f"  the compressed message at {position} cannot be read: readers will stop there", err=True)
 

@@ -1,18 +1,18 @@
-"""Partitions of Kafka 0.7 become topics of the message format 0.7.
+"""Import partitions of Kafka 0.7 as topics of the message format 0.7.
 
-Positions stay what they were, so the offsets of consumers stay valid.  In Kafka 0.7 each broker numbers a topic's
-partitions from 0 on; here those of the lowest broker come first, then those of the next one:
+Offsets (byte positions) do not change, so consumer offsets stay valid. In Kafka 0.7 each broker numbers a topic's
+partitions from 0. Here the partitions of all brokers are numbered in the order of broker ids:
 
     broker 0: events-0, events-1    broker 1: events-0    ->    events_0, events_1, events_2
 
-A topic is imported whole or not at all:
+A topic is imported completely or not at all:
 
-    1  <topic>_<n>-import/   every partition is copied, with the topic's id and a file `imported`, and synced
-    2  <topic>_<n>/          all of them are renamed
-    3  the tree              the topic is written, in one transaction: from now on it is there
-    4  `imported`            is removed
+    1  <topic>_<n>-import/   copy every partition, with the topic's id and a file `imported`, and sync it
+    2  <topic>_<n>/          rename all of them
+    3  the tree              write the topic in one transaction: now it exists
+    4  `imported`            remove it
 
-What a kill leaves of the steps 1 and 2 is removed by the next import; a topic that got to step 3 is not imported again.
+After a kill in step 1 or 2, the next import removes the directories. A topic that reached step 3 is not imported again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pylogbroker.storage.layouts import POSITIONED, mark_layout
 from pylogbroker.storage.partition_metadata import read_topic_id, write_topic_id
 
 SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": "-1", "retention.bytes": "-1"}
-"""The settings of an imported topic.  Its files keep their age, and the broker's own retention might delete them."""
+"""Settings of an imported topic. Its files keep their age, so the broker's default retention might delete them."""
 
 _BLOCK_BYTES = 1 << 20
 Progress = Callable[[SourcePartition, int], object]
@@ -44,17 +44,17 @@ Wanted = Callable[[str], bool]
 
 @attrs.frozen
 class TopicPlan:
-    """What a topic is made of; None stands for a partition that 0.7 never wrote to."""
+    """Sources of a topic's partitions; None for a partition that 0.7 never wrote to."""
 
     name: str
     partitions: tuple[SourcePartition | None, ...]
-    origins: Mapping[str, int]  # `<broker>-<partition>` of 0.7, and the number here
+    origins: Mapping[str, int]  # new partition by `<broker>-<partition>` of 0.7
 
 
 def plan_topics(sources: Sequence[Source], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
-    """Examine all wanted topics of the sources; `progress` is told of each partition and of its number here.
+    """Verify all wanted topics of the sources; call `progress` with each partition and its new number.
 
-    OfflineError if something contradicts itself, or if nothing is left.
+    Raise OfflineError if sources contradict each other or nothing is wanted.
     """
     _check_sources(sources)
     found: dict[str, dict[Source, dict[int, str]]] = {}
@@ -63,7 +63,7 @@ def plan_topics(sources: Sequence[Source], wanted: Wanted, progress: Progress) -
             if wanted(topic):
                 found.setdefault(topic, {}).setdefault(source, {})[number] = path
     if not found:
-        raise OfflineError("no topic of the sources is one of those that were asked for")
+        raise OfflineError("the sources have none of the topics named by --topic")
     return [_plan_topic(name, found[name], progress) for name in sorted(found)]
 
 
@@ -73,7 +73,7 @@ def _check_sources(sources: Sequence[Source]) -> None:
             if other.broker == source.broker:
                 raise OfflineError(
                     f"{other.path} and {source.path} are both of broker {source.broker}: "
-                    "say which brokers they are of, as in 0=/old/a 1=/old/b (`brokerid` in server.properties)"
+                    "name their brokers, as in 0=/old/a 1=/old/b (`brokerid` in server.properties)"
                 )
 
 
@@ -91,7 +91,7 @@ def _plan_topic(name: str, found: Mapping[Source, Mapping[int, str]], progress: 
 
 
 def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
-    """Which partitions of 0.7 a topic was made of, by `<broker>-<partition>`; None if it was made otherwise."""
+    """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported from 0.7."""
     [node] = finish(broker.tree.get_many([paths.kafka07_topic(topic.name)]))
     if node is None:
         return None
@@ -100,7 +100,7 @@ def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
 
 
 def add_topic(broker: StoppedBroker, topic: Topic, origins: Mapping[str, int]) -> None:
-    """Write a topic, and which partitions of 0.7 it is made of, in one transaction of the tree."""
+    """Write a topic and its 0.7 origins in one transaction of the tree."""
     data = layout.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
     wanted = (paths.MIGRATION, paths.MIGRATION_KAFKA07, paths.kafka07_topic(topic.name))
     *parents, own = finish(broker.tree.get_many(wanted))
@@ -110,7 +110,7 @@ def add_topic(broker: StoppedBroker, topic: Topic, origins: Mapping[str, int]) -
 
 
 class Kafka07Import:
-    """Brings planned topics into a stopped broker."""
+    """Import planned topics into a stopped broker."""
 
     def __init__(self, broker: StoppedBroker, settings: Mapping[str, str], *, link: bool = False) -> None:
         self._broker = broker
@@ -118,9 +118,9 @@ class Kafka07Import:
         self._link = link
 
     def check(self, plans: Iterable[TopicPlan]) -> tuple[list[Topic], list[str]]:
-        """Return the topics to be made, and the names of those that were imported before.
+        """Return the topics to create, and the names of topics that were imported before.
 
-        KafkaError or OfflineError if one cannot be made.
+        Raise KafkaError or OfflineError if a topic cannot be created.
         """
         topics, done = [], []
         for plan in plans:
@@ -129,7 +129,7 @@ class Kafka07Import:
                 done.append(plan.name)
             elif known is not None:
                 raise OfflineError(
-                    f"topic {plan.name} is there already: delete it, or leave it out by naming others with --topic"
+                    f"topic {plan.name} exists already: delete it, or exclude it by naming other topics with --topic"
                 )
             else:
                 topics.append(self._broker.catalog.plan_topic(plan.name, len(plan.partitions), 1, None, self._settings))
@@ -137,7 +137,6 @@ class Kafka07Import:
         return topics, done
 
     def run(self, topic: Topic, plan: TopicPlan) -> None:
-        """Import a topic."""
         homes = [self._home(partition) for partition in plan.partitions]
         staged = []
         for number, (partition, home) in enumerate(zip(plan.partitions, homes, strict=True)):
@@ -154,7 +153,7 @@ class Kafka07Import:
             remove(f"{final}/{names.IMPORTED}")
 
     def clean_up(self) -> list[str]:
-        """Remove what an import that was killed left; return which directories that were."""
+        """Delete and return the leftover directories of an import that was killed."""
         ids = {topic.id for topic in self._broker.topics().values()}
         gone = []
         for home in self._broker.logs.directories:
@@ -173,7 +172,7 @@ class Kafka07Import:
             for number in range(len(plan.partitions)):
                 path = f"{home.path}/{names.partition_directory(plan.name, number)}"
                 if os.path.lexists(path) and not os.path.exists(f"{path}/{names.IMPORTED}"):
-                    raise OfflineError(f"{path} is in the way: move it out of {home.path}, and import it from there")
+                    raise OfflineError(f"{path} exists: move it out of {home.path}, and import it from there")
 
     def _home(self, partition: SourcePartition | None) -> LogDirectory:
         homes: Sequence[LogDirectory] = self._broker.logs.directories
@@ -182,8 +181,8 @@ class Kafka07Import:
             homes = [home for home in homes if os.stat(home.path).st_dev == device]
             if not homes:
                 raise OfflineError(
-                    f"{partition.path} is on another file system than the log directories: files cannot be linked, "
-                    "import them without --link"
+                    f"{partition.path} is on another file system than the log directories, so files cannot be linked: "
+                    "import without --link"
                 )
         return min(homes, key=lambda home: home.logs)
 
@@ -217,7 +216,7 @@ class Kafka07Import:
             while left:
                 block = source.read(min(left, _BLOCK_BYTES))
                 if not block:
-                    raise OfflineError(f"{segment.path} became shorter while it was read: is its broker running?")
+                    raise OfflineError(f"{segment.path} became shorter while it was read: stop its broker")
                 copy.write(block)
                 left -= len(block)
             copy.flush()

@@ -1,7 +1,7 @@
-"""The log directories of Kafka 0.7: which partitions there are, and how much of each is sound.
+"""Read and verify log directories of Kafka 0.7. Nothing is written.
 
-Every message's CRC is compared.  Like recovery, this stops at the first thing that is wrong: a message that a crash cut
-short, a CRC that differs, a segment that does not begin where the one before ends.  Nothing is written.
+Every message's CRC is checked. Like recovery, the check stops at the first fault: a truncated message, a wrong CRC, or
+a segment that does not begin at the end of the previous one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pylogbroker.storage.segment import MAX_RELATIVE
 
 @attrs.frozen
 class Source:
-    """A log directory of Kafka 0.7, and the `brokerid` of the broker that wrote it."""
+    """Log directory of Kafka 0.7, and the `brokerid` of its broker."""
 
     broker: int
     path: str
@@ -31,7 +31,7 @@ class Source:
 
 @attrs.frozen
 class SourceSegment:
-    """A segment's file; `sound` is how many of its `size` bytes are whole messages with the right CRC."""
+    """Segment file; `sound` is the number of leading bytes with complete messages and correct CRCs."""
 
     path: str
     position: int
@@ -42,10 +42,10 @@ class SourceSegment:
 
 @attrs.frozen
 class SourcePartition:
-    """A partition of Kafka 0.7, with what is sound of it.
+    """Partition of Kafka 0.7, with its sound segments.
 
-    `damage` says why bytes are `left_out`, if any are.  `unreadable` are positions of compressed messages whose inside
-    is damaged although their own CRC is right: their producer wrote them so.
+    `damage` says why bytes are `left_out`, if any are. `unreadable` are positions of compressed messages with a correct
+    CRC but damaged contents: their producer wrote them so.
     """
 
     source: Source
@@ -59,22 +59,22 @@ class SourcePartition:
 
     @property
     def start(self) -> int:
-        """The position of the first message."""
+        """Position of the first message."""
         return self.segments[0].position if self.segments else 0
 
     @property
     def end(self) -> int:
-        """The position behind the last sound message."""
+        """Position after the last sound message."""
         return self.segments[-1].position + self.segments[-1].sound if self.segments else 0
 
     @property
     def messages(self) -> int:
-        """The number of sound messages; a compressed one counts once."""
+        """Number of sound messages; a compressed one counts once."""
         return sum(segment.messages for segment in self.segments)
 
 
 def find_partitions(source: Source) -> dict[tuple[str, int], str]:
-    """Return the directories of a source's partitions by topic and number; OfflineError if there are none."""
+    """Return the directories of a source by topic and partition; raise OfflineError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
         key = kafka07.parse_directory(name)
@@ -102,7 +102,7 @@ def _is_own(path: str) -> bool:
 
 def _nothing_in(path: str) -> str:
     if kafka07.segments_in(path):
-        return f"{path} is the directory of one partition: name the log directory above it"
+        return f"{path} is a partition's directory: name the log directory above it"
     return (
         f"{path} holds no data of Kafka 0.7: expected directories such as my_topic-0 with files such as "
         "00000000000000000000.kafka in them; the data of newer releases (.log) cannot be imported"
@@ -110,17 +110,17 @@ def _nothing_in(path: str) -> str:
 
 
 def examine(source: Source, topic: str, number: int, path: str) -> SourcePartition:
-    """Read all of a partition and compare every CRC; OfflineError if its files contradict each other."""
+    """Read a partition and check every CRC; raise OfflineError if its files contradict each other."""
     found = kafka07.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
-            raise OfflineError(f"{path}: {name} and {twin} have the same position: remove the one that is not wanted")
+            raise OfflineError(f"{path}: {name} and {twin} have the same position: remove one of them")
     segments: list[SourceSegment] = []
     unreadable: list[int] = []
     damage, rest = "", []
     for at, (position, name) in enumerate(found):
         if segments and position != segments[-1].position + segments[-1].sound:
-            damage = f"{name} begins at {position}, where {segments[-1].position + segments[-1].sound} belongs"
+            damage = f"{name} begins at {position}, where {segments[-1].position + segments[-1].sound} is expected"
             rest = found[at:]
             break
         segment, damage = _examine_segment(f"{path}/{name}", position, unreadable)

@@ -1,4 +1,4 @@
-"""What Kafka keeps in ZooKeeper: topics, their settings, and the offsets of groups.
+"""Parse Kafka's nodes in ZooKeeper: topics, their settings, and committed offsets.
 
 | node                                         | 0.7                      | since 0.8                          |
 |----------------------------------------------|--------------------------|------------------------------------|
@@ -6,9 +6,9 @@
 | `/brokers/topics/<topic>/<broker>`           | its number of partitions |                                    |
 | `/consumers/<group>/offsets/<topic>/<place>` | `<broker>-<partition>`   | `<partition>`                      |
 | `/config/topics/<topic>`                     |                          | JSON with the topic's own settings |
-| `/admin/delete_topics/<topic>`               |                          | the topic is being deleted         |
+| `/admin/delete_topics/<topic>`               |                          | deletion is pending                |
 
-Nothing here reads or writes files.
+Pure functions: no file is read or written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 @attrs.frozen
 class RegisteredTopic:
-    """A topic.  `origins`, for one of 0.7, has the number here of each `<broker>-<partition>`."""
+    """Topic of a registry. For 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
 
     name: str
     partitions: int
@@ -42,7 +42,7 @@ class RegisteredTopic:
 
 @attrs.frozen
 class RegisteredOffset:
-    """How far a group has read in one `place`: a partition, or `<broker>-<partition>` of 0.7."""
+    """Committed offset of a group in one `place`: a partition, or `<broker>-<partition>` of 0.7."""
 
     group: str
     topic: str
@@ -52,7 +52,7 @@ class RegisteredOffset:
 
 @attrs.frozen
 class Registry:
-    """Topics by name, offsets, and sentences about nodes that could not be understood."""
+    """Topics by name, offsets, and messages about invalid nodes."""
 
     topics: Mapping[str, RegisteredTopic]
     offsets: tuple[RegisteredOffset, ...]
@@ -60,7 +60,7 @@ class Registry:
 
 
 def read_registry(nodes: Mapping[str, bytes]) -> Registry:
-    """Understand nodes.  Internal topics, and those that are being deleted, are left out."""
+    """Parse nodes. Internal topics, and topics being deleted, are skipped."""
     problems: list[str] = []
     return Registry(_topics(nodes, problems), _offsets(nodes, problems), tuple(problems))
 

@@ -1,7 +1,7 @@
-"""What is registered in ZooKeeper becomes topics, and offsets in `__consumer_offsets`.
+"""Import a registry: topics, and offsets into `__consumer_offsets`.
 
-Topics that are there are left alone.  An offset is committed if it lies within its partition's log: one beyond the end
-would let consumers pass over what is written later.  What a group has committed here stays, unless it is replaced.
+Existing topics are not changed. An offset is committed if it lies within its partition's log: one beyond the end would
+make consumers skip later records. Offsets that groups have committed here are kept, unless they are to be replaced.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 @attrs.define
 class RegistryImport:
-    """Brings registered topics and offsets into a stopped broker; `tell` is told what became of each."""
+    """Import topics and offsets into a stopped broker; report each to `tell`."""
 
     _broker: StoppedBroker
     _tell: Tell
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[Topic]:
-        """Write those topics to the tree that are not there; return them."""
+        """Create the missing topics in the tree; return them."""
         return [topic for each in registered if (topic := self._make_topic(each)) is not None]
 
     def _make_topic(self, registered: RegisteredTopic) -> Topic | None:
         catalog, name = self._broker.catalog, registered.name
         known = catalog.topics.get(name)
         if known is not None:
-            has = f"it is there, with {len(known.partitions)} partition(s)"
+            has = f"it exists, with {len(known.partitions)} partition(s)"
             fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
-            self._tell(f"left alone {name}: {has}{fewer}")
+            self._tell(f"skipped {name}: {has}{fewer}")
             return None
         if registered.origins:
             topic = catalog.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
@@ -57,23 +57,23 @@ class RegistryImport:
             overrides = self._accepted(registered)
             topic = catalog.plan_topic(name, registered.partitions, 1, None, overrides)
             finish(catalog.add(topic))
-        self._tell(f"made {name}, {registered.partitions} partition(s), empty")
+        self._tell(f"created {name}, {registered.partitions} partition(s), empty")
         return topic
 
     def _accepted(self, registered: RegisteredTopic) -> dict[str, str]:
-        """The settings of a topic that this broker takes."""
+        """Return the topic settings that this broker accepts."""
         accepted: dict[str, str] = {}
         for name, text in registered.overrides.items():
             try:
                 self._broker.config.check_topic({**accepted, name: text})
             except ConfigError as error:
-                self._tell(f"topic {registered.name} does without a setting: {error}")
+                self._tell(f"topic {registered.name}: a setting is not imported: {error}")
             else:
                 accepted[name] = text
         return accepted
 
     def commit(self, offsets: Iterable[RegisteredOffset], logs: Mapping[TopicPartition, Log], *, replace: bool) -> None:
-        """Commit offsets in the open logs of the broker; with `replace`, in place of those that groups have."""
+        """Commit offsets to the broker's open logs; `replace` overwrites existing ones."""
         by_group: dict[str, dict[TopicPartition, int]] = {}
         left_out: Counter[tuple[str, str]] = Counter()
         for offset in offsets:
@@ -86,10 +86,10 @@ class RegistryImport:
         if by_group:
             self._commit_groups(by_group, self._offsets_topic(), logs, replace, left_out)
         for (group, why), count in sorted(left_out.items()):
-            self._tell(f"group {group}: left out {count} offset(s), {why}")
+            self._tell(f"group {group}: skipped {count} offset(s): {why}")
 
     def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
-        """The partition of an offset; _LeftOut if there is none that it can be of."""
+        """Return the partition of an offset; raise _LeftOut if there is none."""
         topic = self._broker.catalog.topics.get(offset.topic)
         if topic is None:
             raise _LeftOut(f"there is no topic {offset.topic}")
@@ -100,7 +100,7 @@ class RegistryImport:
         if not log.log_start_offset <= offset.offset <= log.log_end_offset:
             raise _LeftOut(
                 f"{offset.topic}-{key[1]} holds {log.log_start_offset} to {log.log_end_offset}, "
-                f"not {offset.offset}: consumers begin where auto.offset.reset says"
+                f"not {offset.offset}: consumers will use auto.offset.reset"
             )
         return key
 
@@ -122,7 +122,7 @@ class RegistryImport:
         return origins.get(place, _BEGINNING)
 
     def _offsets_topic(self) -> Topic:
-        """`__consumer_offsets`, made if it is not there."""
+        """Return `__consumer_offsets`; create it if it is missing."""
         catalog, config = self._broker.catalog, self._broker.config
         known = catalog.topics.get(OFFSETS_TOPIC)
         if known is not None:
@@ -169,7 +169,7 @@ class RegistryImport:
         for (topic, index), offset in offsets.items():
             if (topic, index) in committed:
                 if committed[topic, index].offset != offset:
-                    left_out[group, f"others are committed for {topic} here already: --replace replaces them"] += 1
+                    left_out[group, f"others are committed for {topic} here already: --replace overwrites them"] += 1
                 continue
             value = encode_offset_value(CommittedOffset(offset, committed=now_ms))
             records.append(Record(0, now_ms, encode_offset_key(group, topic, index), value))
@@ -185,11 +185,11 @@ class RegistryImport:
 
 
 class _LeftOut(Exception):
-    """An offset cannot be committed; the text says why."""
+    """Reason why an offset cannot be committed."""
 
 
 def _committed(log: Log, index: int) -> Committed:
-    """What the groups of a partition of `__consumer_offsets` have committed."""
+    """Return the committed offsets in a partition of `__consumer_offsets`."""
     loading = Loading(index)
     offset = log.log_start_offset
     while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:

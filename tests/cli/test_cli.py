@@ -68,17 +68,16 @@ def test_an_extra_that_is_missing() -> None:
     )
     arguments = [sys.executable, "-c", script, "load", "a", "-b", "127.0.0.1:1", "-t", "x"]
     found = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
-    hint = (
-        f"Error: pyspark is missing; install what Spark needs: {sys.executable} -m pip install 'pyspark>=4.2' 'pyarrow"
-    )
+    hint = "Error: pyspark is missing; install the packages for Spark: "
+    hint += f"{sys.executable} -m pip install 'pyspark>=4.2' 'pyarrow"
     assert (found.returncode, found.stderr[: len(hint)]) == (1, hint)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["-b", "a:1", "-t", "x"], "give topics' names, or --pattern"),
-        (["-b", "a:1", "-t", "x", "a", "--pattern", "b"], "give topics' names, or --pattern"),
+        (["-b", "a:1", "-t", "x"], "give topic names, or --pattern"),
+        (["-b", "a:1", "-t", "x", "a", "--pattern", "b"], "give topic names, or --pattern"),
         (["-t", "x", "a"], "Missing option '-b'"),
         (["-b", "a:1", "-t", "x", "a", "--json", "n:int", "--log-line", "b"], "only one of --mapping, --json"),
         (["-b", "a:1", "-t", "x", "a", "--json", "n:integer"], "'n:integer': expected NAME:TYPE"),
@@ -156,7 +155,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
             output, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-        told = "Interrupted: what is finished is kept, and the same command, run again, goes on."
+        told = "Interrupted: completed files are kept. Run the same command again to continue."
         assert (process.returncode, output, errors.splitlines()[-1]) == (130, "", told)
         assert "Traceback" not in errors
         before = len(list(target.rglob("*.parquet")))

@@ -124,7 +124,7 @@ class TestDamage:
         torn = message(b"two")[:left]
         output, kept = self.import_one(tmp_path, {"00000000000.kafka": message(b"one") + torn})
         assert kept == message(b"one")
-        assert f"{left} bytes are left out" in output
+        assert f"{left} bytes are skipped" in output
 
     @pytest.mark.parametrize("link", [False, True])
     def test_a_wrong_crc_in_the_middle(self, tmp_path: Path, link: bool) -> None:
@@ -138,7 +138,7 @@ class TestDamage:
         }
         output, kept = self.import_one(tmp_path, segments)
         assert kept == first + message(b"three")
-        assert f"{len(message(b'four')) + len(message(b'five'))} bytes are left out" in output
+        assert f"{len(message(b'four')) + len(message(b'five'))} bytes are skipped" in output
         assert "has CRC" in output
 
     def test_a_segment_that_is_missing(self, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ class TestDamage:
             tmp_path, {"00000000000.kafka": message(b"one"), "00000000100.kafka": message(b"two")}
         )
         assert kept == message(b"one")
-        assert "00000000100.kafka begins at 100, where 13 belongs" in output
+        assert "00000000100.kafka begins at 100, where 13 is expected" in output
 
     def test_zeros_behind_the_end(self, tmp_path: Path) -> None:
         _, kept = self.import_one(tmp_path, {"00000000000.kafka": message(b"one") + bytes(4096)})
@@ -186,7 +186,7 @@ class TestAgain:
         assert stored(data, "my_topic", 0) == b"".join(messages("my_topic", 0, 100))
         assert not list(data.rglob("imported"))
         assert not list(data.glob("*-import"))
-        assert ("left alone my_topic" in output) == (moment == "remove")
+        assert ("skipped my_topic" in output) == (moment == "remove")
 
     def test_what_is_imported_is_left_alone(self, old: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
@@ -194,7 +194,7 @@ class TestAgain:
         before = stored(data, "my_topic", 0)
         shutil.rmtree(old / "my_topic_1")
         output = succeed("migrate", "kafka07", old, "--data-dir", data)
-        assert "left alone my_topic: it was imported before" in output
+        assert "skipped my_topic: it was imported before" in output
         assert stored(data, "my_topic", 0) == before
 
 
@@ -205,15 +205,13 @@ class TestRefusals:
         data = tmp_path / "data"
         with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker:
             finish(broker.catalog.create("my_topic", 1, 1))
-        assert "topic my_topic is there already: delete it, or leave it out" in fail(
+        assert "topic my_topic exists already: delete it, or exclude it" in fail(
             "migrate", "kafka07", old, "--data-dir", data
         )
         assert not list(data.glob("other*"))
 
     def test_a_directory_in_the_way(self, old: Path) -> None:
-        assert f"{old}/my_topic_0 is in the way: move it out of {old}" in fail(
-            "migrate", "kafka07", old, "--data-dir", old
-        )
+        assert f"{old}/my_topic_0 exists: move it out of {old}" in fail("migrate", "kafka07", old, "--data-dir", old)
 
     def test_sources_without_data(self, tmp_path: Path, old: Path) -> None:
         data = tmp_path / "data"

@@ -54,15 +54,14 @@ def committed(broker: BrokerProcess, group: str) -> dict[tuple[str, int], int]:
 def test_what_the_command_says(data: Path) -> None:
     output = succeed(*IMPORT, data, "--override", "offsets.topic.num.partitions=5")
     assert output.splitlines() == [
-        "left out /consumers/broken/offsets/my_topic/0-0: not a number: 'soon'",
-        "left alone my_topic: it is there, with 3 partition(s)",
-        "topic orders does without a setting: leader.replication: there is no such topic setting; "
+        "skipped /consumers/broken/offsets/my_topic/0-0: not a number: 'soon'",
+        "skipped my_topic: it exists, with 3 partition(s)",
+        "topic orders: a setting is not imported: leader.replication: there is no such topic setting; "
         "did you mean leader.replication.throttled.replicas?",
-        "made orders, 3 partition(s), empty",
+        "created orders, 3 partition(s), empty",
         *(f"group {group}: committed {count} offset(s)" for group, count in COUNTS),
-        "group readers: left out 1 offset(s), orders-2 holds 0 to 0, not 1042: "
-        "consumers begin where auto.offset.reset says",
-        "group readers: left out 1 offset(s), there is no topic unknown",
+        "group readers: skipped 1 offset(s): orders-2 holds 0 to 0, not 1042: consumers will use auto.offset.reset",
+        "group readers: skipped 1 offset(s): there is no topic unknown",
     ]
     again = succeed(*IMPORT, data)
     assert "group readers: committed 0 offset(s)" in again
@@ -105,7 +104,7 @@ def test_what_a_group_has_committed_here_stays(data: Path, tmp_path: Path) -> No
     (tmp_path / "dump.json").write_text('{"/consumers/late/offsets/my_topic/0-0": "13"}')
     succeed("migrate", "zookeeper", tmp_path / "dump.json", "--data-dir", data)
     output = succeed(*IMPORT, data, "--group", "late")
-    assert "group late: left out 1 offset(s), others are committed for my_topic here already" in output
+    assert "group late: skipped 1 offset(s): others are committed for my_topic here already" in output
     assert "readers" not in output
     output = succeed(*IMPORT, data, "--group", "late", "--replace")
     assert "group late: committed 1 offset(s)" in output
@@ -113,7 +112,7 @@ def test_what_a_group_has_committed_here_stays(data: Path, tmp_path: Path) -> No
 
 def test_topics_of_07_without_logs(tmp_path: Path) -> None:
     output = succeed(*IMPORT, tmp_path / "data", "--topic", "my_topic")
-    assert "made my_topic, 3 partition(s), empty" in output
+    assert "created my_topic, 3 partition(s), empty" in output
     assert "group readers: committed 1 offset(s)" in output  # the others lie outside of the empty logs
     with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path / "data")})) as broker:
         assert broker.topics()["my_topic"].overrides["message.format.version"] == "0.7"
@@ -137,4 +136,6 @@ def test_a_dry_run(tmp_path: Path) -> None:
 
 
 def test_no_source(tmp_path: Path) -> None:
-    assert "there is no such file" in fail("migrate", "zookeeper", tmp_path / "none", "--data-dir", tmp_path / "data")
+    assert "is neither an existing file nor" in fail(
+        "migrate", "zookeeper", tmp_path / "none", "--data-dir", tmp_path / "data"
+    )
