@@ -1,17 +1,17 @@
-"""A copy of a broker's files, also of one that runs.
+"""Copy a broker's files, also while it runs.
 
-A copy of files that change is not of one moment.  The order keeps what matters: everything in it is as new as what was
-copied before.
+A copy of changing files is not of one moment. The order of copying keeps it consistent: each item is at least as new as
+the items before it.
 
-    checkpoints             a recovery point that is too old costs time; one that is too new would hide damage
-    __transaction_state     a transaction that is decided here is carried out after a restore
-    __consumer_offsets      no group has read more than there is: it gets some records again, and misses none
+    checkpoints             an old recovery point costs time; one that is too new would hide damage
+    __transaction_state     a transaction decided in the copy is completed after a restore
+    __consumer_offsets      offsets are never beyond the logs: groups may reread records, but miss none
     all other logs
-    the coordination tree   no producer id is given out twice
+    the coordination tree   no producer id is allocated twice
 
-A partition is copied up to the segment that is its last one now.  Segments that are exchanged or deleted meanwhile are
-copied again or dropped: a compacted segment is never mixed with those that it replaces.  A copy has no mark of a clean
-stop, so its first start checks what lies behind the recovery points.
+A partition is copied up to its present active segment. Segments that are swapped or deleted meanwhile are copied again
+or dropped: a compacted segment is never mixed with the segments that it replaces. A copy has no clean-shutdown mark, so
+its first start verifies everything after the recovery points.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Tell = Callable[[str], object]
 
 @attrs.frozen
 class _Partition:
-    """A partition's directory, and where its copy goes."""
+    """Partition directory, and the destination of its copy."""
 
     path: str
     target: str
@@ -59,16 +59,16 @@ class _Partition:
 
 
 def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
-    """Copy all of a broker's data to a directory that does not exist yet; it appears when it is whole.
+    """Copy all of a broker's data to a new directory, which appears when it is complete.
 
-    With one log directory the copy can take its place.  With several, each is a directory in the copy.
+    The copy of a single log directory can replace it; the copies of several are subdirectories.
     """
     if os.path.lexists(target):
-        raise OfflineError(f"{target} exists: name a directory that is to be made")
+        raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
     metadata = os.path.abspath(config.metadata_dir)
     if not os.path.exists(f"{metadata}/{embedded.FILE_NAME}"):
-        raise OfflineError(f"there is no {metadata}/{embedded.FILE_NAME}: is this a broker's directory?")
+        raise OfflineError(f"there is no {metadata}/{embedded.FILE_NAME}: check that this is a broker's directory")
     shutil.rmtree(f"{target}{_UNFINISHED}", ignore_errors=True)
     for home, copy in homes.items():
         os.makedirs(copy)
@@ -90,7 +90,7 @@ def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
 
 
 def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
-    """Where the copy of each log directory goes."""
+    """Return the destination of each log directory."""
     homes = [os.path.abspath(path) for path in config.log_dirs]
     if len(homes) == 1:
         return {homes[0]: target}
@@ -98,7 +98,7 @@ def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
 
 
 def _partitions(homes: dict[str, str]) -> list[_Partition]:
-    """All partitions that the broker marked as its own, in the order in which they are copied."""
+    """Return all partitions with the broker's mark, in the order of copying."""
     found = []
     for home, copy in homes.items():
         for name in os.listdir(home):
@@ -109,9 +109,9 @@ def _partitions(homes: dict[str, str]) -> list[_Partition]:
 
 
 def _copy_partition(partition: _Partition) -> bool:
-    """Copy a partition as it is now; False if it was deleted meanwhile."""
+    """Copy a partition; return False if it was deleted meanwhile."""
     os.mkdir(partition.target)
-    copied: dict[int, int] = {}  # the inode of each segment that is copied, by base offset
+    copied: dict[int, int] = {}  # inode of each copied segment, by base offset
     newest = -1
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
@@ -136,13 +136,13 @@ def _copy_partition(partition: _Partition) -> bool:
 
 
 def _segments(path: str) -> dict[int, int]:
-    """The inode of each segment's file, by base offset."""
+    """Return the inode of each segment file by base offset."""
     found = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
     return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.ENTRIES}
 
 
 def _copy_segment(partition: _Partition, base: int) -> int:
-    """Copy a segment's files and return the inode of the one with the records.  Indexes may be gone: they are hints."""
+    """Copy a segment's files; return the inode of the record file. Indexes may be missing: they can be rebuilt."""
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
         with suppress(FileNotFoundError):
             _copy(names.file_of(partition.path, base, suffix), names.file_of(partition.target, base, suffix))
@@ -158,7 +158,7 @@ def _drop_segment(partition: _Partition, base: int) -> None:
 
 
 def _copy_others(partition: _Partition) -> None:
-    """Copy what lies beside the segments: marks, checkpoints, producers' states."""
+    """Copy the files besides segments: marks, checkpoints, producer snapshots."""
     for name in os.listdir(partition.path):
         parsed = names.parse_file(name)
         if not name.endswith(_PASSING) and (parsed is None or parsed[1] == names.SNAPSHOT):
@@ -167,7 +167,7 @@ def _copy_others(partition: _Partition) -> None:
 
 
 def _copy(source: str, target: str) -> int:
-    """Copy what a file has now; return its inode."""
+    """Copy a file up to its present size; return its inode."""
     with open(source, "rb") as file, open(target, "wb") as copy:
         status = os.fstat(file.fileno())
         left = status.st_size

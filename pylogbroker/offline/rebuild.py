@@ -1,19 +1,19 @@
-"""A coordination tree made again from the log directories, for a broker whose `coordination.sqlite` is lost.
+"""Rebuild the coordination tree from the log directories, when `coordination.sqlite` is lost.
 
-| from                                  | what                                                              |
+| source                                | recovered                                                         |
 |---------------------------------------|-------------------------------------------------------------------|
-| names of directories                  | topics, and their numbers of partitions                           |
-| `partition.metadata`                  | topics' ids                                                       |
-| `meta.properties`                     | the broker's number, the cluster's id, which directory lies where |
+| directory names                       | topics, and their numbers of partitions                           |
+| `partition.metadata`                  | topic ids                                                         |
+| `meta.properties`                     | broker id, cluster id, directory ids                              |
 | `leader-epoch-checkpoint`, batches    | leader epochs                                                     |
-| batches, snapshots, transactional ids | which producer ids were given out                                 |
-| `message-format`                      | which topics have the message format 0.7                          |
-| `cleaner-offset-checkpoint`           | which topics were compacted                                       |
+| batches, snapshots, transactional ids | allocated producer ids                                            |
+| `message-format`                      | topics with the message format 0.7                                |
+| `cleaner-offset-checkpoint`           | compacted topics                                                  |
 
-Groups' offsets and transactions lie in topics of their own.  Settings are lost, and with them how long records are
-kept: retention is off for every topic until it is set again, so that nothing is deleted that was to stay.
+Committed offsets and transactions are in topics of their own. Topic settings are lost, including retention. So
+retention is off for every topic until it is set again: nothing is deleted that was to be kept.
 
-The tree is made in a directory of its own, and appears under its name when it is whole.
+The tree is built in a directory of its own, and moved into place when it is complete.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ Tell = Callable[[str], object]
 
 
 def rebuild(config: BrokerConfig, tell: Tell) -> None:
-    """Make `coordination.sqlite` again; `tell` is told what was recovered, and what was not.
+    """Rebuild `coordination.sqlite`; report to `tell` what was recovered and what was not.
 
-    OfflineError if the file is there; StartupError if the broker runs, or if a log directory cannot be used.
+    Raise OfflineError if the file exists; StartupError if the broker runs, or a log directory cannot be used.
     """
     metadata = os.path.abspath(config.metadata_dir)
     _check_missing(config, metadata)
     checks.look_at_directories(config)
     if not any(map(has_logs, config.log_dirs)):
-        raise OfflineError(f"{', '.join(config.log_dirs)}: there is no partition of this broker's to be found")
+        raise OfflineError(f"{', '.join(config.log_dirs)}: no partition of this broker was found")
     workplace = f"{metadata}/{_WORKPLACE}"
     shutil.rmtree(workplace, ignore_errors=True)
     os.makedirs(workplace)
@@ -73,7 +73,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
             finish(tree.close())
         sync_file(f"{workplace}/{FILE_NAME}")
         _set_journal_aside(metadata)
-        os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never in place of another
+        os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never replaces a file
         sync_file(metadata)
     finally:
         logs.let_go()
@@ -84,13 +84,11 @@ def _check_missing(config: BrokerConfig, metadata: str) -> None:
     for directory in dict.fromkeys((metadata, *map(os.path.abspath, config.log_dirs))):
         path = f"{directory}/{FILE_NAME}"
         if os.path.lexists(path):
-            raise OfflineError(
-                f"{path} is there: it is only made again where it is missing; move it away if it cannot be used"
-            )
+            raise OfflineError(f"{path} exists: only a missing file is rebuilt; move it away if it cannot be used")
 
 
 def _set_journal_aside(metadata: str) -> None:
-    """Rename what is left of the lost file's journal: SQLite would take it for the new file's."""
+    """Rename the lost file's journal: SQLite would apply it to the new file."""
     for suffix in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.rename(f"{metadata}/{FILE_NAME}{suffix}", f"{metadata}/{FILE_NAME}{suffix}.lost")
@@ -100,13 +98,13 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell
     broker_id, cluster_id = finish(identify(config, tree, logs, maybeDeferred))
     failed = [directory.failure for directory in logs.directories if directory.failure]
     if failed:
-        raise StartupError(f"a log directory cannot be used, and topics in it would be lost: {'; '.join(failed)}")
+        raise StartupError(f"a log directory cannot be used, and its topics would be lost: {'; '.join(failed)}")
     found = find_logs(list(logs.directories))
     tell(f"broker {broker_id} of cluster {cluster_id}")
     by_topic: dict[str, dict[int, FoundLog]] = {}
     for (name, index), log in sorted(found.items()):
         if log.topic_id is None:
-            tell(f"left alone {log.path}: it has no partition.metadata, so it may not be this broker's")
+            tell(f"skipped {log.path}: it has no partition.metadata, so it may not be this broker's")
         else:
             by_topic.setdefault(name, {})[index] = log
     for name, partitions in by_topic.items():
@@ -119,12 +117,12 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell
 
 
 _LOSSES = (
-    "the settings of topics; retention.ms and retention.bytes are -1 for all of them, which keeps everything: "
-    "set what each topic had",
-    "settings of the broker that were changed while it ran",
-    "topics without any directory, and partitions behind the last directory of a topic",
-    "which topics were being deleted: those may be there again, in part",
-    "which partitions of Kafka 0.7 imported topics were made of",
+    "topic settings; retention.ms and retention.bytes are -1 for all topics, so nothing is deleted: "
+    "set each topic's settings again",
+    "broker settings that were changed at run time",
+    "topics without any directory, and partitions after the last directory of a topic",
+    "pending deletions: those topics may exist again, in part",
+    "the origins of topics imported from Kafka 0.7",
 )
 
 
@@ -132,19 +130,19 @@ def _topic(name: str, found: dict[int, FoundLog], broker_id: int, config: Broker
     topic_id = _current_id(found)
     for index, log in list(found.items()):
         if log.topic_id != topic_id:
-            tell(f"left alone {log.path}: it is of another topic of that name")
+            tell(f"skipped {log.path}: it belongs to another topic with that name")
             del found[index]
     partitions = {}
     for index in range(max(found) + 1):
         epoch = found[index].leader_epoch if index in found else 0
         partitions[index] = PartitionState(broker_id, (broker_id,), (broker_id,), epoch)
         if index not in found:
-            tell(f"lost {name}-{index}: there is no directory of it; the partition will begin empty")
+            tell(f"lost {name}-{index}: its directory is missing; the partition will be empty")
     return Topic(name, topic_id, partitions, _overrides(name, found, config))
 
 
 def _current_id(found: Mapping[int, FoundLog]) -> UUID:
-    """The id that most of a topic's directories have."""
+    """Return the most frequent id of a topic's directories."""
     ids = Counter(log.topic_id for log in found.values() if log.topic_id is not None)
     return ids.most_common(1)[0][0]
 
@@ -161,7 +159,7 @@ def _overrides(name: str, found: Mapping[int, FoundLog], config: BrokerConfig) -
 
 
 def _reserve_producer_ids(tree: EmbeddedTree, broker_id: int, largest: int) -> None:
-    """Have the next producer get a new id: the rest of the last known block, and one more block, are skipped."""
+    """Skip the rest of the last known block of producer ids, and one more block."""
     if largest == NO_PRODUCER:
         return
     first = largest // BLOCK_SIZE * BLOCK_SIZE

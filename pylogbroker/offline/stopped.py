@@ -1,12 +1,12 @@
-"""A stopped broker: nothing else uses its files while this one is open.
+"""Exclusive access to a stopped broker's files.
 
     with stopped_broker(config) as broker:
         broker.topics()
         with broker.loaded_logs(print) as logs:
             ...
 
-What would keep the broker from starting keeps this from opening: both look at the same things (`tap.checks`), and take
-the directories over in the same way (`tap.identification`).  A directory that nobody has used yet becomes the broker's.
+Opening fails for the same reasons as a broker's start: both run the same checks (`tap.checks`) and claim the
+directories in the same way (`tap.identification`). An unused directory becomes the broker's.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ T = TypeVar("T")
 
 
 def check_stopped(config: BrokerConfig) -> None:
-    """StartupError if a broker runs on these directories, or if they are not the broker's.  Nothing is made."""
+    """Raise StartupError if a broker runs on these directories, or if they are not the broker's. Nothing is created."""
     checks.look(config)
 
 
 class OfflineError(PylogbrokerError):
-    """Work on a stopped broker's files cannot be done; the message says why, and what to do."""
+    """Work on a stopped broker's files failed; the message gives the reason and the cure."""
 
 
 def unbroken_slices() -> Slices:
-    """Return slices for loops that give way to nobody, since there is no reactor."""
+    """Return slices that never yield, since there is no reactor."""
     return Slices(Clock(), inf)
 
 
 def finish(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine gives that waits for nothing, as none does whose blocking work is done at once."""
+    """Return the result of a coroutine that never waits, as all do whose blocking work is done synchronously."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -65,7 +65,7 @@ def finish(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @attrs.define(eq=False)
 class StoppedBroker:
-    """A broker that does not run, with its tree open and its log directories locked."""
+    """Stopped broker, with its tree open and its log directories locked."""
 
     config: BrokerConfig
     tree: ITree
@@ -74,18 +74,18 @@ class StoppedBroker:
     catalog: Catalog
 
     def now_ms(self) -> int:
-        """The time of day, in milliseconds since 1970."""
+        """Return the time in ms since 1970."""
         return time.time_ns() // 1_000_000
 
     def topics(self) -> dict[str, Topic]:
-        """Every topic in the tree, also those that are being deleted."""
+        """Return every topic in the tree, also those being deleted."""
         return {topic.name: topic for topic in finish(TopicStore(self.tree).load(unbroken_slices()))}
 
     @contextmanager
     def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
-        """Open the logs of all topics, and recover those that need it, as a start does; tell `report` what it finds.
+        """Open the logs of all topics and recover them as a start does; report findings to `report`.
 
-        At the end they are brought to the disk and marked as cleanly stopped.
+        On exit, flush the logs and mark them as cleanly stopped.
         """
         topics = self.topics()
         known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
@@ -103,7 +103,7 @@ class StoppedBroker:
             raise OfflineError("; ".join(map(str, failed)))
 
     def make_logs(self, topic: Topic) -> None:
-        """Make the logs of a new topic; `loaded_logs` is open."""
+        """Create the logs of a new topic; only within `loaded_logs`."""
         config = log_config(self.config.topic(topic.overrides))
         for index in topic.partitions:
             self.logs.create(topic.name, index, config, self.now_ms(), topic_id=topic.id)
@@ -111,7 +111,7 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
-    """Hold a broker's files; StartupError if it runs, or if they are not its own."""
+    """Open a broker's files; raise StartupError if it runs, or if the files are not its own."""
     check_stopped(config)
     tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
     try:

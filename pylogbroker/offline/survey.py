@@ -1,4 +1,4 @@
-"""What the directories of a broker's logs tell of its topics, without the coordination tree.  Nothing is written."""
+"""Inspect a broker's log directories without the coordination tree. Nothing is written."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NO_PRODUCER = -1
 
 @attrs.frozen
 class FoundLog:
-    """A partition's directory: the topic's id, and what its records tell.
+    """Partition directory with the topic's id and facts from its records.
 
-    `topic_id` is None for a directory that the broker did not mark.  `producer_id` is the largest one in the log.
+    `topic_id` is None for a directory without the broker's mark. `producer_id` is the largest one in the log.
     """
 
     path: str
@@ -37,7 +37,7 @@ class FoundLog:
 
 
 def has_logs(directory: str) -> bool:
-    """Whether a partition that the broker marked as its own lies in a log directory, which may be missing."""
+    """Return whether a log directory, which may be missing, has a partition with the broker's mark."""
     try:
         found = [name for name in os.listdir(directory) if names.parse_partition_directory(name) is not None]
     except OSError:
@@ -46,7 +46,7 @@ def has_logs(directory: str) -> bool:
 
 
 def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]:
-    """Look into every partition's directory; StartupError if a partition lies in two log directories."""
+    """Inspect every partition directory; raise StartupError if a partition is in two log directories."""
     surveyed = [survey(home) for home in directories]
     refuse_twins(surveyed)
     found = {}
@@ -79,7 +79,7 @@ def _known_epoch(path: str) -> int:
 
 
 def _entries(path: str, *, whole: bool) -> Iterator[Entry]:
-    """All batches, or their headers alone, up to the first that is damaged: recovery will cut there."""
+    """Yield all batches, or only their headers, up to the first damaged one, where recovery will truncate."""
     files = sorted(filter(None, map(names.parse_file, os.listdir(path))))
     for base in (base for base, suffix in files if suffix == names.ENTRIES):
         size = os.path.getsize(names.file_of(path, base, names.ENTRIES))
@@ -94,7 +94,7 @@ def _entries(path: str, *, whole: bool) -> Iterator[Entry]:
 
 
 def _registered_producers(entry: Entry) -> Iterator[int]:
-    """The producer ids of transactional ids."""
+    """Yield the producer ids of transactional ids."""
     yield NO_PRODUCER
     with suppress(CorruptRecords):
         yield from (decode_value(record.value).producer_id for record in entry.records() if record.value)

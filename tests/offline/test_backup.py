@@ -135,10 +135,8 @@ def _empty(directory: Path) -> Path:
 
 def test_refusals(broker: BrokerProcess, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    assert "exists: name a directory that is to be made" in fail(
-        "backup", "create", tmp_path / "there", "--data-dir", broker.data_dir
-    )
-    assert "is this a broker's directory?" in fail(
+    assert "exists: name a new directory" in fail("backup", "create", tmp_path / "there", "--data-dir", broker.data_dir)
+    assert "check that this is a broker's directory" in fail(
         "backup", "create", tmp_path / "copy", "--data-dir", tmp_path / "none"
     )
     assert not (tmp_path / "copy").exists()

@@ -82,7 +82,7 @@ def test_what_was_there_is_there_again(broker: BrokerProcess, tmp_path: Path) ->
         broker.start()
     output = succeed("coordination", "rebuild", "--data-dir", broker.data_dir)
     assert f"topic {TOPIC}: 3 partition(s), id " in output
-    assert "not recovered: the settings of topics; retention.ms and retention.bytes are -1" in output
+    assert "not recovered: topic settings; retention.ms and retention.bytes are -1" in output
     after = nodes(broker.data_dir)
     producers = [json.loads(each.pop("/latest_producer_id_block")) for each in (before, after)]
     assert int(producers[1]["block_end"]) >= int(producers[0]["block_end"])
@@ -111,9 +111,9 @@ def test_what_cannot_be_recovered_is_told(broker: BrokerProcess) -> None:
     shutil.copytree(data / f"{TOPIC}_2", stray)
     (stray / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
     output = succeed("coordination", "rebuild", "--data-dir", data)
-    assert f"lost {TOPIC}-1: there is no directory of it; the partition will begin empty" in output
-    assert f"left alone {stray}: it is of another topic of that name" in output
-    assert "left alone " + str(data / "backup_2024") in output
+    assert f"lost {TOPIC}-1: its directory is missing; the partition will be empty" in output
+    assert f"skipped {stray}: it belongs to another topic with that name" in output
+    assert "skipped " + str(data / "backup_2024") in output
     broker.start()
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     [found] = admin.describe_topics([TOPIC])
@@ -154,7 +154,7 @@ class TestRefusals:
     def test_the_file_is_there(self, broker: BrokerProcess) -> None:
         before = (broker.data_dir / TREE).read_bytes()
         line = fail("coordination", "rebuild", "--data-dir", broker.data_dir)
-        assert f"{broker.data_dir}/{TREE} is there: it is only made again where it is missing" in line
+        assert f"{broker.data_dir}/{TREE} exists: only a missing file is rebuilt" in line
         assert (broker.data_dir / TREE).read_bytes() == before
 
     def test_the_broker_runs(self, broker: BrokerProcess, tmp_path: Path) -> None:
@@ -164,7 +164,5 @@ class TestRefusals:
         assert not (broker.data_dir / TREE).exists()
 
     def test_there_is_nothing(self, tmp_path: Path) -> None:
-        assert "there is no partition of this broker's to be found" in fail(
-            "coordination", "rebuild", "--data-dir", tmp_path
-        )
+        assert "no partition of this broker was found" in fail("coordination", "rebuild", "--data-dir", tmp_path)
         assert not list(tmp_path.iterdir())

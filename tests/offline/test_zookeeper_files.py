@@ -110,7 +110,7 @@ class TestDamage:
         data = bytearray(SNAPSHOT.read_bytes())
         data[position] ^= 0x10
         (tmp_path / "snapshot.38").write_bytes(data)
-        with pytest.raises(OfflineError, match="none of the snapshots is whole"):
+        with pytest.raises(OfflineError, match="all snapshots are damaged"):
             read(tmp_path / "snapshot.38", told=[])
 
     def test_the_one_before_it_is_taken(self, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ class TestDamage:
         told: list[str] = []
         assert read(tmp_path, told=told) == WANTED
         [line] = told
-        assert "the snapshot before it is read" in line
+        assert "using the previous snapshot" in line
 
     def test_a_transaction(self, tmp_path: Path) -> None:
         data = bytearray((VERSION_2 / "log.39").read_bytes())
@@ -129,7 +129,7 @@ class TestDamage:
         told: list[str] = []
         assert read(SNAPSHOT, tmp_path / "log.39", told=told) == BEFORE
         [line] = told
-        assert "is damaged: what follows is not read" in line
+        assert "is damaged: the rest is not read" in line
 
     def test_a_log_that_a_crash_cut_short(self, tmp_path: Path) -> None:
         data = (VERSION_2 / "log.39").read_bytes().rstrip(b"\0")
@@ -148,7 +148,7 @@ class TestRefusals:
             read(FILES, chroot="")
 
     def test_nothing_there(self, tmp_path: Path) -> None:
-        with pytest.raises(OfflineError, match="there is no such file, and it is not the host:port of a server"):
+        with pytest.raises(OfflineError, match="is neither an existing file nor the host:port of a server"):
             read(tmp_path / "none")
         with pytest.raises(OfflineError, match=r"has no snapshot\.\* and no log\.\*"):
             read(tmp_path)

@@ -1,11 +1,11 @@
-"""ZooKeeper's nodes, wherever they are kept: data by path.
+"""Read ZooKeeper's nodes from any source: data by path.
 
-reading           one or several sources, each of the kind that it is
+reading           sources of any kind
 jute              ZooKeeper's encoding of values
-snapshot          `snapshot.<zxid>`: all nodes, as of about a transaction
-transaction_log   `log.<zxid>`: what happened after that
+snapshot          `snapshot.<zxid>`: all nodes at about one transaction
+transaction_log   `log.<zxid>`: later changes
 dump              nodes as JSON, or as a listing
-live              a server that runs
+live              a running server
 """
 
 from pylogbroker.offline.zookeeper.reading import Nodes, read_nodes

@@ -1,16 +1,16 @@
-"""Nodes as texts.
+"""Parse dumps of nodes.
 
-JSON: one object, with each node's data by its path; null for none.
+JSON: one object that maps each node's path to its data, or null.
 
     {"/brokers/topics/events/0": "4", "/consumers/readers/offsets/events/0-1": "1042"}
 
-A listing: a line for each node, and one with its data as a Python literal.  Later entries change earlier ones:
+Listing: a line per node, and a line with its data as a Python literal. Later entries override earlier ones:
 
-    + /brokers/topics/events/0  v=0 cv=0            a node that is new; what follows its path is not looked at
+    + /brokers/topics/events/0  v=0 cv=0            a new node; text after the path is ignored
           b'4'
-    ~ /brokers/topics/events/0                      another value
+    ~ /brokers/topics/events/0                      a changed node
           b'8'
-    - /brokers/topics/events/0                      a node that is gone
+    - /brokers/topics/events/0                      a deleted node
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
 
 
 def read_json(text: str) -> dict[str, bytes]:
-    """Return the data of all nodes by path; BadFile if the text is something else."""
+    """Return the data of all nodes by path; raise BadFile for other texts."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -37,7 +37,7 @@ def read_json(text: str) -> dict[str, bytes]:
 
 
 def read_listing(text: str) -> dict[str, bytes]:
-    """Return the data of all nodes by path, as the last entries have it; BadFile at data that is none."""
+    """Return the final data of all nodes by path; raise BadFile for invalid data."""
     nodes: dict[str, bytes] = {}
     path = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -58,5 +58,5 @@ def _data(literal: str, number: int) -> bytes:
     try:
         found = ast.literal_eval(literal)
     except (ValueError, SyntaxError):
-        raise BadFile(f"line {number} is no data: {literal[:60]}") from None
+        raise BadFile(f"line {number} is not a Python literal: {literal[:60]}") from None
     return found if isinstance(found, bytes) else b""

@@ -1,4 +1,4 @@
-"""Nodes of a ZooKeeper server that runs."""
+"""Read nodes from a running ZooKeeper server."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _TIMEOUT_SECONDS = 10
 
 
 def read_server(address: str, chroot: str) -> dict[str, bytes]:
-    """Return the data of what Kafka keeps below `chroot`, by path; OfflineError if the server cannot be asked."""
+    """Return the data of Kafka's nodes below `chroot` by path; raise OfflineError if the server cannot be reached."""
     try:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException, NoNodeError
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
-        raise OfflineError("kazoo is missing, which talks to ZooKeeper: pip install kazoo") from error
+        raise OfflineError("kazoo, the client for ZooKeeper, is missing: pip install kazoo") from error
     client = KazooClient(address, timeout=_TIMEOUT_SECONDS)
     nodes: dict[str, bytes] = {}
     try:

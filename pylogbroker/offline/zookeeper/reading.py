@@ -1,4 +1,4 @@
-"""Reading nodes from files of every kind, and from servers."""
+"""Read nodes from files of every kind, and from servers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Report = Callable[[str], object]
 
 @attrs.define
 class _Files:
-    """Snapshots and transaction logs, by the zxid in their names."""
+    """Snapshots and transaction logs by zxid, from their names."""
 
     snapshots: dict[int, str] = attrs.field(factory=dict)
     logs: dict[int, str] = attrs.field(factory=dict)
 
 
 def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
-    """Return all nodes below `chroot`, by their paths below it; tell `report` of what could not be read.
+    """Return all nodes below `chroot` by relative path; report unreadable files to `report`.
 
-    A source is a directory of ZooKeeper's (dataDir or dataLogDir), a file in one, a dump, or `host:port`.
-    OfflineError if a source is none of these, or if there is nothing below `chroot`.
+    A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError if a source
+    is none of these, or if there is nothing below `chroot`.
     """
     chroot = chroot.rstrip("/")
     files, nodes = _Files(), Nodes()
@@ -44,7 +44,7 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
         elif _ADDRESS.fullmatch(source):
             nodes |= read_server(source, chroot)
         else:
-            raise OfflineError(f"{source}: there is no such file, and it is not the host:port of a server")
+            raise OfflineError(f"{source} is neither an existing file nor the host:port of a server")
     nodes = _read_files(files, report) | nodes
     found = {path.removeprefix(chroot): data for path, data in nodes.items() if path.startswith(f"{chroot}/")}
     if not any(path.startswith(("/brokers/", "/consumers/")) for path in found):
@@ -90,7 +90,7 @@ def _read_content(data: bytes) -> Nodes:
 
 
 def _note(path: str, name: str, files: _Files) -> bool:
-    """Whether a file is ZooKeeper's; it is kept for later then."""
+    """Return whether a file is ZooKeeper's, and remember it."""
     for pattern, kept in ((_SNAPSHOT, files.snapshots), (_LOG, files.logs)):
         found = pattern.fullmatch(name)
         if found:
@@ -111,7 +111,7 @@ def _read_files(files: _Files, report: Report) -> Nodes:
                     else:
                         nodes[node] = data
         except BadFile as error:
-            report(f"{path}: {error}: what follows is not read")
+            report(f"{path}: {error}: the rest is not read")
             break
     return nodes
 
@@ -124,16 +124,16 @@ def _newest_snapshot(files: _Files, report: Report) -> tuple[Nodes, int]:
         try:
             return snapshot.read_snapshot(data), zxid
         except BadFile as error:
-            report(f"{path}: {error}: the snapshot before it is read")
+            report(f"{path}: {error}: using the previous snapshot")
     if files.snapshots:
-        raise OfflineError(f"none of the snapshots is whole: {', '.join(sorted(files.snapshots.values()))}")
+        raise OfflineError(f"all snapshots are damaged: {', '.join(sorted(files.snapshots.values()))}")
     return Nodes(), 0
 
 
 def _transactions(
     files: _Files, zxid: int, report: Report
 ) -> Iterator[tuple[str, Iterator[tuple[int, list[transaction_log.Change]]]]]:
-    """Each log that reaches behind a snapshot's `zxid`, in order."""
+    """Yield each log that has transactions after the snapshot's `zxid`, in order."""
     older = [first for first in files.logs if first <= zxid]
     wanted = sorted(first for first in files.logs if first > zxid)
     for first in (*(older and [max(older)]), *wanted):

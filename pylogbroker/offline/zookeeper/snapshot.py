@@ -5,10 +5,11 @@ header     "ZKSN", int32 version 2, int64 database id
 sessions   count, and for each: int64 id, int32 timeout
 ACLs       count, and for each: int64 number, list of ACLs
 nodes      for each: text path (empty for the root), buffer data, int64 ACL, 60 bytes of stat; the path "/" ends them
-checksum   int64 Adler-32 of all before it, text "/"; newer servers write more behind that
+checksum   int64 Adler-32 of all before it, text "/"; newer servers append more
 ```
 
-A server goes on while it writes one.  It is right only together with the transactions that follow `<zxid>`.
+A server keeps changing nodes while it writes a snapshot, which is consistent only together with the transactions after
+`<zxid>`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _STAT_BYTES: Final = 6 * 8 + 3 * 4
 
 
 def is_snapshot(start: bytes) -> bool:
-    """Whether a file that begins so is a snapshot, perhaps compressed."""
+    """Return whether a file that starts with these bytes is a snapshot, perhaps compressed."""
     return start.startswith((MAGIC, _GZIP))
 
 
 def read_snapshot(data: bytes) -> dict[str, bytes]:
-    """Return the data of all nodes by path; BadFile if the snapshot is damaged."""
+    """Return the data of all nodes by path; raise BadFile if the snapshot is damaged."""
     if data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)
@@ -41,7 +42,7 @@ def read_snapshot(data: bytes) -> dict[str, bytes]:
         raise BadFile("not a snapshot of ZooKeeper")
     reader = JuteReader(data, len(MAGIC))
     if (version := reader.int32()) != _VERSION:
-        raise BadFile(f"version {version} of ZooKeeper's snapshots is not known")
+        raise BadFile(f"version {version} of ZooKeeper's snapshots is not supported")
     reader.int64()
     for _ in range(reader.count()):
         reader.skip(12)

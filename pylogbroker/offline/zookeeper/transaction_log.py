@@ -3,7 +3,7 @@
 ```
 header        "ZKLG", int32 version 2, int64 database id
 transaction   int64 Adler-32 of the entry, buffer entry, "B"; zeros follow the last one
-entry         int64 client, int32 cxid, int64 zxid, int64 time, int32 type, what the type has, perhaps more
+entry         int64 client, int32 cxid, int64 zxid, int64 time, int32 type, the type's fields, perhaps more
 ```
 """
 
@@ -19,24 +19,24 @@ MAGIC: Final = b"ZKLG"
 _VERSION: Final = 2
 _END: Final = b"B"
 _ERROR, _MULTI = -1, 14
-_CREATES: Final = (1, 15, 19, 21)  # create, create2, of a container, with a time to live
+_CREATES: Final = (1, 15, 19, 21)  # create, create2, createContainer, createTTL
 _DELETES: Final = (2, 20)
 _SETS: Final = (5, 16)
 
 Change = tuple[str, bytes | None]
-"""A path, and its data from now on; None for a node that is deleted."""
+"""Path and its new data; None for a deleted node."""
 
 
 def read_transactions(data: bytes, after: int) -> Iterator[tuple[int, list[Change]]]:
-    """The zxid and the changes of each transaction behind `after`.
+    """Yield the zxid and the changes of each transaction after `after`.
 
-    BadFile behind the last one that is whole, if something else than zeros follows.
+    Raise BadFile after the last complete one, if anything but zeros follows.
     """
     if not data.startswith(MAGIC):
         raise BadFile("not a transaction log of ZooKeeper")
     reader = JuteReader(data, len(MAGIC))
     if (version := reader.int32()) != _VERSION:
-        raise BadFile(f"version {version} of ZooKeeper's transaction logs is not known")
+        raise BadFile(f"version {version} of ZooKeeper's transaction logs is not supported")
     reader.int64()
     while any(data[reader.position : reader.position + 12]):
         start = reader.position
