@@ -1,10 +1,10 @@
-"""A web server's log as an activity stream: produced, counted while it streams, loaded into files, and shown.
+"""A web server's log as an activity stream: produced, counted as a stream, loaded into files, and shown.
 
-lines      a log's lines, and their fields
+lines      parse a log's lines
 broker     a broker for the run
 producing  lines into a topic
-counting   two structured streams: views of pages, and visits of clients
-files      all of it into Parquet files
+counting   two structured streams: page views and visits
+files      topics into Parquet files
 report     a page with figures and plots
-__main__   all of this
+__main__   the whole pipeline
 """

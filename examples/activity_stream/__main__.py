@@ -1,4 +1,4 @@
-"""`python -m examples.activity_stream LOG`: from a web server's log to a page that shows what went on there."""
+"""`python -m examples.activity_stream LOG`: from a web server's log to a page of statistics."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ _MANY: Final = click.IntRange(min=1)
 
 @click.command()
 @click.argument("log", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--bootstrap", metavar="HOST:PORT", help="A broker that runs; without, one is started for the run.")
-@click.option("--prefix", help="What topics' names begin with; without, `activity-` and the time of day.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A running broker; default: start one for the run.")
+@click.option("--prefix", help="Prefix of topic names; default: `activity-` and the time.")
 @click.option(
     "--output", default="activity-stream", show_default=True, type=click.Path(file_okay=False, path_type=Path)
 )
-@click.option("--lateness", default=24.0, show_default=True, type=_HOURS, help="Hours that a line may come late.")
-@click.option("--lines-at-once", default=5000, show_default=True, type=_MANY, help="So often the streams run.")
+@click.option("--lateness", default=24.0, show_default=True, type=_HOURS, help="Hours that a line may be late.")
+@click.option("--lines-at-once", default=5000, show_default=True, type=_MANY, help="Lines between runs of the streams.")
 def main(
     log: Path, bootstrap: str | None, prefix: str | None, output: Path, lateness: float, lines_at_once: int
 ) -> None:
-    """Produce a web server's LOG, count views and visits of it in a stream, load all that, and write a report."""
+    """Produce a web server's LOG, count its views and visits in streams, load the topics into files, and write a
+    report.
+    """
     if output.exists() and any(output.iterdir()):
         raise click.UsageError(f"{output} is not empty: delete it, or name another directory with --output")
-    click.echo(f"reading {log}: its latest time comes first, then its lines")
+    click.echo(f"reading {log}: first for its latest time, then for its lines")
     latest = max(filter(None, map(latest_of, read(log, lines_at_once))), default=None)
     if latest is None:
         raise click.ClickException(f"{log} has no line in the common or the combined format")
@@ -69,14 +71,14 @@ def main(
 
 
 def count(producer: Producer, streams: Streams, log: Iterable[Sequence[bytes]], latest: datetime) -> None:
-    """Send lines and count them, some at a time, and then what waits for the time after the latest of them."""
+    """Send lines in batches and count each; then send the mark that completes the last counts."""
     total = 0
     for lines in log:
         produce(producer, streams.lines, lines)
         total += len(lines)
         click.echo(f"{total:,} lines are in {streams.lines}; counting")
         streams.run()
-    click.echo("all lines are counted; counting what waited for the end of its time")
+    click.echo("all lines are counted; completing the last minutes and visits")
     produce_mark(producer, streams.lines, latest + streams.lateness + VISIT_GAP + MINUTE)
     streams.run()
     click.echo(f"all counts are in {streams.views} and {streams.visits}")
@@ -84,7 +86,7 @@ def count(producer: Producer, streams: Streams, log: Iterable[Sequence[bytes]], 
 
 @contextmanager
 def started(output: Path) -> Iterator[SparkSession]:
-    """A Spark session of two threads, for the length of a `with` block."""
+    """Start a Spark session with two threads, for a `with` block."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("activity stream")
     for name, value in {

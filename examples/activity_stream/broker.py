@@ -1,4 +1,4 @@
-"""A broker in a process of its own, for the run: its data and its log lie in one directory."""
+"""Broker in a process of its own for the run; its data and its log are in one directory."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from typing import Final
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 30.0
 _SETTINGS: Final[Mapping[str, str]] = {
-    "num.partitions": "4",  # of topics that are made by being used
+    "num.partitions": "4",  # of topics that are created on first use
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
 
 
 class NotStarted(Exception):
-    """The broker does not come up; its log says why."""
+    """The broker did not start; its log gives the reason."""
 
 
 @contextmanager
 def running(directory: Path) -> Iterator[str]:
-    """Where it listens, for the length of a `with` block."""
+    """Run a broker for a `with` block; yield its address."""
     directory.mkdir(parents=True)
     log = directory / "broker.log"
     command = [sys.executable, "-m", "twisted", "--log-format=text", "pylogbroker"]
     command += ["--data-dir", str(directory / "data")]
-    command += ["--listener", "PLAINTEXT://127.0.0.1:0"]  # any port that is free
+    command += ["--listener", "PLAINTEXT://127.0.0.1:0"]  # any free port
     for name, value in _SETTINGS.items():
         command += ["--override", f"{name}={value}"]
     with log.open("wb") as output:

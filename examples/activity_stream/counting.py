@@ -1,15 +1,15 @@
-"""Two structured streams over the log's topic, which write what they count into topics of their own.
+"""Two structured streams that count the lines' topic and write the counts to topics of their own.
 
     views      {"page": "/about.html", "minute": "2015-05-17T10:05:00.000Z", "views": 3}              by page
     visits     {"client": "83.149.9.216", "start": ..., "end": ..., "requests": 23, "views": 2}       by client
 
-A view is a GET of a page that was answered with it, or with "not modified"; pictures, styles and the like are no pages.
-A visit ends when its client sends nothing for more than 30 minutes; `end` is the time of its last request.
+A view is a GET of a page with status 200 or 304 (not modified); images, styles and the like are no pages. A visit ends
+when its client sends nothing for more than 30 minutes; `end` is the time of its last request.
 
-Both go by the times in the log (event time), which are years ago, and not by the clock.  A count is written once, when
-the watermark, the latest time that has come less `lateness`, has passed the minute's end or the visit's.  A line that
-comes behind the watermark may be too late, so then `run` raises TooLate.  The mark at the log's end is late enough for
-the last minute and the last visit to be written, too.
+Both use the times in the log (event time), which may be years ago, not the clock. A count is written once, when the
+watermark (the latest time so far minus `lateness`) has passed the end of the minute or visit. A line behind the
+watermark may be too late, so `run` then raises TooLate. The mark at the log's end is late enough to complete the last
+minute and the last visit.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _FIELDS: Final = (
 
 
 class TooLate(Exception):
-    """Lines came later than was allowed for: what has been counted may be wrong."""
+    """Lines came later than `lateness` allows: counts may be wrong."""
 
 
 @attrs.frozen
 class Streams:
-    """Where lines come from, where counts go, and how they get there."""
+    """Topics and settings of the two streams."""
 
     spark: SparkSession
     bootstrap: str
@@ -53,7 +53,7 @@ class Streams:
     lateness: timedelta
 
     def run(self) -> None:
-        """Count what there is that was not counted before, in one micro-batch; first one stream, then the other."""
+        """Count all new lines in one micro-batch, first with one stream, then with the other."""
         requests = self._requests()
         for counts, topic in ((views_of(requests), self.views), (visits_of(requests), self.visits)):
             query = self._start(counts, topic)
@@ -61,10 +61,10 @@ class Streams:
             _check_late(query, self.lateness)
 
     def _requests(self) -> DataFrame:
-        """A row for each line that can be read, and one for the mark, which has a time alone."""
+        """Return a row for each parsed line, and one for the mark, which has only a time."""
         source = self.spark.readStream.format("pylogbroker").option("kafka.bootstrap.servers", self.bootstrap)
         records = source.option("subscribe", self.lines).option("startingOffsets", "earliest").load()
-        taken_apart = arrow_udf(fields_of, _FIELDS)  # type: ignore[call-overload]  # the kind of function may be left out
+        taken_apart = arrow_udf(fields_of, _FIELDS)  # type: ignore[call-overload]  # the function type is optional
         fields = taken_apart("value").alias("fields")
         lines = records.select("key", "value", fields).select("key", "value", "fields.*")
         mark = fn.when(fn.col("key").isNull(), fn.col("value").cast("string").try_cast("timestamp"))
@@ -81,19 +81,19 @@ class Streams:
 
 
 def fields_of(lines: pa.Array) -> pa.Array:
-    """The fields of lines, by the same function by which the loader has them."""
+    """Return the fields of lines, by the function that the loader uses, too."""
     return FIELDS(pa.record_batch({"value": lines})).to_struct_array()
 
 
 def views_of(requests: DataFrame) -> DataFrame:
-    """Views by page and minute. Requests that are none have no page, and so count nothing; the mark, too."""
+    """Count views by page and minute. Requests that are no views have no page and count nothing, like the mark."""
     counted = requests.groupBy(fn.window("time", "1 minute"), "page").agg(fn.count("page").alias("views"))
     minute = fn.col("window.start").alias("minute")
     return counted.filter("views > 0").select(fn.col("page").alias("key"), _json("page", minute, "views"))
 
 
 def visits_of(requests: DataFrame) -> DataFrame:
-    """Visits by client."""
+    """Count visits by client."""
     gap = fn.session_window("time", f"{VISIT_GAP.total_seconds():.0f} seconds")
     counted = requests.groupBy(gap.alias("visit"), "client").agg(
         fn.count("client").alias("requests"), fn.count("page").alias("views")
@@ -109,10 +109,10 @@ def _json(*columns: str | Column) -> Column:
 
 
 def _check_late(query: StreamingQuery, lateness: timedelta) -> None:
-    """Spark itself tells of lines that it has dropped, but not of those that came too late for their visit."""
+    """Raise TooLate for late lines. Spark reports lines that it dropped, but not those too late for their visit."""
     times = [step["eventTime"] for step in query.recentProgress]
     late = [each for each in times if "min" in each and each["min"] < each["watermark"]]
     if late:
         raise TooLate(
-            f"a line of {late[0]['min']} came when {late[0]['watermark']} had passed: allow for more than {lateness}"
+            f"a line of {late[0]['min']} came after {late[0]['watermark']} had passed: allow more than {lateness}"
         )

@@ -1,4 +1,4 @@
-"""The three topics into Parquet files, by the loader: lines taken apart into columns, counts as they were written."""
+"""Load the three topics into Parquet files: lines parsed into columns, counts unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VISITS: Final = JsonValue(
 
 @attrs.frozen
 class Files:
-    """What is in the files."""
+    """DataFrames of the loaded files."""
 
     lines: DataFrame
     views: DataFrame
@@ -35,7 +35,7 @@ class Files:
 
 
 def load_all(spark: SparkSession, bootstrap: str, topics: Mapping[str, str], target: Path) -> Files:
-    """Load what is new in the topics; the same call, made again, loads what has come since."""
+    """Load new records of the topics. A repeated call loads later records."""
     mappings: dict[str, RowMapping] = {"lines": LINES, "views": VIEWS, "visits": VISITS}
     frames = {
         name: load(spark, bootstrap, topics[name], target / name, mapping=mapping).frame

@@ -1,9 +1,9 @@
-"""A line of an access log, and how it is taken apart: the same for whoever needs its fields.
+"""Parser for access log lines, shared by the streams and the loader.
 
     83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /about.html HTTP/1.1" 200 203 "http://example.org/" "Mozilla/5.0"
     client           time                          method target            status bytes  referrer        agent
 
-The last two may be missing (the common format), or more may come behind them.
+The last two may be missing (common format), or more fields may follow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATTERN: Final = (
     rf'(?: "(?P<referrer>{_TEXT})" "(?P<agent>{_TEXT})"(?: [^\n]*)?)?'
 )
 LONGEST: Final = 64 << 10
-"""How many bytes of a line are looked at; no server writes more in one."""
+"""Maximum bytes of a line that are used; no server writes longer ones."""
 
 FIELDS: Final = LogLine(
     _PATTERN,
@@ -36,11 +36,11 @@ FIELDS: Final = LogLine(
     times={"time": "%d/%b/%Y:%H:%M:%S %z"},
     keep=(),
 )
-"""Makes columns of lines; of a line that is of another format, nulls."""
+"""Mapping of lines to columns; nulls for a line of another format."""
 
 
 def read(log: Path, at_once: int) -> Iterator[list[bytes]]:
-    """The lines of a log that are not empty, some at a time; of a log in gzip's format, too."""
+    """Yield the non-empty lines of a log, also a gzip file, in lists of up to `at_once`."""
     with gzip.open(log) if log.suffix == ".gz" else log.open("rb") as file:
         lines = filter(None, (line.rstrip(b"\r\n")[:LONGEST] for line in file))
         while some := list(islice(lines, at_once)):
@@ -48,12 +48,12 @@ def read(log: Path, at_once: int) -> Iterator[list[bytes]]:
 
 
 def client_of(line: bytes) -> bytes:
-    """Whose line it is, be the rest of it as it may."""
+    """Return the client of a line, whatever follows."""
     return line.partition(b" ")[0]
 
 
 def latest_of(lines: Sequence[bytes]) -> datetime | None:
-    """The latest time in lines; None if there is none."""
+    """Return the latest time in lines; None if there is none."""
     rows = pa.record_batch({"value": pa.array(lines, pa.binary())})
     latest: datetime | None = pc.max(FIELDS(rows)["time"]).as_py()
     return latest

@@ -1,10 +1,10 @@
-"""The log into a topic: keyed by the client's address, so that all lines of a client are in one partition, in order.
+"""Produce the log to a topic. The client's address is the key, so each client's lines are in one partition, in order.
 
-Behind the last line comes a mark, which has no key, and a time alone:
+After the last line comes a mark without a key, with only a time:
 
     2015-05-18T11:36:03+00:00
 
-It says that the log's time has come so far: whatever waits for that time need not wait any more.
+The mark advances event time, so that counts that wait for that time are completed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pylogbroker.client.sync import Producer
 
 
 def produce(producer: Producer, topic: str, lines: Iterable[bytes]) -> None:
-    """Send lines; returns when they are acknowledged."""
+    """Send lines, and wait until they are acknowledged."""
     producer.send_many((topic, line, client_of(line)) for line in lines)
 
 
 def produce_mark(producer: Producer, topic: str, time: datetime) -> None:
-    """Let the topic's readers know that the log's time has come so far."""
+    """Send a mark with this time."""
     producer.send(topic, time.isoformat().encode())

@@ -1,4 +1,4 @@
-"""What the files tell, on one page: `report.html`, with its plots beside it, and its figures in `figures.json`."""
+"""Report on the files: `report.html` with plots, and `figures.json`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich import filesize
 
 from examples.activity_stream.files import Files
 
-_MOST: Final = 12  # pages that are shown
+_MOST: Final = 12  # pages shown
 _COLOUR: Final = "#2f6f8f"
 
 Row = tuple[Any, ...]
@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 @attrs.frozen
 class Found:
-    """What is shown."""
+    """Data of the report."""
 
     figures: dict[str, Any]
     views_by_hour: Sequence[Row]
@@ -35,7 +35,7 @@ class Found:
 
 
 def find(files: Files) -> Found:
-    """Look into the files."""
+    """Compute the report's data."""
     lines, views, visits = files.lines, files.views, files.visits
     read = lines.filter("time IS NOT NULL")
     seconds = fn.unix_timestamp("end") - fn.unix_timestamp("start")
@@ -73,7 +73,7 @@ def find(files: Files) -> Found:
 
 
 def write(found: Found, directory: Path, log: str) -> Path:
-    """Write the page about the file `log` and what belongs to it; return the page's path."""
+    """Write the report about the file `log`; return the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[Axes], None]] = {
         "Views of pages in each hour": lambda axes: _bars_in_time(axes, found.views_by_hour),
@@ -94,17 +94,17 @@ def write(found: Found, directory: Path, log: str) -> Path:
 
 
 def _one(frame: DataFrame, **columns: Any) -> dict[str, Any]:
-    """Several figures of all rows."""
+    """Return several aggregates of all rows."""
     [row] = frame.agg(*(column.alias(name) for name, column in columns.items())).collect()
     return dict(row.asDict())
 
 
 def _sum(name: str) -> Column:
-    return fn.coalesce(fn.sum(name), fn.lit(0))  # of no rows it would be null
+    return fn.coalesce(fn.sum(name), fn.lit(0))  # null without rows
 
 
 def _by_hour(frame: DataFrame, time: str, count: Any) -> DataFrame:
-    hour = fn.date_trunc("hour", time).cast("timestamp_ntz")  # else it would come in this machine's zone
+    hour = fn.date_trunc("hour", time).cast("timestamp_ntz")  # avoids conversion to the local time zone
     return frame.groupBy(hour.alias("hour")).agg(count).orderBy("hour")
 
 
@@ -143,7 +143,7 @@ def _steps(axes: Axes, rows: Sequence[Row]) -> None:
 
 def _short(name: str) -> str:
     shown = name if len(name) <= 48 else f"{name[:24]}...{name[-20:]}"
-    return shown.replace("$", r"\$")  # else it would be a formula
+    return shown.replace("$", r"\$")  # $ would begin a formula
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""A partitioner that looks at the beginning of a key only: what comes before the first "/", say.
+"""Partitioner by the beginning of a key, e.g. the part before the first "/".
 
 partitioner.class=key-prefix:/
 
-Orders with the keys `anna/17` and `anna/18` lie in one partition then, in the order in which they were sent.
+Records with the keys `anna/17` and `anna/18` are in one partition, in the order of sending.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pylogbroker.partitioning import partition_of_key
 @implementer(IPartitioner)
 @attrs.frozen
 class KeyPrefix:
-    """By what a key has before the first separator; without a key, anywhere."""
+    """Partition by a key's part before the first separator; at random without a key."""
 
     separator: bytes
 
@@ -33,7 +33,7 @@ class KeyPrefix:
 
 @implementer(IPlugin, IPartitionerFactory)
 class KeyPrefixFactory:
-    """Reads the separator from behind the colon."""
+    """Factory whose argument, after the colon, is the separator."""
 
     name = "key-prefix"
 

@@ -1,4 +1,4 @@
-"""A delete policy that counts: each log keeps its newest segments, whatever their age and size.
+"""Delete policy that keeps a log's newest segments, whatever their age and size.
 
 delete.policies=newest-segments:3
 """
@@ -17,7 +17,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 @implementer(IDeletePolicy)
 @attrs.frozen
 class NewestSegments:
-    """All segments may go but the newest `count`."""
+    """Policy that allows deleting all but the newest `count` segments."""
 
     count: int
 
@@ -27,7 +27,7 @@ class NewestSegments:
 
 @implementer(IPlugin, IDeletePolicyFactory)
 class NewestSegmentsFactory:
-    """Reads the number of segments from behind the colon."""
+    """Factory whose argument, after the colon, is the number of segments."""
 
     name = "newest-segments"
 

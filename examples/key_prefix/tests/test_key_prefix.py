@@ -1,4 +1,4 @@
-"""The partitioner by itself: values in, values out."""
+"""Tests of the partitioner, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy by itself: values in, values out."""
+"""Tests of the policy, without a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the partitioner `key-prefix` known to pylogbroker."""
+"""Registers the partitioner `key-prefix` with pylogbroker."""
 
 from key_prefix import KeyPrefixFactory
 

@@ -1,4 +1,4 @@
-"""Makes the delete policy `newest-segments` known to pylogbroker."""
+"""Registers the delete policy `newest-segments` with pylogbroker."""
 
 from newest_segments import NewestSegmentsFactory
 
