@@ -90,7 +90,6 @@ def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
 
 
 def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
-    """Return the destination of each log directory."""
     homes = [os.path.abspath(path) for path in config.log_dirs]
     if len(homes) == 1:
         return {homes[0]: target}
@@ -98,7 +97,6 @@ def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
 
 
 def _partitions(homes: dict[str, str]) -> list[_Partition]:
-    """Return all partitions with the broker's mark, in the order of copying."""
     found = []
     for home, copy in homes.items():
         for name in os.listdir(home):

@@ -189,7 +189,6 @@ class _LeftOut(Exception):
 
 
 def _committed(log: Log, index: int) -> Committed:
-    """Return the committed offsets in a partition of `__consumer_offsets`."""
     loading = Loading(index)
     offset = log.log_start_offset
     while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:

@@ -35,7 +35,6 @@ def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | 
 
 
 def _reason(error: Exception) -> str:
-    """Return the last cause from Java's stack trace."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line.removeprefix(": ") for line in lines if line.startswith((": ", "Caused by: "))]
     return [type(error).__name__, *lines[:1], *causes][-1]

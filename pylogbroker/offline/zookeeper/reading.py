@@ -24,8 +24,6 @@ Report = Callable[[str], object]
 
 @attrs.define
 class _Files:
-    """Snapshots and transaction logs by zxid, from their names."""
-
     snapshots: dict[int, str] = attrs.field(factory=dict)
     logs: dict[int, str] = attrs.field(factory=dict)
 

@@ -111,8 +111,6 @@ def _check_topic(cluster: Cluster, job: Job, topic: str) -> None:
 
 @attrs.define
 class _Filling:
-    """Write files for a range that has none."""
-
     _job: Job
     _options: ReadOptions
     _store: Store

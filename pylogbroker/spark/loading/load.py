@@ -162,7 +162,6 @@ def _for_spark(path: str) -> str:
 
 
 def _given(bootstrap_servers: str, topics: Topics, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the source."""
     for name in options:
         known = name.lower() in _OPTIONS or name.lower().startswith(_MORE_OPTIONS)
         if not known or name.lower() == "kafka.bootstrap.servers":
@@ -201,7 +200,6 @@ def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:
 
 
 def _check_for_spark(schema: pa.Schema) -> None:
-    """Raise ConfigError if Spark cannot read the columns."""
     names = [name.lower() for name in schema.names]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

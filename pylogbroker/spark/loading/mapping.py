@@ -52,7 +52,6 @@ class JsonValue:
     strict: bool = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the kept columns and those of the schema."""
         values = pc.fill_null(rows["value"], b"null")
         found = pa.concat_tables(self._parsed(values)).combine_chunks()
         return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
@@ -114,7 +113,6 @@ class LogLine:
             raise ConfigError(f"{self.pattern!r} has no group {', '.join(unknown)}")
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the kept columns and a column per group."""
         text = _text(rows["value"])
         found = pc.extract_regex(text, pattern=self._anchored())
         if self.strict and found.null_count:
@@ -181,7 +179,6 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _contents(lines: pa.StringArray) -> pa.Buffer:
-    """Return all texts as one buffer."""
     _, offsets, data = lines.buffers()
     first, last = (int.from_bytes(memoryview(offsets)[4 * at : 4 * at + 4], sys.byteorder) for at in _ends(lines))
     return data.slice(first, last - first)

@@ -212,7 +212,6 @@ class Planner:
             covered.append((reached, since))
 
     def _without_lost(self, key: TopicPartition, start: int, end: int, first: int) -> Range | None:
-        """Return the part of a range that the log still has."""
         if start >= first:
             return start, end
         gone = min(first, end)

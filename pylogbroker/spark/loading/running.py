@@ -57,8 +57,6 @@ class Outcome:
 
 @attrs.frozen
 class _There:
-    """State of the directory when a load begins."""
-
     before: Manifest | None
     """Manifest as written."""
     manifest: Manifest

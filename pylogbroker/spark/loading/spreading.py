@@ -92,7 +92,6 @@ def _sorted_out(running: Future[list[str]]) -> tuple[list[Entry], list[str]]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the cause from Spark's error message."""
     lines = str(error).splitlines()
     failures = [line.partition("most recent failure: ")[2] for line in lines if "most recent failure: " in line]
     python = [line for line in lines if re.match(r"pylogbroker\.|\w+(Error|Exception|Interrupt)\b", line)]

@@ -138,7 +138,6 @@ class Progress:
     # -- topics and partitions that come and go --------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Refresh the partitions if they are out of date."""
         if time.monotonic() - self._looked >= _LOOK_AGAIN:
             self._look_now()
 
@@ -148,7 +147,7 @@ class Progress:
         self._looked = time.monotonic()
 
     def _look_for_all(self) -> None:
-        """Refresh the partitions until all named topics are found."""
+        """Refresh the partitions, with retries while a named topic is missing."""
         self._look_now()
         self._again_while(self._missing)
 

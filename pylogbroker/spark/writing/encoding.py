@@ -145,7 +145,6 @@ def _sizes(rows: Rows) -> Numbers:
 
 
 def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
-    """Return the first row of each batch."""
     behind = np.cumsum(sizes)
     starts: list[int] = []
     for run, end in zip(runs, [*runs[1:], len(sizes)], strict=True):
@@ -158,7 +157,6 @@ def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
 
 
 def _joined(rows: Rows, deltas: Numbers) -> pa.BinaryArray:
-    """Return the encoded records."""
     key_lengths = np.full(1, -1, np.int64) if rows.keys is None else _alike(lengths(rows.keys))
     value_lengths = _alike(lengths(rows.values))
     tails = pa.scalar(b"\0") if rows.headers is None else rows.headers
@@ -231,7 +229,6 @@ def _filled(column: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _alike(numbers: Numbers) -> Numbers:
-    """Reduce equal numbers to one."""
     return numbers[:1] if len(numbers) and numbers.min() == numbers.max() else numbers
 
 

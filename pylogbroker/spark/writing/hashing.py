@@ -78,7 +78,6 @@ def _ordered(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
 
 
 def _word(data: Bytes, at: Numbers) -> Hashes:
-    """Read 4 bytes at each position, little-endian."""
     every: Any = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
     word: Hashes = every[at].astype(np.uint32, copy=False)
     return word

@@ -64,8 +64,6 @@ class _Batch:
 
 @attrs.define(eq=False)
 class _Lane:
-    """Queue of one partition's batches."""
-
     topic: str
     partition: int
     waiting: deque[_Batch] = attrs.Factory(deque)
@@ -97,8 +95,6 @@ class _Lane:
 
 @attrs.frozen
 class _Asked:
-    """Request in flight, and its batches."""
-
     connection: Connection
     batches: dict[TopicPartition, _Batch]
     deadline: float

@@ -133,7 +133,6 @@ def find_topic(cluster: Cluster, name: str) -> TopicInfo:
 
 
 def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge batches into larger ones."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
