@@ -8,7 +8,7 @@ Requests are handled as they come, also while an earlier one waits; their answer
 not take its answers, or too many requests wait, no further request is handled and nothing more is read.
 
 Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  The requests behind a
-long one wait until it is decoded.
+long one wait until it is decoded, and until the steps of its handler that they must not overtake are done.
 
 When the connection is lost, the work for it is dropped: decoding, reads and encoding are cancelled.  Changes go on to
 their end, and their answers go nowhere.
@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Coroutine, Generator
+from inspect import isawaitable
 from time import perf_counter
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Structure
 
@@ -145,7 +147,8 @@ class KafkaProtocol(Protocol):
         self._out_bytes = 0
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
-        self._decoding: Deferred[Any] | None = None  # a long request that is being decoded: the next ones wait
+        self._busy = 0  # parts of a long request that the next ones must not overtake: they wait
+        self._decoding: Deferred[Any] | None = None  # of a long request; cancelled when the connection is lost
         self._paused = False
         self._caller = Caller(on_charge=self._account)
         self._closing = False
@@ -215,7 +218,7 @@ class KafkaProtocol(Protocol):
                 self._blocked = False
                 self._flush()
             until = perf_counter() + self.work_seconds
-            while todo and not (self._blocked or self._closing or self._decoding):
+            while todo and not (self._blocked or self._closing or self._busy):
                 self._request(todo.popleft())
                 if self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
                     self._flush()
@@ -227,7 +230,7 @@ class KafkaProtocol(Protocol):
         finally:
             self._working = False
             self.factory.turns.end()
-        if self._blocked or self._paused or self._finishing or self._decoding:
+        if self._blocked or self._paused or self._finishing or self._busy:
             self._read_on_or_not()
         self._account()
 
@@ -235,7 +238,7 @@ class KafkaProtocol(Protocol):
         if self._finishing and not self._waiting and not self._closing:
             self._closing = True
             self.transport.loseConnection()
-        pause = self._blocked or self._finishing or self._decoding is not None
+        pause = self._blocked or self._finishing or self._busy > 0
         if pause != self._paused and not self._closing:
             self._paused = pause
             if pause:
@@ -301,8 +304,9 @@ class KafkaProtocol(Protocol):
         def go_on(_: None) -> None:
             self._decoding = None
             self._waiting_bytes -= held
-            self._work()
+            self._go_on()
 
+        self._busy += 1
         self._decoding = ensureDeferred(self.factory.broker.slices.run(steps))
         self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
@@ -316,6 +320,9 @@ class KafkaProtocol(Protocol):
             answer = self._failed(route)
         if answer is None:
             return
+        if type(answer) is GeneratorType:
+            self._busy += 1
+            answer = self._carry_out(answer)
         is_ready = type(answer) is route.response_type
         if is_ready and not self._waiting and route.steps_if_long(correlation_id, answer) is None:
             self._send(self._encoded(route, correlation_id, answer))
@@ -323,6 +330,19 @@ class KafkaProtocol(Protocol):
             self.answer_ready(self._take_slot(route, correlation_id, held), answer)
         else:
             self._await(route, correlation_id, answer, held)
+
+    async def _carry_out(self, steps: Generator[None, None, Any]) -> Any:
+        """The answer of a handler that works in steps; the requests behind it wait until these are done."""
+        try:
+            answer = await self.factory.broker.slices.run(steps)
+        finally:
+            self.factory.reactor.callLater(0, self._go_on)
+        return await answer if isawaitable(answer) else answer
+
+    def _go_on(self) -> None:
+        """A part of a long request is done, and with the last part the requests behind it are handled."""
+        self._busy -= 1
+        self._work()
 
     def _meet(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
         route = self.factory.routes.find(key, version)
@@ -393,6 +413,9 @@ class KafkaProtocol(Protocol):
         """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
         failure = failure or Failure()
         error = failure.value
+        if isinstance(error, ProtocolViolation):
+            self._violated(str(error))
+            return None
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(error, KafkaError):
             log.failure("{api} of {peer} failed", failure, api=route.name, peer=self.peer)

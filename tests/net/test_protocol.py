@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable, Generator
 from math import inf
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import Api
 from pylogbroker.broker.slices import Slices
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MOST_LINES, MemoryBound
 from pylogbroker.net.protocol import MOST_WAITING, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
@@ -75,6 +76,17 @@ def correlation_ids(transport: FakeTransport) -> list[int]:
         ids.append(correlation_id)
         data = data[4 + size :]
     return ids
+
+
+STEPS = 5
+
+
+def stepping(done: list[int], answer: Any) -> Generator[None, None, Any]:
+    """A handler's steps; `done` numbers those that have been taken."""
+    for number in range(STEPS):
+        done.append(number)
+        yield
+    return answer
 
 
 class ProtocolTests(SynchronousTestCase):
@@ -361,6 +373,75 @@ class LongTests(SynchronousTestCase):
         self.protocol.connectionLost()
         self.settle()
         self.assertEqual((self.handlers.waiting, self.flushLoggedErrors()), ([], []))
+
+    def test_requests_do_not_overtake_the_steps_of_a_handler(self) -> None:
+        done: list[int] = []
+        later: Deferred[MetadataResponse] = Deferred()
+        protocol, transport = self.connect_with(lambda *_: stepping(done, later))
+        protocol.dataReceived(heartbeat(1) + metadata(2) + heartbeat(3))
+        while len(done) < STEPS:
+            self.assertEqual((self.handlers.heartbeats, transport.reading), (1, False))
+            self.iterate()
+        self.settle()
+        self.assertEqual((self.handlers.heartbeats, transport.reading), (2, True))
+        self.assertEqual(correlation_ids(transport), [1])
+        later.callback(MetadataResponse())
+        self.assertEqual(correlation_ids(transport), [1, 2, 3])
+        self.assertEqual(self.factory.memory.total, 0)
+
+    def test_steps_after_which_nothing_is_sent(self) -> None:
+        protocol, transport = self.connect_with(lambda *_: stepping([], None))
+        protocol.dataReceived(metadata(1) + heartbeat(2))
+        self.settle()
+        self.assertEqual(correlation_ids(transport), [2])
+
+    def test_steps_that_find_a_violation(self) -> None:
+        def failing() -> Generator[None, None, None]:
+            yield
+            raise ProtocolViolation("a reason")
+
+        protocol, transport = self.connect_with(lambda *_: failing())
+        with said() as lines:
+            protocol.dataReceived(metadata(1) + heartbeat(2))
+            self.settle()
+        self.assertEqual((transport.closed, self.handlers.heartbeats), ("at once", 0))
+        self.assertEqual(["a reason" in line for line in lines], [True])
+
+    def test_steps_that_fail(self) -> None:
+        def failing() -> Generator[None, None, None]:
+            yield
+            raise KeyError("a defect")
+
+        protocol, transport = self.connect_with(lambda *_: failing())
+        protocol.dataReceived(metadata(1))
+        self.settle()
+        self.assertEqual(transport.closed, "at once")
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+
+    def test_the_steps_of_a_change_go_on_without_their_connection(self) -> None:
+        done: list[int] = []
+        protocol, transport = self.connect_with(lambda *_: stepping(done, MetadataResponse()))
+        protocol.dataReceived(metadata(1) + heartbeat(2))
+        self.assertGreater(self.factory.memory.total, 0)
+        protocol.connectionLost()
+        self.settle()
+        self.assertEqual((len(done), self.handlers.heartbeats, transport.sent), (STEPS, 0, []))
+        self.assertEqual(self.factory.memory.total, 0)
+
+    def test_a_long_request_whose_handler_works_in_steps(self) -> None:
+        done: list[int] = []
+        protocol, transport = self.connect_with(lambda *_: stepping(done, MetadataResponse()))
+        protocol.dataReceived(self.long_request(1) + heartbeat(2))
+        while len(done) < STEPS:
+            self.assertEqual(self.handlers.heartbeats, 0)
+            self.iterate()
+        self.settle()
+        self.assertEqual(correlation_ids(transport), [1, 2])
+
+    def connect_with(self, handle: Callable[..., Any]) -> tuple[KafkaProtocol, FakeTransport]:
+        """A connection on which Metadata is handled in that way."""
+        self.factory.apis = (Api(MetadataRequest, handle), Api(HeartbeatRequest, self.handlers.heartbeat))
+        return connect(self.factory)
 
     def test_many_requests_at_once_give_way(self) -> None:
         time = itertools.count()

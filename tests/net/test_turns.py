@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.records import Record, build
 from pylogbroker.wire import Request, response_codec
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -29,6 +30,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.net.test_hostile import Peer
 from tests.support.broker_process import BrokerProcess
 from tests.support.stalls import stalls, watching
@@ -37,6 +39,7 @@ MANY = 4000
 ALL = range(MANY)
 TOPIC, BROKER = 2, 4
 SET = 0
+PRODUCE_VERSION = 9
 
 
 class Client:
@@ -53,6 +56,21 @@ class Client:
         answer = codec.decode(self._peer.ask(request, version), codec._header_size)
         assert stalls(self._process) == [], type(request).__name__
         return answer
+
+    def ask_to_produce(self) -> None:
+        """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
+        batch = build([Record(0, 1, None, b"value")])
+        data = [PartitionProduceData(index, batch) for index in ALL]
+        for produced in (data, data[-1:]):
+            self._peer.send(ProduceRequest(None, -1, 1000, [TopicProduceData("many", produced)]), PRODUCE_VERSION)
+        codec = response_codec(ProduceRequest.api_key, PRODUCE_VERSION)
+        offsets = []
+        for _ in range(2):
+            [topic] = codec.decode(self._peer.answer(), codec._header_size).responses
+            assert {partition.error_code for partition in topic.partition_responses} == {0}
+            offsets.append([partition.base_offset for partition in topic.partition_responses])
+        assert offsets == [[0] * MANY, [1]]
+        assert stalls(self._process) == [], "Produce"
 
 
 @pytest.fixture
@@ -74,6 +92,7 @@ def test_requests_for_many_partitions_give_way(client: Client) -> None:
         assert {partition.error_code for partition in found.partitions} == {0}
     epochs = OffsetForLeaderTopic("many", [OffsetForLeaderPartition(index, -1, 0) for index in ALL])
     client.ask(OffsetForLeaderEpochRequest(-1, [epochs]))
+    client.ask_to_produce()
     client.ask(DescribeProducersRequest([TopicRequest("many", list(ALL))]))
     client.ask(DescribeLogDirsRequest(None))
     client.ask(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "many", None)], True, True))

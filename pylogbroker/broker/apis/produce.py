@@ -8,11 +8,14 @@
 
 From 3 on there is one record batch for each partition.  An answer to acks=0 is not sent.  Records of a transaction are
 taken from who names its transactional id, and for partitions that were added to it (see `verification`).
+
+A request for many partitions is handled in steps.  The connection holds back its next requests until all appends are
+made or in line, so that none overtakes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -51,13 +54,16 @@ _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
+_MOST_AT_ONCE = 16  # partitions; with the default max.message.bytes these are 16 MB, and some ms
+
+Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
-def handle(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Generator[None, None, Answer]:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
     appends = _Appends(broker, broker.now_ms(), request.transactional_id, context.api_version)
+    if sum([len(topic.partition_data) for topic in request.topic_data]) > _MOST_AT_ONCE:
+        return _append_in_steps(appends, request)
     acks = request.acks
     topics = []
     for topic in request.topic_data:
@@ -67,7 +73,25 @@ def handle(
             answers.append(answer)
             appends.append(answer, topic.name, data, acks)
         topics.append(TopicProduceResponse(topic.name, answers))
-    response = ProduceResponse(topics)
+    return _answer(appends, ProduceResponse(topics), acks)
+
+
+def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[None, None, Answer]:
+    """Append to each of many partitions, one in a step."""
+    response = ProduceResponse([])
+    for topic in request.topic_data:
+        answered = TopicProduceResponse(topic.name, [])
+        response.responses.append(answered)
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(data.index)
+            answered.partition_responses.append(answer)
+            appends.append(answer, topic.name, data, request.acks)
+            yield
+    return _answer(appends, response, request.acks)
+
+
+def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
+    """The response, when all appends are made or in line; None with acks=0."""
     if acks:
         return appends.finish(response) if appends.lined_up or appends.unsynced else response
     if appends.lined_up or appends.unsynced:
@@ -120,13 +144,17 @@ class _Appends:
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         """Wait for what waits; `response`, complete."""
-        for answer, partition, later in self.lined_up:
+        for done, (answer, partition, later) in enumerate(self.lined_up, 1):
+            if done % _MOST_AT_ONCE == 0:
+                await self._broker.slices.next()
             try:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
                 self._refuse(answer, partition, error)
         syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self.unsynced]
-        for (answer, partition), sync in zip(self.unsynced, syncs, strict=True):
+        for done, ((answer, partition), sync) in enumerate(zip(self.unsynced, syncs, strict=True), 1):
+            if done % _MOST_AT_ONCE == 0:
+                await self._broker.slices.next()
             try:
                 await sync
             except KafkaError as error:
