@@ -1,5 +1,7 @@
 """What coordinators write into partitions: records of their own, and markers of transactions.
 
+built in a worker thread, if it is long --> appended
+
 appended --no sync asked for--> done
     |
     +--sync asked for--> synced, together with others --> done
@@ -10,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.partition import Partition
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import Buffer
-from pylogbroker.storage import Origin
+from pylogbroker.storage import Appended, Origin
+from pylogbroker.wire import EncodingError
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -28,19 +31,71 @@ Stored = Callable[[ErrorCode, int], None]
 log = Logger()
 
 
-def append(broker: Broker, key: tuple[str, int], batch: Buffer, done: Stored, on_disk: bool = False) -> None:
+def append(
+    broker: Broker,
+    key: tuple[str, int],
+    batch: Buffer | Callable[[], Buffer],
+    done: Stored,
+    on_disk: bool = False,
+) -> None:
     """Append a batch to the partition of that topic and index; where the flush policy or the caller asks for it, `done`
-    is called when it is `on_disk`. Errors are told to `done`."""
+    is called when it is `on_disk`. Errors are reported to `done`.
+
+    A batch that takes long to build is given as a function, which is called in a worker thread. Later appends to the
+    partition wait for it.
+    """
     now_ms = broker.now_ms()
     found: Partition | None = None
     try:
         found = broker.find(*key)
-        appended = found.append(batch, now_ms, Origin.COORDINATOR)
+        appended = _append_now(found, batch, now_ms)
     except KafkaError as error:
-        if found is not None and isinstance(error, StorageFailure):
-            broker.request_failed(found.log, error)
-        done(error.code, now_ms)
+        _failed(broker, found, error, done)
         return
+    if appended is None:
+        later = ensureDeferred(_append_in_line(broker, found, batch, done, on_disk))
+        later.addErrback(_report)
+    else:
+        _appended(broker, found, appended, done, on_disk)
+
+
+def _append_now(partition: Partition, batch: Buffer | Callable[[], Buffer], now_ms: int) -> Appended | None:
+    """Append what need not wait; None for what must.
+
+    A marker does not wait for records that a client sent before it: those are refused if they come late. In an internal
+    topic, where coordinators alone write, appends keep the order of the calls.
+    """
+    if callable(batch):
+        return None
+    if partition.is_internal:
+        return partition.append_at_once(batch, now_ms, origin=Origin.COORDINATOR)
+    return partition.append(batch, now_ms, Origin.COORDINATOR)
+
+
+async def _append_in_line(
+    broker: Broker, partition: Partition, batch: Buffer | Callable[[], Buffer], done: Stored, on_disk: bool
+) -> None:
+    try:
+        appended = await partition.append_in_line(batch, broker.now_ms(), broker.in_thread, origin=Origin.COORDINATOR)
+    except EncodingError as error:
+        _failed(broker, partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)
+    except KafkaError as error:
+        _failed(broker, partition, error, done)
+    except Exception:
+        done(ErrorCode.UNKNOWN_SERVER_ERROR, broker.now_ms())
+        raise
+    else:
+        _appended(broker, partition, appended, done, on_disk)
+
+
+def _failed(broker: Broker, partition: Partition | None, error: KafkaError, done: Stored) -> None:
+    if partition is not None and isinstance(error, StorageFailure):
+        broker.request_failed(partition.log, error)
+    done(error.code, broker.now_ms())
+
+
+def _appended(broker: Broker, found: Partition, appended: Appended, done: Stored, on_disk: bool) -> None:
+    now_ms = broker.now_ms()
     if not (appended.must_sync or on_disk):
         done(ErrorCode.NONE, now_ms)
         return

@@ -6,7 +6,7 @@ be read is not served (see `coordinator_host`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -68,7 +68,9 @@ class GroupStore:
         """Make `__consumer_offsets` if it is not there; KafkaError if it cannot be made."""
         await self._topic.ensure()
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
+    def append(
+        self, partition: int, records: Collection[Record], done: Stored, producer: Producer | None = None
+    ) -> None:
         """Append records of the coordinator, perhaps as part of a producer's transaction; when the flush policy asks
         for it, done is when they are on the disk."""
         self._topic.append(partition, records, done, producer)

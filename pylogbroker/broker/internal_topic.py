@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -17,6 +18,9 @@ from pylogbroker.storage import FileRegion
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
+
+
+_MOST_AT_ONCE = 500  # records in a batch that is built on the reactor thread: about 1 ms
 
 
 class Replay(Protocol):
@@ -68,24 +72,30 @@ class InternalTopic:
     def append(
         self,
         index: int,
-        records: Sequence[Record],
+        records: Collection[Record],
         done: Stored,
         producer: Producer | None = None,
         on_disk: bool = False,
     ) -> None:
-        """Append records to a partition, perhaps as part of a transaction; errors are told to `done`."""
-        if producer is None:
-            batch = build(records, codec=self.codec)
-        else:
-            batch = build(
-                records,
-                codec=self.codec,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                base_sequence=0,
-                transactional=True,
-            )
-        append(self._broker, (self.name, index), batch, done, on_disk)
+        """Append records to a partition, perhaps as part of a transaction; errors are reported to `done`.
+
+        The batch of many records is built in a worker thread; later appends to the partition wait for it.
+        """
+        make = partial(_build, records, self.codec, producer)
+        append(self._broker, (self.name, index), make if len(records) > _MOST_AT_ONCE else make(), done, on_disk)
+
+
+def _build(records: Collection[Record], codec: Codec, producer: Producer | None) -> bytes:
+    if producer is None:
+        return build(records, codec=codec)
+    return build(
+        records,
+        codec=codec,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
 
 
 def _replay_region(loading: Replay, region: FileRegion) -> int:

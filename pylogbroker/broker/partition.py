@@ -90,18 +90,21 @@ class Partition:
 
     async def append_in_line(
         self,
-        records: Buffer,
+        records: Buffer | Callable[[], Buffer],
         now_ms: int,
         in_thread: InThread,
         check: Check | None = None,
         origin: Origin = Origin.CLIENT,
     ) -> Appended:
-        """The same, in the order of the calls; what is costly is done in a worker thread.  `check` comes behind it."""
+        """The same, in the order of the calls; what is costly is done in a worker thread.  `check` comes behind it.
+
+        Records may be given as a function that makes them, which is called in a worker thread.
+        """
         await self._line.acquire()
         try:
-            converted = records
-            if self.log.is_costly(records, origin):
-                converted = await in_thread(self.log.convert, records, now_ms, origin)
+            converted = await in_thread(records) if callable(records) else records
+            if self.log.is_costly(converted, origin):
+                converted = await in_thread(self.log.convert, converted, now_ms, origin)
                 origin = Origin.CONVERTED
             if check is not None:
                 check()

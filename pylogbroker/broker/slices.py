@@ -24,9 +24,20 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 
 T = TypeVar("T")
+_Result = TypeVar("_Result")
 G = TypeVar("G")
 R = TypeVar("R")
 SLICE_SECONDS: Final = 0.004
+
+
+def at_once(steps: Generator[None, None, _Result]) -> _Result:
+    """The result of a generator that yields between its steps, without a pause: for short work."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
 
 
 @attrs.define(eq=False)

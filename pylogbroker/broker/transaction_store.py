@@ -99,7 +99,7 @@ class TransactionStore:
 
     def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
         """Append the marker to each of its partitions; done is when all are in, or have failed."""
-        _Markers(self._broker, marker, done).write()
+        ensureDeferred(_Markers(self._broker, marker, done).write())
 
     # -- what the catalog tells ------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class _Markers:
     _done: MarkersWritten
     _results: dict[TopicPartition, ErrorCode] = attrs.field(factory=dict, init=False)
 
-    def write(self) -> None:
+    async def write(self) -> None:
         marker = self._marker
         now_ms = self._broker.now_ms()
         batch = end_marker(
@@ -139,7 +139,7 @@ class _Markers:
         )
         if not marker.partitions:
             self._done({}, now_ms)
-        for key in marker.partitions:
+        async for key in self._broker.slices.over(marker.partitions):
             self._write(key, batch)
 
     def _write(self, key: TopicPartition, batch: bytes) -> None:

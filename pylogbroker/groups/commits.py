@@ -77,13 +77,11 @@ class Commits:
         reply: Reply[CommitResult],
         now_ms: int,
     ) -> None:
-        for partition, offset in taken.items():
-            group.offsets.begin(partition, offset)
+        group.offsets.begin(taken)
 
         def stored(error: ErrorCode, later_ms: int) -> None:
             settle = group.offsets.fail if error else group.offsets.complete
-            for partition, offset in taken.items():
-                settle(partition, offset)
+            settle(taken)
             self._turns.soon(reply, result | dict.fromkeys(taken, error))
 
         self._journal.store_offsets(group, taken, now_ms, stored)
@@ -105,14 +103,12 @@ class Commits:
             self._turns.soon(reply, result)
             return
         producer_id, offsets = commit.producer_id, group.offsets
-        for partition, offset in taken.items():
-            offsets.begin_in_transaction(producer_id, partition, offset)
+        offsets.begin_in_transaction(producer_id, taken)
         touch()
 
         def stored(error: ErrorCode, later_ms: int) -> None:
             settle = offsets.fail_in_transaction if error else offsets.complete_in_transaction
-            for partition, offset in taken.items():
-                settle(producer_id, partition, offset)
+            settle(producer_id, taken)
             touch()
             self._turns.soon(reply, result | dict.fromkeys(taken, error))
 

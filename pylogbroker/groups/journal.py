@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -15,6 +15,9 @@ from pylogbroker.groups.store import GroupStore, Producer, Stored
 from pylogbroker.records import Record
 from pylogbroker.timing import Turns
 from pylogbroker.wire import EncodingError
+
+LONG = 500
+"""Offsets of one commit above which their records are made where the store builds its batch, perhaps in a thread."""
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 
@@ -70,11 +73,9 @@ class Journal:
     ) -> None:
         """Write a group's offsets, all of them or none; with a producer as part of its transaction."""
 
-        def records() -> list[Record]:
-            return [
-                _record(now_ms, _offset_key(group, partition), layout.encode_offset_value(offset))
-                for partition, offset in offsets.items()
-            ]
+        def records() -> Collection[Record]:
+            lazy = _OffsetRecords(group.group_id, offsets, now_ms)
+            return lazy if len(lazy) > LONG else list(lazy)
 
         self._append(group, records, now_ms, done, OFFSET_ERRORS, producer)
 
@@ -89,7 +90,7 @@ class Journal:
     def _append(
         self,
         group: Group,
-        records: Callable[[], list[Record]],
+        records: Callable[[], Collection[Record]],
         now_ms: int,
         done: Stored,
         errors: Mapping[ErrorCode, ErrorCode],
@@ -113,6 +114,26 @@ def _record(now_ms: int, key: bytes, value: bytes | None) -> Record:
 
 def _offset_key(group: Group, partition: TopicPartition) -> bytes:
     return layout.encode_offset_key(group.group_id, *partition)
+
+
+@attrs.frozen
+class _OffsetRecords(Collection[Record]):
+    """The records of many offsets, each made when it is asked for; any thread may iterate."""
+
+    _group_id: str
+    _offsets: Mapping[TopicPartition, CommittedOffset]
+    _now_ms: int
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[Record]:
+        for partition, offset in self._offsets.items():
+            key = layout.encode_offset_key(self._group_id, *partition)
+            yield _record(self._now_ms, key, layout.encode_offset_value(offset))
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
 
 
 def _group_value(group: Group, assignments: Mapping[str, bytes]) -> layout.GroupMetadataValue:

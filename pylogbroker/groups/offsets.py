@@ -22,7 +22,7 @@ Pending offsets are not shown, and a partition with one is not expired. Offsets 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
 import attrs
@@ -59,20 +59,24 @@ class GroupOffsets:
 
     # -- plain commits ---------------------------------------------------------------------------------------------
 
-    def begin(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record of this offset is on its way to the store."""
-        self.pending[partition] = offset
+    def begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records of these offsets are on their way to the store."""
+        self.pending.update(offsets)
 
-    def complete(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record is stored. Nothing happens if the partition has been removed in the meantime."""
-        if partition in self.pending:
-            self.commit(partition, offset)
-            self.fail(partition, offset)
+    def complete(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records are stored. Partitions that have been removed in the meantime are left out."""
+        pending = self.pending
+        stored = {partition: offset for partition, offset in offsets.items() if partition in pending}
+        self.committed.update(stored)
+        self._places.update(dict.fromkeys(stored, self._next_place()))
+        self.fail(stored)
 
-    def fail(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record is not on its way any more."""
-        if self.pending.get(partition) is offset:
-            del self.pending[partition]
+    def fail(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records are no longer on their way."""
+        pending = self.pending
+        for partition, offset in offsets.items():
+            if pending.get(partition) is offset:
+                del pending[partition]
 
     def commit(self, partition: TopicPartition, offset: CommittedOffset) -> None:
         """The log's last record is this offset."""
@@ -81,23 +85,33 @@ class GroupOffsets:
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
-    def begin_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record of this offset, part of the producer's transaction, is on its way to the store."""
-        self._transaction(producer_id).pending[partition] = offset
+    def begin_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records of these offsets, part of the producer's transaction, are on their way to the store."""
+        self._transaction(producer_id).pending.update(offsets)
 
-    def complete_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record is stored. Nothing happens if partition or transaction are no more, or another one follows it."""
-        transaction = self._transactions.get(producer_id)
-        if transaction is not None and transaction.pending.get(partition) is offset:
-            del transaction.pending[partition]
-            self.commit_in_transaction(producer_id, partition, offset)
+    def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records are stored.
 
-    def fail_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The record is not on its way any more."""
+        An offset is left out if its partition or the transaction is gone, or if a later one of the partition follows.
+        """
         transaction = self._transactions.get(producer_id)
-        if transaction is not None and transaction.pending.get(partition) is offset:
-            del transaction.pending[partition]
-            self._drop_if_empty(producer_id)
+        if transaction is None:
+            return
+        place = self._next_place()
+        for partition, offset in offsets.items():
+            if transaction.pending.get(partition) is offset:
+                del transaction.pending[partition]
+                transaction.stored[partition] = place, offset
+
+    def fail_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Note that the records are no longer on their way."""
+        transaction = self._transactions.get(producer_id)
+        if transaction is None:
+            return
+        for partition, offset in offsets.items():
+            if transaction.pending.get(partition) is offset:
+                del transaction.pending[partition]
+        self._drop_if_empty(producer_id)
 
     def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
         """The log's last record is this offset, part of the producer's transaction."""
@@ -170,7 +184,10 @@ class GroupOffsets:
         return self._last_place
 
     def _transaction(self, producer_id: int) -> OpenTransaction:
-        return self._transactions.setdefault(producer_id, OpenTransaction())
+        transaction = self._transactions.get(producer_id)
+        if transaction is None:
+            transaction = self._transactions[producer_id] = OpenTransaction()
+        return transaction
 
     def _drop_if_empty(self, producer_id: int) -> None:
         if not self._transactions[producer_id]:

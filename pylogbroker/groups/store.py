@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import attrs
@@ -25,8 +25,11 @@ class Producer:
 class GroupStore(Protocol):
     """An append-only log per partition."""
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
+    def append(
+        self, partition: int, records: Collection[Record], done: Stored, producer: Producer | None = None
+    ) -> None:
         """Append all of these records or none, and call `done`, at once or later, when they are as safe as the log's
         settings ask for. Appends to one partition are done, and reported as done, in the order of the calls. The
         records' offsets are the store's to give. With a producer they are part of its transaction, and
-        INVALID_PRODUCER_EPOCH if the log knows a younger epoch of it. Errors are reported, never raised."""
+        INVALID_PRODUCER_EPOCH if the log knows a younger epoch of it. Errors are reported, never raised. Records that
+        cannot be encoded, which only a long collection may hold, are MESSAGE_TOO_LARGE."""

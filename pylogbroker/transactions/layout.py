@@ -17,7 +17,6 @@ Empty transactional id has null for partitions. A null value, the tombstone, say
 """
 
 from collections.abc import Iterable
-from itertools import groupby
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Buffer
@@ -118,7 +117,10 @@ def _state(number: int) -> TransactionState:
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
-    return [
-        PartitionsSchema(topic, [index for _, index in group])
-        for topic, group in groupby(sorted(partitions), key=lambda partition: partition[0])
-    ]
+    indexes: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        if topic in indexes:
+            indexes[topic].append(index)
+        else:
+            indexes[topic] = [index]
+    return [PartitionsSchema(topic, sorted(indexes[topic])) for topic in sorted(indexes)]

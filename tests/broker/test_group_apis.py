@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from inspect import isawaitable
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +24,7 @@ from pylogbroker.broker.apis import (
     sync_group,
 )
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.storage import Log
 from pylogbroker.wire import SUPPORTED, Request, codec
@@ -83,6 +84,8 @@ class GroupTests(NodeTests):
             answers.append(codec(response_type, version).decode(encoded))
 
         answer = handle(self.node.broker, context, sent)
+        if isinstance(answer, Generator):
+            answer = at_once(answer)
         Deferred.fromCoroutine(_awaited(answer)).addCallback(answered).addErrback(self.fail)
         return answers
 

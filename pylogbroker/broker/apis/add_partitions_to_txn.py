@@ -11,13 +11,14 @@ From 4 on brokers ask, also about partitions of `__consumer_offsets`, to which n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import at_once
 from pylogbroker.broker.topics import INTERNAL_TOPICS
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TopicPartition
@@ -37,42 +38,79 @@ if TYPE_CHECKING:
 _FIRST_WITH_FENCED = 2
 _FIRST_WITH_SEVERAL = 4
 _FIRST_WITH_ABORTABLE = 5
+_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
+_STEP = 100  # partitions
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-async def handle(
+def handle(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse:
-    """Add to each transaction, one after the other, or check."""
+) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
+    """Add to each transaction, one after the other, or check.
+
+    Many partitions are looked up in steps.  The connection holds back its next requests until the coordinator has
+    those of the first transaction.
+    """
+    transactions = _transactions(context, request)
+    steps = _begin(broker, context, transactions)
+    count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
+    return steps if count > _MOST_AT_ONCE else at_once(steps)
+
+
+def _transactions(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Sequence[AddPartitionsToTxnTransaction]:
     if context.api_version >= _FIRST_WITH_SEVERAL:
-        results = [
-            AddPartitionsToTxnResult(asked.transactional_id, await _answer(broker, context, asked))
-            for asked in request.transactions
-        ]
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return request.transactions
     asked = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _answer(broker, context, asked))
+    return [asked]
 
 
-async def _answer(
-    broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction
-) -> list[AddPartitionsToTxnTopicResult]:
-    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    errors = _unfit(broker, partitions, from_client=context.api_version < _FIRST_WITH_SEVERAL)
-    if not errors:
-        errors = _check(broker, asked, partitions) if asked.verify_only else await _add(broker, asked, partitions)
-    return _results(errors, asked.topics, context)
+def _begin(
+    broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
+    """Look the partitions up; what remains is to add them."""
+    from_client = context.api_version < _FIRST_WITH_SEVERAL
+    found = []
+    for asked in transactions:
+        partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
+        found.append((asked, partitions, (yield from _unfit(broker, partitions, from_client))))
+    return _add_to_each(broker, context, found)
 
 
-def _unfit(broker: Broker, partitions: Sequence[TopicPartition], from_client: bool) -> Errors:
+async def _add_to_each(
+    broker: Broker,
+    context: RequestContext,
+    found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
+) -> AddPartitionsToTxnResponse:
+    results = []
+    for asked, partitions, unfit in found:
+        errors = unfit
+        if not errors:
+            errors = _check(broker, asked, partitions) if asked.verify_only else await _add(broker, asked, partitions)
+        steps = _results(errors, asked.topics, context)
+        results.append(at_once(steps) if len(partitions) <= _MOST_AT_ONCE else await broker.slices.run(steps))
+    if context.api_version < _FIRST_WITH_SEVERAL:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
+    answered = [AddPartitionsToTxnResult(each[0].transactional_id, by) for each, by in zip(found, results, strict=True)]
+    return AddPartitionsToTxnResponse(results_by_transaction=answered)
+
+
+def _unfit(broker: Broker, partitions: Sequence[TopicPartition], from_client: bool) -> Generator[None, None, Errors]:
     """What to answer if there are partitions that no client may write to, or that there are not."""
-    bad = {key: error for key in partitions if (error := _fitness(broker, key, from_client))}
+    bad = {}
+    for number, key in enumerate(partitions):
+        if number % _STEP == 0:
+            yield
+        error = _fitness(broker, key, from_client)
+        if error:
+            bad[key] = error
     return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | bad if bad else {}
 
 
@@ -98,17 +136,17 @@ def _check(broker: Broker, asked: AddPartitionsToTxnTransaction, partitions: Seq
 
 def _results(
     errors: Errors, topics: Sequence[AddPartitionsToTxnTopic], context: RequestContext
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            topic.name,
-            [
-                AddPartitionsToTxnPartitionResult(index, _error_for(errors[topic.name, index], context))
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+    results = []
+    for topic in topics:
+        answered = AddPartitionsToTxnTopicResult(topic.name, [])
+        results.append(answered)
+        for number, index in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
+            error = _error_for(errors[topic.name, index], context)
+            answered.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, error))
+    return results
 
 
 def _error_for(error: ErrorCode, context: RequestContext) -> ErrorCode:

@@ -7,15 +7,20 @@
 5  no retention time: the broker's holds
 
 An offset with a retention time of its own expires by that, as old clients expect, and not with the group.
+
+A request for many partitions is handled in steps.  The connection holds back its next requests until the coordinator
+has the offsets, so that none overtakes them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset, TopicPartition
 from pylogbroker.wire.messages.offset_commit import (
@@ -31,16 +36,40 @@ if TYPE_CHECKING:
 
 _NOT_GIVEN = -1
 _END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
+_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
+_STEP = 100  # partitions
+
+Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
 def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Deferred[OffsetCommitResponse]:
+) -> Answer | Generator[None, None, Answer]:
     """Hand the offsets of partitions that there are to the coordinator."""
+    if sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE:
+        return _commit_in_steps(broker, request)
+    replied = at_once(_commit(broker, request))
+    if replied is None:
+        return at_once(_response({}, request))
+    return replied.addCallback(lambda result: at_once(_response(result, request)))
+
+
+def _commit_in_steps(broker: Broker, request: OffsetCommitRequest) -> Generator[None, None, Answer]:
+    replied = yield from _commit(broker, request)
+
+    async def answer() -> OffsetCommitResponse:
+        result = {} if replied is None else await replied
+        return await broker.slices.run(_response(result, request))
+
+    return answer()
+
+
+def _commit(broker: Broker, request: OffsetCommitRequest) -> Generator[None, None, Deferred[CommitResult] | None]:
+    """Hand the offsets to the coordinator; its answer, or None if the request names no partition that there is."""
     now_ms = broker.now_ms()
-    offsets = _offsets(broker, request, now_ms)
+    offsets = yield from _offsets(broker, request, now_ms)
     if not offsets:
-        return _response({}, request)
+        return None
     commit = Commit(
         request.group_id,
         request.generation_id_or_member_epoch,
@@ -50,16 +79,20 @@ def handle(
     )
     replied: Deferred[CommitResult] = Deferred()
     broker.groups.commit(commit, replied.callback, now_ms)
-    return replied.addCallback(_response, request)
+    return replied
 
 
-def _offsets(broker: Broker, request: OffsetCommitRequest, now_ms: int) -> dict[TopicPartition, CommittedOffset]:
+def _offsets(
+    broker: Broker, request: OffsetCommitRequest, now_ms: int
+) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
     retention_ms = request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _END_OF_TIME)
     offsets = {}
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
             if known is not None and partition.partition_index in known.partitions:
                 offsets[topic.name, partition.partition_index] = _offset(partition, now_ms, expires)
     return offsets
@@ -75,19 +108,15 @@ def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int |
     )
 
 
-def _response(result: CommitResult, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                [
-                    OffsetCommitResponsePartition(
-                        partition.partition_index,
-                        result.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+def _response(result: CommitResult, request: OffsetCommitRequest) -> Generator[None, None, OffsetCommitResponse]:
+    response = OffsetCommitResponse()
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for topic in request.topics:
+        answered = OffsetCommitResponseTopic(topic.name, [])
+        response.topics.append(answered)
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
+            index = partition.partition_index
+            answered.partitions.append(OffsetCommitResponsePartition(index, result.get((topic.name, index), unknown)))
+    return response

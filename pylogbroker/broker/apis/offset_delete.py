@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
 from pylogbroker.wire.messages.offset_delete import (
@@ -20,31 +22,45 @@ from pylogbroker.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
+_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
+_STEP = 100  # partitions
 
-def handle(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Forget the offsets of partitions that there are."""
-    topics = broker.catalog.topics
-    partitions = [
-        (topic.name, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-        if topic.name in topics and partition.partition_index in topics[topic.name].partitions
-    ]
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
+    """Forget the offsets of partitions that there are; of many in steps, before the connection's next request."""
+    steps = _delete(broker, request)
+    is_long = sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE
+    return steps if is_long else at_once(steps)
+
+
+def _delete(broker: Broker, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
+    partitions = []
+    for topic in request.topics:
+        known = broker.catalog.topics.get(topic.name)
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
+            if known is not None and partition.partition_index in known.partitions:
+                partitions.append((topic.name, partition.partition_index))
     deleted = broker.groups.delete_offsets(request.group_id, partitions, broker.now_ms())
     if deleted.error:
         return OffsetDeleteResponse(error_code=deleted.error)
-    return OffsetDeleteResponse(topics=_topics(request, deleted))
+    return (yield from _response(request, deleted))
 
 
-def _topics(request: OffsetDeleteRequest, deleted: DeleteOffsetsResult) -> list[OffsetDeleteResponseTopic]:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return [
-        OffsetDeleteResponseTopic(
-            topic.name,
-            [
-                OffsetDeleteResponsePartition(index, deleted.partitions.get((topic.name, index), unknown))
-                for index in (partition.partition_index for partition in topic.partitions)
-            ],
-        )
-        for topic in request.topics
-    ]
+def _response(
+    request: OffsetDeleteRequest, deleted: DeleteOffsetsResult
+) -> Generator[None, None, OffsetDeleteResponse]:
+    response = OffsetDeleteResponse()
+    for topic in request.topics:
+        answered = OffsetDeleteResponseTopic(topic.name, [])
+        response.topics.append(answered)
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
+            index = partition.partition_index
+            error = deleted.partitions.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answered.partitions.append(OffsetDeleteResponsePartition(index, error))
+    return response

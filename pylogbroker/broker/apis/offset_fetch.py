@@ -11,11 +11,12 @@ Before version 2 an error of the group is that of each partition.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
 from pylogbroker.wire.messages.offset_fetch import (
@@ -36,32 +37,52 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_OWN_ERROR = 2
 _FIRST_WITH_GROUPS = 8
+_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
+_STEP = 100  # partitions
 _NOTHING = CommittedOffset(-1)
 
 Asked = Mapping[str, list[int]] | None  # partitions by their topics, or all that there are offsets of
 
 
-def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Look the offsets up: of each group once, and of each partition."""
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
+    """Look the offsets up: of each group once, and of each partition; many in steps."""
+    steps = _answer(broker, context, request)
+    return steps if _is_long(request) else at_once(steps)
+
+
+def _is_long(request: OffsetFetchRequest) -> bool:
+    """Whether many partitions are named, or all are asked for, which may be many."""
+    asked = [request.topics, *[group.topics for group in request.groups]] if request.groups else [request.topics]
+    return (
+        sum([_MOST_AT_ONCE if some is None else sum([len(each.partition_indexes) for each in some]) for some in asked])
+        >= _MOST_AT_ONCE
+    )
+
+
+def _answer(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> Generator[None, None, OffsetFetchResponse]:
     version, space = context.api_version, AnswerSpace()
     if version >= _FIRST_WITH_GROUPS:
-        groups = _groups(request.groups)
-        return OffsetFetchResponse(
-            groups=[_group(broker, group_id, groups[group_id], request.require_stable, space) for group_id in groups]
-        )
+        response = OffsetFetchResponse()
+        for group_id, partitions in _groups(request.groups).items():
+            response.groups.append((yield from _group(broker, group_id, partitions, request.require_stable, space)))
+        return response
     asked = _once(request.topics)
     found = _fetch(broker, request.group_id, asked, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
         found = _each_with_its_error(found, asked, version)
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name, [OffsetFetchResponsePartition(*_partition(found, name, index)) for index in indexes]
-            )
-            for name, indexes in _answered(found, asked)
-        ],
-        error_code=found.error,
-    )
+    response = OffsetFetchResponse(error_code=found.error)
+    for name, indexes in _answered(found, asked):
+        topic = OffsetFetchResponseTopic(name, [])
+        response.topics.append(topic)
+        for number, index in enumerate(indexes):
+            if number % _STEP == 0:
+                yield
+            topic.partitions.append(OffsetFetchResponsePartition(*_partition(found, name, index)))
+    return response
 
 
 def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Asked]:
@@ -81,15 +102,17 @@ def _once(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchReques
 
 def _group(
     broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace
-) -> OffsetFetchResponseGroup:
+) -> Generator[None, None, OffsetFetchResponseGroup]:
     found = _fetch(broker, group_id, asked, require_stable, space)
-    topics = [
-        OffsetFetchResponseTopics(
-            name, [OffsetFetchResponsePartitions(*_partition(found, name, index)) for index in indexes]
-        )
-        for name, indexes in _answered(found, asked)
-    ]
-    return OffsetFetchResponseGroup(group_id, topics, found.error)
+    group = OffsetFetchResponseGroup(group_id, [], found.error)
+    for name, indexes in _answered(found, asked):
+        topic = OffsetFetchResponseTopics(name, [])
+        group.topics.append(topic)
+        for number, index in enumerate(indexes):
+            if number % _STEP == 0:
+                yield
+            topic.partitions.append(OffsetFetchResponsePartitions(*_partition(found, name, index)))
+    return group
 
 
 def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace) -> FetchResult:

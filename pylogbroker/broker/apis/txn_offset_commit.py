@@ -10,12 +10,14 @@ do not know that a coordinator may be loading.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit
 from pylogbroker.wire.messages.txn_offset_commit import (
@@ -30,36 +32,62 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
+_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
+_STEP = 100  # partitions
 
 
-async def handle(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Hand the offsets of partitions that there are to the coordinator, if they are part of the transaction."""
-    offsets = _offsets(broker, request)
-    if not offsets:
-        return _response({}, request, context)
-    error = _verified(broker, request)
-    if error:
-        return _response(dict.fromkeys(offsets, error), request, context)
-    commit = TransactionalCommit(
-        request.group_id,
-        request.generation_id,
-        request.member_id,
-        offsets,
-        request.group_instance_id,
-        request.producer_id,
-        request.producer_epoch,
-    )
+def handle(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
+    """Hand the offsets of partitions that there are to the coordinator, if they are part of the transaction.
+
+    Many are handed over in steps.  The connection holds back its next requests until the coordinator has them.
+    """
+    steps = _commit(broker, context, request)
+    is_long = sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE
+    return steps if is_long else at_once(steps)
+
+
+def _commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
+    offsets = yield from _offsets(broker, request)
     replied: Deferred[CommitResult] = Deferred()
-    broker.groups.commit_in_transaction(commit, replied.callback, broker.now_ms())
-    return _response(await replied, request, context)
+    error = _verified(broker, request) if offsets else ErrorCode.NONE
+    if error or not offsets:
+        replied.callback(dict.fromkeys(offsets, error))
+    else:
+        commit = TransactionalCommit(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            offsets,
+            request.group_instance_id,
+            request.producer_id,
+            request.producer_epoch,
+        )
+        broker.groups.commit_in_transaction(commit, replied.callback, broker.now_ms())
+    return _answer(broker, context, request, replied)
 
 
-def _offsets(broker: Broker, request: TxnOffsetCommitRequest) -> dict[TopicPartition, CommittedOffset]:
+async def _answer(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, replied: Deferred[CommitResult]
+) -> TxnOffsetCommitResponse:
+    result = await replied
+    steps = _response(result, request, context)
+    return at_once(steps) if len(result) <= _MOST_AT_ONCE else await broker.slices.run(steps)
+
+
+def _offsets(
+    broker: Broker, request: TxnOffsetCommitRequest
+) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
     now_ms = broker.now_ms()
     offsets = {}
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
             if known is not None and partition.partition_index in known.partitions:
                 offsets[topic.name, partition.partition_index] = CommittedOffset(
                     partition.committed_offset,
@@ -81,25 +109,19 @@ def _verified(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
 
 def _response(
     result: CommitResult, request: TxnOffsetCommitRequest, context: RequestContext
-) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                topic.name,
-                [
-                    TxnOffsetCommitResponsePartition(
-                        partition.partition_index,
-                        _error_for(
-                            result.get((topic.name, partition.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                            context.api_version,
-                        ),
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Generator[None, None, TxnOffsetCommitResponse]:
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        answered = TxnOffsetCommitResponseTopic(topic.name, [])
+        response.topics.append(answered)
+        for number, partition in enumerate(topic.partitions):
+            if number % _STEP == 0:
+                yield
+            index = partition.partition_index
+            error = result.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            code = _error_for(error, context.api_version)
+            answered.partitions.append(TxnOffsetCommitResponsePartition(index, code))
+    return response
 
 
 def _error_for(error: ErrorCode, version: int) -> ErrorCode:
