@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from math import inf
 from tempfile import TemporaryDirectory
+from types import GeneratorType
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
@@ -76,8 +78,11 @@ class Node:
             data = b"".join(chunk if isinstance(chunk, Buffer) else chunk.read() for chunk in chunks)
             return codec(response_type, version).decode(data)
 
-        context = RequestContext(version, local_host="here")
-        return maybeDeferred(handle, self.broker, context, sent).addBoth(receive)
+        def begin() -> Any:
+            answer = handle(self.broker, RequestContext(version, local_host="here"), sent)
+            return at_once(answer) if isinstance(answer, GeneratorType) else answer
+
+        return maybeDeferred(begin).addBoth(receive)
 
     def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
         """Make a topic; settings by their names with underscores for dots."""

@@ -231,7 +231,7 @@ def test_a_batch_that_was_committed_in_part_has_to_have_as_many_tasks(
         with pytest.raises(KeyboardInterrupt):
             query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
     done = [query.run(7, number, [b"%d" % number]) for number in range(tasks)]
-    with pytest.raises(WrongBatch, match=f"had 2 tasks, and has {tasks} now"):
+    with pytest.raises(WrongBatch, match=f"with 2 tasks, and has {tasks} now"):
         query.commit(*done)
     with query.cluster() as cluster:
         abort(cluster, done)  # as Spark does it then
