@@ -288,7 +288,8 @@ def test_plans_are_kept_for_longer_than_markers(query: Query, topics: Topics) ->
     """As brokers have it in __consumer_offsets: an offset, when it was committed, and until when it is kept."""
     query.commit(query.run(0, 0, [b"0"]))
     group = "test-" + query.task(0, 0).query
-    found = read(topics.bootstrap, "__consumer_offsets", [_place_of(group, topics)])
+    everything = "read_uncommitted"  # open transactions of other tests end what committed readers see
+    found = read(topics.bootstrap, "__consumer_offsets", [_place_of(group, topics)], everything)
     [value] = [message.value() or b"" for message in found if group.encode() == (message.key() or b"")[4:-24]]
     version, offset, length = struct.unpack_from(">hqh", value)
     assert (version, offset) == (1, 1)
