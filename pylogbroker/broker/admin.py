@@ -37,7 +37,7 @@ def named_twice() -> KafkaError:
 
 
 def too_many_partitions() -> KafkaError:
-    """What is answered for every item of a request that asks for more than `NEW_PARTITIONS_MAX`."""
+    """Return the error for every item of a request that asks for more than `NEW_PARTITIONS_MAX`."""
     return KafkaError(
         f"One request cannot create more than {NEW_PARTITIONS_MAX} partitions; send several", ErrorCode.POLICY_VIOLATION
     )

@@ -1,4 +1,4 @@
-"""What a handler knows of a request beside its body.
+"""Context of a request: all that a handler gets besides its body.
 
 Work for a request may outlast the connection that sent it.  What becomes of it then follows from what it does:
 

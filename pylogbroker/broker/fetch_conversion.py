@@ -159,7 +159,7 @@ class Conversion:
         return down_convert(region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped)
 
     def _up(self, region: FileRegion, limit: int) -> bytes:
-        """Whole pieces up to the limit, one at least; up to damaged records, if any come before them."""
+        """Return whole pieces up to the limit, at least one; damaged records end them early."""
         parts: list[bytes] = []
         position, end, size = region.position, region.position + region.length, 0
         while position < end and not self._is_stopped():

@@ -66,7 +66,7 @@ _Pair = tuple[Asked, PartitionData]
 
 
 class State(Enum):
-    """What a fetch is doing."""
+    """State of a fetch."""
 
     READING = auto()
     WAITING = auto()

@@ -143,7 +143,7 @@ class LogDirectory:
         return any(log in offsets for offsets in tuple(self._saved.values()))
 
     def saved_offsets(self, name: str, logs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What a checkpoint says of some logs; from memory."""
+        """Return the offsets that a checkpoint in memory has of some logs."""
         saved = self._saved.get(name, {})
         return {log: saved[log] for log in logs if log in saved}
 

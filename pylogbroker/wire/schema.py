@@ -169,7 +169,7 @@ class Versions:
 
 
 class Message:
-    """What all messages have in common.
+    """Base class of all messages.
 
     A decoder refuses a message with more than `elements_max` elements in all of its arrays together.
     """

@@ -62,7 +62,7 @@ class _Creation:
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
     async def attempt(self, wanted: CreatableTopic, refusal: KafkaError | None) -> CreatableTopicResult:
-        """What became of one topic; `refusal` is the error known before."""
+        """Create one topic and return the result; `refusal` is the error known before."""
         try:
             if refusal:
                 raise refusal

@@ -86,7 +86,7 @@ def _answer(
 
 
 def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Asked]:
-    """What is asked of each group; one that is named twice has the partitions of both."""
+    """Return the partitions asked of each group; a group that is named twice has the partitions of both."""
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())
