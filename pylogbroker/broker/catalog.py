@@ -147,8 +147,7 @@ class Catalog:
             count = self._config.integer("num.partitions") if partitions == -1 else partitions
             self._allow(name, count, allowance)
             placed = self._spread(count, replication_factor)
-        states = {number: rules.new_partition(replicas) for number, replicas in sorted(placed.items())}
-        return Topic(name, rules.new_topic_id(), states, checked)
+        return Topic(name, rules.new_topic_id(), rules.new_partitions(dict(sorted(placed.items()))), checked)
 
     def plan_partitions(
         self,
@@ -164,8 +163,7 @@ class Catalog:
         topic = self.require(name)
         self._allow(name, count - len(topic.partitions), allowance)
         added = placement.of_more_partitions(topic, count, self._brokers(), assignments)
-        states = {number: rules.new_partition(replicas) for number, replicas in added.items()}
-        return attrs.evolve(topic, partitions={**topic.partitions, **states})
+        return attrs.evolve(topic, partitions={**topic.partitions, **rules.new_partitions(added)})
 
     def plan_configs(self, name: str, change: ConfigChange) -> Topic:
         """The topic as it would be when `change` has made its own settings out of those it has."""

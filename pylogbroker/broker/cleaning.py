@@ -125,7 +125,7 @@ class Cleaning:
     def _set_alarm(self) -> None:
         self._cancel_alarm()
         wait_ms = max(self._broker.config.integer("log.cleaner.backoff.ms"), _SHORTEST_WAIT_MS)
-        self._alarm = self._broker.clock.callLater(min(wait_ms, _LONGEST_WAIT_MS) / 1000, self._look)
+        self._alarm = self._broker.clock.callLater(min(wait_ms, _LONGEST_WAIT_MS) / 1000, self._begin_look)
 
     def _cancel_alarm(self) -> None:
         if self._alarm is not None and self._alarm.active():
@@ -133,36 +133,42 @@ class Cleaning:
 
     # -- what is to be done ----------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _begin_look(self) -> None:
+        ensureDeferred(self._look())
+
+    async def _look(self) -> None:
         """Begin rounds, as far as logs are due and cleaners free."""
         try:
-            self._seal_what_is_old()
+            await self._seal_what_is_old()
             for _ in range(self._broker.config.integer("log.cleaner.threads") - len(self._rounds)):
-                if (chosen := self._choose()) is not None:
-                    ensureDeferred(self._round(chosen))
+                chosen = await self._choose()
+                if chosen is None or not self._is_on:
+                    break
+                ensureDeferred(self._round(chosen))
         except Exception:
             log.failure("looking for logs to compact failed; it will be tried again")
         finally:
             if self._is_on:
                 self._set_alarm()
 
-    def _seal_what_is_old(self) -> None:
+    async def _seal_what_is_old(self) -> None:
         now_ms = self._broker.now_ms()
-        for partition in tuple(self._broker.partitions.values()):
+        async for partition in self._broker.slices.over(tuple(self._broker.partitions.values())):
             try:
                 if must_seal(partition.log, now_ms):
                     partition.log.roll(now_ms)
             except (OSError, StorageFailure) as error:
                 self._storage_failed(partition.log, error)
 
-    def _choose(self) -> Cleanable | None:
-        """The filthiest log that is due, and that nobody cleans."""
+    async def _choose(self) -> Cleanable | None:
+        """Return the dirtiest log that is due, and that nobody cleans."""
         now_ms = self._broker.now_ms()
-        return filthiest(
+        candidates = [
             found
-            for partition in tuple(self._broker.partitions.values())
+            async for partition in self._broker.slices.over(tuple(self._broker.partitions.values()))
             if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
-        )
+        ]
+        return filthiest(found for found in candidates if found.log not in self._busy)
 
     def _examine(self, candidate: Log, now_ms: int) -> Cleanable | None:
         delay = self._delayed.get(candidate)
@@ -198,7 +204,7 @@ class Cleaning:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
                 wanted = len(self._rounds) <= self._broker.config.integer("log.cleaner.threads")
-                chosen = self._choose() if self._is_on and wanted else None
+                chosen = await self._choose() if self._is_on and wanted else None
         except Exception:
             log.failure("compacting failed; it will be tried again")
         finally:

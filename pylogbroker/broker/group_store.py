@@ -85,7 +85,7 @@ class GroupStore:
         """A partition has got its log late."""
         self._host.on_partition_led(topic, index)
 
-    def on_topic_deleted(self, topic: Topic) -> None:
+    async def on_topic_deleted(self, topic: Topic) -> None:
         """Forget the offsets of partitions that are gone; forget all groups if they were kept in that topic.
 
         `__consumer_offsets` is created again at once if groups have members. A member that finds a coordinator learns
@@ -102,7 +102,7 @@ class GroupStore:
                 )
         else:
             gone = [(topic.name, index) for index in topic.partitions]
-            self.coordinator.remove_partitions(gone, self._broker.now_ms())
+            await self._broker.slices.run(self.coordinator.remove_partitions(gone, self._broker.now_ms()))
 
     def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
         """Groups stay where they are until the next start."""

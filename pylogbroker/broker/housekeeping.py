@@ -14,6 +14,7 @@ Deciding happens on the reactor's thread, in slices; what blocks runs in worker 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -104,10 +105,11 @@ class Housekeeping:
 
     async def _each_partition(self) -> AsyncIterator[Partition]:
         """The partitions that are led, in slices; the iteration ends when the broker stops."""
-        async for partition in self._broker.slices.over(tuple(self._broker.partitions.values())):
+        partitions = deque(self._broker.partitions.values())  # those of a deleted topic are released one by one
+        async for _ in self._broker.slices.over(range(len(partitions))):
             if self._stopped:
                 return
-            yield partition
+            yield partitions.popleft()
 
     # -- the jobs ------------------------------------------------------------------------------------------------
 

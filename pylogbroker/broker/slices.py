@@ -29,6 +29,17 @@ G = TypeVar("G")
 R = TypeVar("R")
 SLICE_SECONDS: Final = 0.004
 
+ITEMS_INLINE_MAX: Final = 500
+"""Items of a request that is handled without steps."""
+
+STEP_ITEMS: Final = 100
+"""Items that are handled between two steps."""
+
+
+def inline_if_short(steps: Generator[None, None, _Result], items: int) -> _Result | Generator[None, None, _Result]:
+    """Return the result of a generator that yields between its steps, or the generator itself if it has many items."""
+    return steps if items > ITEMS_INLINE_MAX else at_once(steps)
+
 
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
     """The result of a generator that yields between its steps, without a pause: for short work."""
@@ -85,6 +96,10 @@ class Slices:
         async for _ in self.over(running()):
             pass
         return results[0]
+
+    async def finish(self, steps: Generator[None, None, T], items: int) -> T:
+        """Return the result of a generator that yields between its steps; only many items are worth a pause."""
+        return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)
 
     def next(self) -> Deferred[None]:
         """Wait for the next slice."""

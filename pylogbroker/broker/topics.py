@@ -87,5 +87,11 @@ def new_topic_id() -> uuid.UUID:
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionState:
-    """A partition that begins: its first replica leads, all are in sync."""
+    """Return the state of a new partition: the first replica leads, all are in sync."""
     return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
+
+
+def new_partitions(assignment: Assignment) -> dict[int, PartitionState]:
+    """Return the states of new partitions; those with the same replicas share one."""
+    by_replicas = {replicas: new_partition(replicas) for replicas in set(map(tuple, assignment.values()))}
+    return {number: by_replicas[tuple(replicas)] for number, replicas in assignment.items()}

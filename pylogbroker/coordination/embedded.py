@@ -29,7 +29,7 @@ from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from pylogbroker.coordination import room
-from pylogbroker.coordination.transactions import Effect, Transaction
+from pylogbroker.coordination.transactions import Transaction, Written
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree, Node, NoNode, NoRoom, Operation, Stat, Unavailable, Watch
@@ -60,11 +60,11 @@ COMMIT;
 _COLUMNS = "data, version, created, modified, ephemeral"
 _PATHS_AT_ONCE = 500
 
-Work = Callable[[], list[Effect]]
-Offload = Callable[[Work], Awaitable[list[Effect]]]
+Work = Callable[[], Written]
+Offload = Callable[[Work], Awaitable[Written]]
 
 
-async def at_once(work: Work) -> list[Effect]:
+async def at_once(work: Work) -> Written:
     """Run the work in the calling thread: for a start before the reactor runs, and for tests."""
     return work()
 
@@ -139,30 +139,29 @@ class EmbeddedTree:
     async def commit(self, operations: Sequence[Operation]) -> list[str]:
         await self._turns.acquire()
         try:
-            effects = await self._offload(lambda: self._write(operations))
+            written = await self._offload(lambda: self._write(operations))
         finally:
             self._turns.release()
-        for effect in effects:
-            self._watches.fire(effect)
-        return [effect.path for effect in effects]
+        self._watches.fire(written.changed_nodes, written.changed_children)
+        return written.paths
 
     async def close(self) -> None:
         await self._turns.acquire()
         self._watches.forget()
         await self._offload(self._close_files)
 
-    def _close_files(self) -> list[Effect]:
+    def _close_files(self) -> Written:
         with suppress(sqlite3.Error):  # if it fails, the next start does it
             _forget_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
         room.hold_for_next(self._directory, os.path.join(self._directory, FILE_NAME))
         os.close(self._lock_file)
-        return []
+        return Written.of([])
 
-    def _write(self, operations: Sequence[Operation]) -> list[Effect]:
+    def _write(self, operations: Sequence[Operation]) -> Written:
         try:
-            return room.with_room(self._writer, lambda: Transaction(self._writer).run(operations))
+            return Written.of(room.with_room(self._writer, lambda: Transaction(self._writer).run(operations)))
         except sqlite3.Error as error:
             refusal = NoRoom if room.is_full(error) else Unavailable
             raise refusal(f"{operations[0].path} ({error})") from error

@@ -6,7 +6,7 @@ They block, since a commit waits for the disk, and run on a worker thread.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 
 import attrs
 
@@ -31,6 +31,21 @@ class Effect:
     path: str
     changed_nodes: tuple[str, ...] = ()
     changed_children: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Written:
+    """Result of a transaction: the operations' nodes, and the nodes whose watches it fires, each once."""
+
+    paths: list[str]
+    changed_nodes: KeysView[str]
+    changed_children: KeysView[str]
+
+    @classmethod
+    def of(cls, effects: Sequence[Effect]) -> Written:
+        nodes = dict.fromkeys(path for effect in effects for path in effect.changed_nodes)
+        children = dict.fromkeys(path for effect in effects for path in effect.changed_children)
+        return cls([effect.path for effect in effects], nodes.keys(), children.keys())
 
 
 @attrs.define

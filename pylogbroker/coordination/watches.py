@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.coordination.transactions import Effect
 from pylogbroker.interfaces import Changed, Watch
 
 log = Logger()
@@ -35,12 +35,11 @@ class Watches:
         if watch is not None:
             self._children[path].append(watch)
 
-    def fire(self, effect: Effect) -> None:
-        """Call and remove the watches that the effect fires."""
-        for path in effect.changed_nodes:
-            _tell(self._nodes.pop(path, []), path)
-        for path in effect.changed_children:
-            _tell(self._children.pop(path, []), path)
+    def fire(self, changed_nodes: Collection[str], changed_children: Collection[str]) -> None:
+        """Call and remove the watches on changed nodes, then those on nodes whose children changed."""
+        for waiting, changed in ((self._nodes, changed_nodes), (self._children, changed_children)):
+            for path in filter(waiting.__contains__, changed) if waiting else ():
+                _tell(waiting.pop(path), path)
 
     def forget(self) -> None:
         self._nodes.clear()

@@ -14,7 +14,7 @@ when `next_deadline` has come, and is told through `on_earlier_deadline` when th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from functools import partial
 
 import attrs
@@ -54,6 +54,7 @@ from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
 from pylogbroker.wire import STRING_BYTES_MAX
 
 GROUP_TYPE = "classic"
+_OFFSETS_AT_ONCE_MAX = 1000  # that a group forgets without a pause
 
 
 def _random_id() -> str:
@@ -289,6 +290,11 @@ class GroupCoordinator:
             return FetchResult(error)
         return self._commits.fetch(self._find(group_id), partitions, require_stable)
 
+    def count_offsets(self, group_id: str) -> int:
+        """Return how many offsets `fetch` returns of a group if all are asked for."""
+        group = None if self._check(group_id, may_be_empty=True) else self._find(group_id)
+        return 0 if group is None else len(group.offsets.committed)
+
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
         """OffsetDelete."""
         error = self._check(group_id)
@@ -300,13 +306,22 @@ class GroupCoordinator:
             self._bury_if_dead(group)
         return result
 
-    def remove_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> None:
-        """These partitions are no more: forget every group's offsets of them, also of groups that are being loaded."""
+    def remove_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
+        """Forget every group's offsets of deleted partitions, also of groups that are being loaded; yield now and then.
+
+        Groups that are loaded meanwhile have forgotten them.
+        """
         gone = set(partitions)
         for loading in self._loading.values():
             loading.gone |= gone
-        with self._turns:
-            self._forget([group for owned in self._owned.values() for group in owned.groups.values()], gone, now_ms)
+        for group in [group for owned in self._owned.values() for group in owned.groups.values()]:
+            yield
+            concerned = list(group.offsets.partitions(gone))
+            for start in range(0, len(concerned), _OFFSETS_AT_ONCE_MAX):
+                if group.state is not GroupState.DEAD:
+                    with self._turns:
+                        self._forget([group], set(concerned[start : start + _OFFSETS_AT_ONCE_MAX]), now_ms)
+                yield
 
     # -- administration --------------------------------------------------------------------------------------------
 
@@ -355,7 +370,7 @@ class GroupCoordinator:
 
     def _forget(self, groups: Iterable[Group], gone: set[TopicPartition], now_ms: int) -> None:
         for group in groups:
-            concerned = gone.intersection(group.offsets.partitions())
+            concerned = group.offsets.partitions(gone)
             if concerned:
                 self._commits.forget(group, concerned, now_ms)
                 self._bury_if_dead(group)

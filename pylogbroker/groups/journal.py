@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import attrs
 
@@ -16,8 +16,8 @@ from pylogbroker.records import Record
 from pylogbroker.timing import Turns
 from pylogbroker.wire import EncodingError
 
-LONG = 500
-"""Offsets of one commit above which their records are made where the store builds its batch, perhaps in a thread."""
+RECORDS_INLINE_MAX = 500
+"""Records that are made at once.  The store makes more of them with their batch, in a worker thread."""
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
 
@@ -74,18 +74,15 @@ class Journal:
         """Write a group's offsets, all of them or none; with a producer as part of its transaction."""
 
         def records() -> Collection[Record]:
-            lazy = _OffsetRecords(group.group_id, offsets, now_ms)
-            return lazy if len(lazy) > LONG else list(lazy)
+            return _lazy_if_many(_OffsetRecords(group.group_id, offsets, now_ms))
 
         self._append(group, records, now_ms, done, OFFSET_ERRORS, producer)
 
-    def forget(self, group: Group, partitions: Iterable[TopicPartition], whole: bool, now_ms: int) -> None:
+    def forget(self, group: Group, partitions: Collection[TopicPartition], whole: bool, now_ms: int) -> None:
         """Write that these offsets are gone, and with `whole` the group too."""
-        keys = [_offset_key(group, partition) for partition in partitions]
-        if whole:
-            keys.append(layout.encode_group_key(group.group_id))
-        if keys:
-            self._append(group, lambda: [_record(now_ms, key, None) for key in keys], now_ms, _nobody_asks, {})
+        tombstones = _Tombstones(group.group_id, partitions, whole, now_ms)
+        if len(tombstones):
+            self._append(group, lambda: _lazy_if_many(tombstones), now_ms, _nobody_asks, {})
 
     def _append(
         self,
@@ -112,13 +109,20 @@ def _record(now_ms: int, key: bytes, value: bytes | None) -> Record:
     return Record(offset=0, timestamp=now_ms, key=key, value=value)
 
 
-def _offset_key(group: Group, partition: TopicPartition) -> bytes:
-    return layout.encode_offset_key(group.group_id, *partition)
+class _LazyRecords(Collection[Record]):
+    """Records that are made when they are asked for; any thread may iterate."""
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
+
+
+def _lazy_if_many(records: _LazyRecords) -> Collection[Record]:
+    return records if len(records) > RECORDS_INLINE_MAX else list(records)
 
 
 @attrs.frozen
-class _OffsetRecords(Collection[Record]):
-    """The records of many offsets, each made when it is asked for; any thread may iterate."""
+class _OffsetRecords(_LazyRecords):
+    """The records of a group's offsets."""
 
     _group_id: str
     _offsets: Mapping[TopicPartition, CommittedOffset]
@@ -132,8 +136,24 @@ class _OffsetRecords(Collection[Record]):
             key = layout.encode_offset_key(self._group_id, *partition)
             yield _record(self._now_ms, key, layout.encode_offset_value(offset))
 
-    def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+
+@attrs.frozen
+class _Tombstones(_LazyRecords):
+    """The tombstones of a group's offsets, and with `whole` of the group."""
+
+    _group_id: str
+    _partitions: Collection[TopicPartition]
+    _whole: bool
+    _now_ms: int
+
+    def __len__(self) -> int:
+        return len(self._partitions) + self._whole
+
+    def __iter__(self) -> Iterator[Record]:
+        for partition in self._partitions:
+            yield _record(self._now_ms, layout.encode_offset_key(self._group_id, *partition), None)
+        if self._whole:
+            yield _record(self._now_ms, layout.encode_group_key(self._group_id), None)
 
 
 def _group_value(group: Group, assignments: Mapping[str, bytes]) -> layout.GroupMetadataValue:

@@ -23,7 +23,6 @@ Pending offsets are not shown, and a partition with one is not expired. Offsets 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import chain
 
 import attrs
 
@@ -138,26 +137,36 @@ class GroupOffsets:
 
     # -- both ------------------------------------------------------------------------------------------------------
 
-    def partitions(self) -> Collection[TopicPartition]:
-        """All partitions of which there is something, committed or pending, each once."""
-        found = dict.fromkeys(chain(self.committed, self.pending))
+    def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
+        """Return all partitions that have an offset, committed or pending, each once; or those `among` some."""
+        held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
         for transaction in self._transactions.values():
-            found |= dict.fromkeys(chain(transaction.stored, transaction.pending))
+            held += transaction.stored, transaction.pending
+        found: dict[TopicPartition, None] = {}
+        for offsets in held:
+            if among is None or len(among) > len(offsets):
+                found.update(dict.fromkeys(offsets if among is None else filter(among.__contains__, offsets)))
+            else:
+                found.update(dict.fromkeys(filter(offsets.__contains__, among)))
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Forget these partitions; those of which the log has a record that counts, or may count, are returned."""
-        return [partition for partition in partitions if self._remove(partition)]
-
-    def _remove(self, partition: TopicPartition) -> bool:
-        self.pending.pop(partition, None)
-        self._places.pop(partition, None)
-        was_stored = self.committed.pop(partition, None) is not None
-        for producer_id, transaction in list(self._transactions.items()):
-            transaction.pending.pop(partition, None)
-            was_stored |= transaction.stored.pop(partition, None) is not None
+        pending, places, committed = self.pending, self._places, self.committed
+        transactions = list(self._transactions.values())
+        removed = []
+        for partition in partitions:
+            pending.pop(partition, None)
+            places.pop(partition, None)
+            was_stored = committed.pop(partition, None) is not None
+            for transaction in transactions:
+                transaction.pending.pop(partition, None)
+                was_stored |= transaction.stored.pop(partition, None) is not None
+            if was_stored:
+                removed.append(partition)
+        for producer_id in list(self._transactions):
             self._drop_if_empty(producer_id)
-        return was_stored
+        return removed
 
     def expired(
         self,

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.coordination.embedded import EmbeddedTree, Work
-from pylogbroker.coordination.transactions import Effect
+from pylogbroker.coordination.transactions import Written
 from pylogbroker.interfaces import BadVersion, Create, NoNode, SetData
 from tests.coordination.conftest import now
 
@@ -17,13 +17,13 @@ class OffloadTests(SynchronousTestCase):
     """The work is done when the test says so."""
 
     def setUp(self) -> None:
-        self.waiting: list[tuple[Work, Deferred[list[Effect]]]] = []
+        self.waiting: list[tuple[Work, Deferred[Written]]] = []
         directory = TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.tree = EmbeddedTree.open(directory.name, self.offload)
 
-    def offload(self, work: Work) -> Deferred[list[Effect]]:
-        done: Deferred[list[Effect]] = Deferred()
+    def offload(self, work: Work) -> Deferred[Written]:
+        done: Deferred[Written] = Deferred()
         self.waiting.append((work, done))
         return done
 

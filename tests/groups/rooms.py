@@ -2,7 +2,7 @@
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -189,6 +189,10 @@ class Table:
     def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
         (error,) = self.coordinator.leave("g", [Leaving(member_id, instance_id)], self.now).members
         return error
+
+    def remove_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
+        for _ in self.coordinator.remove_partitions(partitions, self.now):
+            pass
 
     def commit(
         self,

@@ -141,7 +141,7 @@ class TestWhatIsStored:
         table.commit({U0: 1})
         table.store.hold()
         answer = table.commit({T0: 1})
-        table.coordinator.remove_partitions([T0], table.now)
+        table.remove_partitions([T0])
         table.store.release()
         assert answer.value == {T0: ErrorCode.NONE}
         assert table.offset() is None
@@ -319,7 +319,7 @@ def test_offsets_of_deleted_partitions_are_forgotten_in_all_groups() -> None:
     table = Table()
     table.commit({T0: 1, U0: 1})
     table.commit({T0: 2}, group_id="h")
-    table.coordinator.remove_partitions([T0], table.now)
+    table.remove_partitions([T0])
     assert (table.offset(), table.offset("u"), table.offset(group_id="h")) == (None, 1, None)
     other = table.restarted()
     assert (other.offset(), other.offset("u"), other.offset(group_id="h")) == (None, 1, None)

@@ -193,7 +193,7 @@ class TestWhileLoading:
         loading = table.coordinator.begin_load(table.coordinator.partition_for("g"))
         value = layout.encode_offset_value(CommittedOffset(4))
         loading.replay(entries(log((layout.encode_offset_key("g", "t", 0), value))))
-        table.coordinator.remove_partitions([T0], table.now)
+        table.remove_partitions([T0])
         loading.replay(entries(log((layout.encode_offset_key("g", "t", 1), value))))
         table.coordinator.finish_load(loading, table.now)
         assert table.coordinator.fetch("g").offsets.keys() == {("t", 1)}

@@ -305,7 +305,7 @@ class TestForgetting:
     def test_deleted_topics_are_forgotten(self) -> None:
         table = Table()
         table.commit_in_transaction({T0: 7, U0: 8})
-        table.coordinator.remove_partitions([T0], table.now)
+        table.remove_partitions([T0])
         table.end_transaction(committed=True)
         assert (table.stable_offset(), table.stable_offset("u")) == (None, 8)
 

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.broker.topics import INTERNAL_TOPICS
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TopicPartition
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 _FIRST_WITH_FENCED = 2
 _FIRST_WITH_SEVERAL = 4
 _FIRST_WITH_ABORTABLE = 5
-_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
-_STEP = 100  # partitions
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
@@ -53,9 +51,8 @@ def handle(
     those of the first transaction.
     """
     transactions = _transactions(context, request)
-    steps = _begin(broker, context, transactions)
     count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
-    return steps if count > _MOST_AT_ONCE else at_once(steps)
+    return inline_if_short(_begin(broker, context, transactions), count)
 
 
 def _transactions(
@@ -94,8 +91,7 @@ async def _add_to_each(
         errors = unfit
         if not errors:
             errors = _check(broker, asked, partitions) if asked.verify_only else await _add(broker, asked, partitions)
-        steps = _results(errors, asked.topics, context)
-        results.append(at_once(steps) if len(partitions) <= _MOST_AT_ONCE else await broker.slices.run(steps))
+        results.append(await broker.slices.finish(_results(errors, asked.topics, context), len(partitions)))
     if context.api_version < _FIRST_WITH_SEVERAL:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
     answered = [AddPartitionsToTxnResult(each[0].transactional_id, by) for each, by in zip(found, results, strict=True)]
@@ -106,7 +102,7 @@ def _unfit(broker: Broker, partitions: Sequence[TopicPartition], from_client: bo
     """What to answer if there are partitions that no client may write to, or that there are not."""
     bad = {}
     for number, key in enumerate(partitions):
-        if number % _STEP == 0:
+        if number % STEP_ITEMS == 0:
             yield
         error = _fitness(broker, key, from_client)
         if error:
@@ -142,7 +138,7 @@ def _results(
         answered = AddPartitionsToTxnTopicResult(topic.name, [])
         results.append(answered)
         for number, index in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             error = _error_for(errors[topic.name, index], context)
             answered.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, error))

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+async def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    space = AnswerSpace()
-    described = (broker.groups.describe(group_id) for group_id in dict.fromkeys(request.groups))
-    return DescribeGroupsResponse(groups=[_group(_fitting(group, space), operations) for group in described])
+    space, response = AnswerSpace(), DescribeGroupsResponse()
+    async for group_id in broker.slices.over(dict.fromkeys(request.groups)):
+        group = _fitting(broker.groups.describe(group_id), space)
+        members = [_member(member) async for member in broker.slices.over(group.members)]
+        response.groups.append(_group(group, members, operations))
+    return response
 
 
 def _fitting(group: GroupDescription, space: AnswerSpace) -> GroupDescription:
@@ -48,14 +51,14 @@ def _size(member: MemberDescription) -> int:
     return 64 + 2 * len(member.member_id) + len(member.metadata) + len(member.assignment)
 
 
-def _group(group: GroupDescription, operations: int) -> DescribedGroup:
+def _group(group: GroupDescription, members: list[DescribedGroupMember], operations: int) -> DescribedGroup:
     return DescribedGroup(
         error_code=group.error,
         group_id=group.group_id,
         group_state=group.state,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
-        members=[_member(member) for member in group.members],
+        members=members,
         authorized_operations=NOT_ASKED if group.error else operations,
     )
 

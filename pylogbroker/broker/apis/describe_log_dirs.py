@@ -11,7 +11,6 @@ is described; topics and partitions that are asked for and are not there are lef
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every directory, also those without logs that were asked for."""
-    found = _by_directory(broker.logs.logs.values(), _asked(request))
+    found = await _by_directory(broker, _asked(request))
     return DescribeLogDirsResponse(
         results=[
             await _describe(broker, directory, found.get(directory.path, {})) for directory in broker.logs.directories
@@ -45,10 +44,10 @@ def _asked(request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
     return {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
 
 
-def _by_directory(logs: Iterable[Log], asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
-    """The logs that are asked for, by their directory and topic."""
+async def _by_directory(broker: Broker, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
+    """Return the logs that are asked for, by their directory and topic."""
     found: dict[str, dict[str, list[Log]]] = {}
-    for log in logs:
+    async for log in broker.slices.over(tuple(broker.logs.logs.values())):
         if asked is None or (log.topic, log.partition) in asked:
             found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
     return found
@@ -61,9 +60,10 @@ async def _describe(broker: Broker, directory: LogDirectory, topics: dict[str, l
         total, usable = await broker.in_thread(directory.space)
     except OSError:
         return _failed(directory)
+    described = await broker.slices.each(sorted(topics), topics.__getitem__, lambda _, log: _partition(log))
     return DescribeLogDirsResult(
         log_dir=directory.path,
-        topics=[DescribeLogDirsTopic(name, [_partition(log) for log in logs]) for name, logs in sorted(topics.items())],
+        topics=[DescribeLogDirsTopic(name, partitions) for name, partitions in described],
         total_bytes=total,
         usable_bytes=usable,
     )

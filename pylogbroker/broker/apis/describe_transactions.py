@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
-def handle(
+async def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Ask the coordinator for each, once."""
-    space = AnswerSpace()
-    found = (broker.transactions.describe(name) for name in dict.fromkeys(request.transactional_ids))
-    return DescribeTransactionsResponse(transaction_states=[_state(_fitting(each, space)) for each in found])
+    space, response = AnswerSpace(), DescribeTransactionsResponse()
+    async for name in broker.slices.over(dict.fromkeys(request.transactional_ids)):
+        found = _fitting(broker.transactions.describe(name), space)
+        response.transaction_states.append(await _state(broker, found))
+    return response
 
 
 def _fitting(found: TransactionDescription, space: AnswerSpace) -> TransactionDescription:
@@ -40,9 +42,9 @@ def _fitting(found: TransactionDescription, space: AnswerSpace) -> TransactionDe
     return found
 
 
-def _state(found: TransactionDescription) -> TransactionState:
+async def _state(broker: Broker, found: TransactionDescription) -> TransactionState:
     topics: dict[str, list[int]] = {}
-    for name, index in sorted(found.partitions):
+    async for name, index in broker.slices.over(found.partitions):
         topics.setdefault(name, []).append(index)
     return TransactionState(
         found.error,
@@ -52,5 +54,5 @@ def _state(found: TransactionDescription) -> TransactionState:
         found.start_ms,
         found.producer_id,
         found.producer_epoch,
-        [TopicData(name, indexes) for name, indexes in topics.items()],
+        [TopicData(name, sorted(indexes)) for name, indexes in sorted(topics.items())],
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset, TopicPartition
 from pylogbroker.wire.messages.offset_commit import (
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _NOT_GIVEN = -1
 _END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
-_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
-_STEP = 100  # partitions
 
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
@@ -46,30 +44,15 @@ def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:
     """Hand the offsets of partitions that there are to the coordinator."""
-    if sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE:
-        return _commit_in_steps(broker, request)
-    replied = at_once(_commit(broker, request))
-    if replied is None:
-        return at_once(_response({}, request))
-    return replied.addCallback(lambda result: at_once(_response(result, request)))
+    count = sum([len(topic.partitions) for topic in request.topics])
+    return inline_if_short(_commit(broker, request, count), count)
 
 
-def _commit_in_steps(broker: Broker, request: OffsetCommitRequest) -> Generator[None, None, Answer]:
-    replied = yield from _commit(broker, request)
-
-    async def answer() -> OffsetCommitResponse:
-        result = {} if replied is None else await replied
-        return await broker.slices.run(_response(result, request))
-
-    return answer()
-
-
-def _commit(broker: Broker, request: OffsetCommitRequest) -> Generator[None, None, Deferred[CommitResult] | None]:
-    """Hand the offsets to the coordinator; its answer, or None if the request names no partition that there is."""
+def _commit(broker: Broker, request: OffsetCommitRequest, count: int) -> Generator[None, None, Answer]:
     now_ms = broker.now_ms()
     offsets = yield from _offsets(broker, request, now_ms)
     if not offsets:
-        return None
+        return (yield from _response({}, request))
     commit = Commit(
         request.group_id,
         request.generation_id_or_member_epoch,
@@ -79,7 +62,13 @@ def _commit(broker: Broker, request: OffsetCommitRequest) -> Generator[None, Non
     )
     replied: Deferred[CommitResult] = Deferred()
     broker.groups.commit(commit, replied.callback, now_ms)
-    return replied
+    return _answer(broker, request, count, replied)
+
+
+async def _answer(
+    broker: Broker, request: OffsetCommitRequest, count: int, replied: Deferred[CommitResult]
+) -> OffsetCommitResponse:
+    return await broker.slices.finish(_response(await replied, request), count)
 
 
 def _offsets(
@@ -91,7 +80,7 @@ def _offsets(
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             if known is not None and partition.partition_index in known.partitions:
                 offsets[topic.name, partition.partition_index] = _offset(partition, now_ms, expires)
@@ -115,7 +104,7 @@ def _response(result: CommitResult, request: OffsetCommitRequest) -> Generator[N
         answered = OffsetCommitResponseTopic(topic.name, [])
         response.topics.append(answered)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             index = partition.partition_index
             answered.partitions.append(OffsetCommitResponsePartition(index, result.get((topic.name, index), unknown)))

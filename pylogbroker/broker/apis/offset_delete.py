@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
 from pylogbroker.wire.messages.offset_delete import (
@@ -22,17 +22,12 @@ from pylogbroker.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
-_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
-_STEP = 100  # partitions
-
 
 def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
     """Forget the offsets of partitions that there are; of many in steps, before the connection's next request."""
-    steps = _delete(broker, request)
-    is_long = sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE
-    return steps if is_long else at_once(steps)
+    return inline_if_short(_delete(broker, request), sum([len(topic.partitions) for topic in request.topics]))
 
 
 def _delete(broker: Broker, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
@@ -40,7 +35,7 @@ def _delete(broker: Broker, request: OffsetDeleteRequest) -> Generator[None, Non
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             if known is not None and partition.partition_index in known.partitions:
                 partitions.append((topic.name, partition.partition_index))
@@ -58,7 +53,7 @@ def _response(
         answered = OffsetDeleteResponseTopic(topic.name, [])
         response.topics.append(answered)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             index = partition.partition_index
             error = deleted.partitions.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

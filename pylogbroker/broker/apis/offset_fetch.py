@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
 from pylogbroker.wire.messages.offset_fetch import (
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_OWN_ERROR = 2
 _FIRST_WITH_GROUPS = 8
-_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
-_STEP = 100  # partitions
 _NOTHING = CommittedOffset(-1)
 
 Asked = Mapping[str, list[int]] | None  # partitions by their topics, or all that there are offsets of
@@ -48,16 +46,17 @@ def handle(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
     """Look the offsets up: of each group once, and of each partition; many in steps."""
-    steps = _answer(broker, context, request)
-    return steps if _is_long(request) else at_once(steps)
+    return inline_if_short(_answer(broker, context, request), _count(broker, request))
 
 
-def _is_long(request: OffsetFetchRequest) -> bool:
-    """Whether many partitions are named, or all are asked for, which may be many."""
-    asked = [request.topics, *[group.topics for group in request.groups]] if request.groups else [request.topics]
-    return (
-        sum([_MOST_AT_ONCE if some is None else sum([len(each.partition_indexes) for each in some]) for some in asked])
-        >= _MOST_AT_ONCE
+def _count(broker: Broker, request: OffsetFetchRequest) -> int:
+    """Count the partitions that the answer will have at most."""
+    asked = [(request.group_id, request.topics), *((group.group_id, group.topics) for group in request.groups)]
+    return sum(
+        broker.groups.count_offsets(group_id)
+        if topics is None
+        else sum([len(each.partition_indexes) for each in topics])
+        for group_id, topics in asked
     )
 
 
@@ -79,7 +78,7 @@ def _answer(
         topic = OffsetFetchResponseTopic(name, [])
         response.topics.append(topic)
         for number, index in enumerate(indexes):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             topic.partitions.append(OffsetFetchResponsePartition(*_partition(found, name, index)))
     return response
@@ -109,7 +108,7 @@ def _group(
         topic = OffsetFetchResponseTopics(name, [])
         group.topics.append(topic)
         for number, index in enumerate(indexes):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             topic.partitions.append(OffsetFetchResponsePartitions(*_partition(found, name, index)))
     return group

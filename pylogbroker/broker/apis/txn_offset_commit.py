@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_store import OFFSETS_TOPIC
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit
 from pylogbroker.wire.messages.txn_offset_commit import (
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
-_MOST_AT_ONCE = 500  # partitions of a request that is handled without steps
-_STEP = 100  # partitions
 
 
 def handle(
@@ -43,13 +41,12 @@ def handle(
 
     Many are handed over in steps.  The connection holds back its next requests until the coordinator has them.
     """
-    steps = _commit(broker, context, request)
-    is_long = sum([len(topic.partitions) for topic in request.topics]) > _MOST_AT_ONCE
-    return steps if is_long else at_once(steps)
+    count = sum([len(topic.partitions) for topic in request.topics])
+    return inline_if_short(_commit(broker, context, request, count), count)
 
 
 def _commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, count: int
 ) -> Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
     offsets = yield from _offsets(broker, request)
     replied: Deferred[CommitResult] = Deferred()
@@ -67,15 +64,17 @@ def _commit(
             request.producer_epoch,
         )
         broker.groups.commit_in_transaction(commit, replied.callback, broker.now_ms())
-    return _answer(broker, context, request, replied)
+    return _answer(broker, context, request, count, replied)
 
 
 async def _answer(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, replied: Deferred[CommitResult]
+    broker: Broker,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    count: int,
+    replied: Deferred[CommitResult],
 ) -> TxnOffsetCommitResponse:
-    result = await replied
-    steps = _response(result, request, context)
-    return at_once(steps) if len(result) <= _MOST_AT_ONCE else await broker.slices.run(steps)
+    return await broker.slices.finish(_response(await replied, request, context), count)
 
 
 def _offsets(
@@ -86,7 +85,7 @@ def _offsets(
     for topic in request.topics:
         known = broker.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             if known is not None and partition.partition_index in known.partitions:
                 offsets[topic.name, partition.partition_index] = CommittedOffset(
@@ -115,7 +114,7 @@ def _response(
         answered = TxnOffsetCommitResponseTopic(topic.name, [])
         response.topics.append(answered)
         for number, partition in enumerate(topic.partitions):
-            if number % _STEP == 0:
+            if number % STEP_ITEMS == 0:
                 yield
             index = partition.partition_index
             error = result.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
