@@ -8,7 +8,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, inline_if_short
 
 
 @attrs.define
@@ -128,3 +128,13 @@ def test_the_steps_of_a_generator_are_run_in_slices() -> None:
     assert not found.called
     harness.clock.advance(0)
     assert found.result == "done"
+
+
+def test_only_generators_with_many_items_are_left_to_be_run_in_slices() -> None:
+    def steps() -> Generator[None, None, str]:
+        yield
+        return "done"
+
+    long = steps()
+    assert inline_if_short(steps(), ITEMS_INLINE_MAX) == "done"
+    assert inline_if_short(long, ITEMS_INLINE_MAX + 1) is long

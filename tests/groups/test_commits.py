@@ -325,6 +325,18 @@ def test_offsets_of_deleted_partitions_are_forgotten_in_all_groups() -> None:
     assert (other.offset(), other.offset("u"), other.offset(group_id="h")) == (None, 1, None)
 
 
+def test_many_deleted_partitions_are_forgotten_with_pauses() -> None:
+    table = Table()
+    partitions = [("large", index) for index in range(2500)]
+    table.commit({**dict.fromkeys(partitions, 1), U0: 1})
+    steps = table.coordinator.remove_partitions(partitions, table.now)
+    assert table.coordinator.count_offsets("g") == 2501
+    next(steps)
+    left = [table.coordinator.count_offsets("g") for _ in steps]
+    assert left == [1501, 501, 1]
+    assert table.restarted().coordinator.count_offsets("g") == 1
+
+
 def test_groups_are_listed_by_state_and_type() -> None:
     table = Table()
     table.stable()

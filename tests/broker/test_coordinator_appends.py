@@ -1,0 +1,99 @@
+"""Appends of coordinators: their order behind a batch that a worker thread builds, and what may happen meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.broker.coordinator_appends import append
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import Commit, CommitResult, CommittedOffset
+from pylogbroker.records import Buffer, Record, build, entries
+from pylogbroker.wire import EncodingError
+from tests.broker.nodes import NodeTests
+from tests.broker.trees import now
+from tests.storage.support import NOW
+
+OFFSETS = "__consumer_offsets"
+SMALL, OTHER = (build([Record(0, NOW, b"key", value)]) for value in (b"small", b"other"))
+
+
+def too_long() -> Buffer:
+    raise EncodingError("a string of 40000 bytes")
+
+
+class BuiltInThreadTests(NodeTests):
+    settings = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "1000000"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.done: list[tuple[str, ErrorCode]] = []
+        now(self.node.broker.group_store.ensure_topic())
+        self.node.threads.holding = True
+
+    def append(self, name: str, records: Buffer | Callable[[], Buffer]) -> None:
+        append(self.node.broker, (OFFSETS, 0), records, lambda error, now_ms: self.done.append((name, error)))
+
+    def run_threads(self) -> None:
+        while self.node.threads.held:
+            self.node.threads.run_one()
+
+    def delete_topic(self) -> None:
+        """Delete the topic; its files are removed as soon as threads run."""
+        deletion = ensureDeferred(self.node.broker.catalog.delete(OFFSETS))
+        self.node.threads.held.insert(0, self.node.threads.held.pop())
+        self.addCleanup(lambda: self.successResultOf(deletion))
+
+    def values(self) -> list[bytes | None]:
+        log = self.node.broker.find(OFFSETS, 0).log
+        region = log.read(0, 1 << 20, upto=log.log_end_offset)
+        return [record.value for entry in entries(region.read()) for record in entry.records()] if region else []
+
+    def test_a_later_append_waits_for_the_batch(self) -> None:
+        self.append("built", lambda: SMALL)
+        self.append("later", OTHER)
+        self.assertEqual((self.done, self.values()), ([], []))
+        self.run_threads()
+        self.assertEqual(self.done, [("built", ErrorCode.NONE), ("later", ErrorCode.NONE)])
+        self.assertEqual(self.values(), [b"small", b"other"])
+
+    def test_nothing_waits_when_the_batch_is_appended(self) -> None:
+        self.append("built", lambda: SMALL)
+        self.run_threads()
+        self.append("later", OTHER)
+        self.assertEqual(self.done[1:], [("later", ErrorCode.NONE)])
+
+    def test_records_that_cannot_be_encoded_are_too_large_and_hold_up_nothing(self) -> None:
+        self.append("built", too_long)
+        self.append("later", OTHER)
+        self.run_threads()
+        self.assertEqual(self.done, [("built", ErrorCode.MESSAGE_TOO_LARGE), ("later", ErrorCode.NONE)])
+        self.assertEqual(self.values(), [b"other"])
+
+    def test_the_partition_is_deleted_meanwhile(self) -> None:
+        self.append("built", lambda: SMALL)
+        self.append("later", OTHER)
+        self.delete_topic()
+        self.run_threads()
+        self.assertEqual([name for name, _ in self.done], ["built", "later"])
+        self.assertNotIn(ErrorCode.NONE, [error for _, error in self.done])
+
+    def commit(self, count: int) -> list[CommitResult]:
+        answers: list[CommitResult] = []
+        offsets = {("t", index): CommittedOffset(1) for index in range(count)}
+        self.node.broker.groups.commit(Commit("g", -1, "", offsets), answers.append, self.node.broker.now_ms())
+        return answers
+
+    def test_the_coordinator_gives_the_partition_up_meanwhile(self) -> None:
+        answers = self.commit(600)
+        self.node.broker.groups.unload(0, self.node.broker.now_ms())
+        self.assertEqual(answers, [])
+        self.run_threads()
+        self.assertEqual([set(answer.values()) for answer in answers], [{ErrorCode.NONE}])  # they are in the log
+
+    def test_the_broker_stops_meanwhile(self) -> None:
+        answers = self.commit(600)
+        self.node.broker.release()
+        self.run_threads()
+        self.assertEqual(len(answers), 1)
