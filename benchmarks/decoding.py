@@ -25,7 +25,7 @@ from benchmarks.broker import show
 from benchmarks.errors import BenchmarkError
 from benchmarks.machine import touch_memory
 from pylogbroker.records import Codec, entries
-from pylogbroker.records.columns import encode
+from pylogbroker.records.columnar import encode
 from pylogbroker.spark.reading.decoding import TYPES, Decoder
 
 TOPIC, PARTITION = "clicks", 3

@@ -9,7 +9,7 @@ import attrs
 
 from pylogbroker.broker.admin import named_twice, repeated
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
-from pylogbroker.config import Change, Operation, apply
+from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -58,27 +58,29 @@ def _check_kind(wanted: Alteration) -> None:
         raise KafkaError("Loggers are changed one by one, not all at once", ErrorCode.INVALID_REQUEST)
 
 
-def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[Change]:
+def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[SettingChange]:
     """The changes, unless they are such as no resource could make sense of."""
     twice = repeated(name for name, _, _ in changes)
     if twice:
         raise KafkaError(f"Settings {sorted(twice)} are named more than once", ErrorCode.INVALID_REQUEST)
-    checked = [Change(name, _operation(number), value) for name, number, value in changes]
-    valueless = [change.name for change in checked if change.value is None and change.operation is not Operation.DELETE]
+    checked = [SettingChange(name, _operation(number), value) for name, number, value in changes]
+    valueless = [
+        change.name for change in checked if change.value is None and change.operation is not ConfigOperation.DELETE
+    ]
     if valueless:
         raise KafkaError(f"Settings {valueless} have no value", ErrorCode.INVALID_REQUEST)
     return checked
 
 
-def _operation(number: int) -> Operation:
+def _operation(number: int) -> ConfigOperation:
     try:
-        return Operation(number)
+        return ConfigOperation(number)
     except ValueError as error:
-        known = ", ".join(f"{operation:d} {operation.name}" for operation in Operation)
+        known = ", ".join(f"{operation:d} {operation.name}" for operation in ConfigOperation)
         raise KafkaError(f"There is no operation {number}; there are {known}", ErrorCode.INVALID_REQUEST) from error
 
 
-async def _alter(resource: Resource, changes: list[Change], keep: bool, validate_only: bool) -> None:
+async def _alter(resource: Resource, changes: list[SettingChange], keep: bool, validate_only: bool) -> None:
     def change(own: Mapping[str, str]) -> dict[str, str]:
         return _applied(own if keep else {}, changes, resource)
 
@@ -88,7 +90,7 @@ async def _alter(resource: Resource, changes: list[Change], keep: bool, validate
         await resource.alter(change)
 
 
-def _applied(own: Mapping[str, str], changes: Iterable[Change], resource: Resource) -> dict[str, str]:
+def _applied(own: Mapping[str, str], changes: Iterable[SettingChange], resource: Resource) -> dict[str, str]:
     try:
         result = apply(own, changes, resource.settings, resource.inherited())
     except ConfigError as error:

@@ -104,7 +104,7 @@ class Broker:
 
     def __attrs_post_init__(self) -> None:
         config = self.config
-        config.check_topics_by(self.delete_policies.check)
+        config.add_topic_check(self.delete_policies.check)
         self._missing_policies = MissingPolicies(self.clock, self.complaints)
         self.catalog = Catalog(
             TopicStore(self.tree, self.in_thread), config, lambda: [self.node_id], self._is_due, self._lead

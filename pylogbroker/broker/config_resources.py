@@ -22,9 +22,9 @@ from pylogbroker.config import (
     BROKER,
     TOPIC,
     BrokerConfig,
+    ConfigSource,
     Description,
     Setting,
-    Source,
     TopicConfig,
     Value,
     describe_broker,
@@ -101,7 +101,7 @@ class BrokerResource:
 
     _config: BrokerConfig
     _dynamic: DynamicSettings
-    _layer: Source
+    _layer: ConfigSource
     settings: Mapping[str, Setting] = BROKER
 
     def inherited(self) -> Mapping[str, Value]:
@@ -111,7 +111,7 @@ class BrokerResource:
     def describe(self) -> list[Description]:
         """All settings of this broker; for all brokers together, what is set for them."""
         entries = describe_broker(self._config)
-        if self._layer is Source.DYNAMIC_BROKER_CONFIG:
+        if self._layer is ConfigSource.DYNAMIC_BROKER_CONFIG:
             return entries
         return [_of_all_brokers(entry) for entry in entries if entry.name in self._config.explicit(self._layer)]
 
@@ -169,11 +169,11 @@ def find_resource(broker: Broker, kind: int, name: str) -> Resource:
     )
 
 
-def _layer(node_id: int, name: str) -> Source:
+def _layer(node_id: int, name: str) -> ConfigSource:
     if not name:
-        return Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     check_broker_id(node_id, name)
-    return Source.DYNAMIC_BROKER_CONFIG
+    return ConfigSource.DYNAMIC_BROKER_CONFIG
 
 
 def check_broker_id(node_id: int, name: str) -> None:
@@ -184,6 +184,6 @@ def check_broker_id(node_id: int, name: str) -> None:
 
 def _of_all_brokers(entry: Description) -> Description:
     """A row with what is set for all brokers, whatever is set for this one."""
-    synonyms = tuple(s for s in entry.synonyms if s.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    synonyms = tuple(s for s in entry.synonyms if s.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     value = next((s.value for s in synonyms if s.name == entry.name), entry.value)
-    return attrs.evolve(entry, value=value, source=Source.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)
+    return attrs.evolve(entry, value=value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.refusals import refusal
 from pylogbroker.broker.topics import ConfigChange
-from pylogbroker.config import BrokerConfig, Source, broker_setting, notes_without_effect
+from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
 from pylogbroker.coordination import layout, paths
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
@@ -24,7 +24,7 @@ from pylogbroker.storage.telling import listed
 
 log = Logger()
 
-LayerObserver = Callable[[Source, Mapping[str, str], Mapping[str, str]], object]
+LayerObserver = Callable[[ConfigSource, Mapping[str, str], Mapping[str, str]], object]
 
 
 @attrs.define
@@ -39,19 +39,19 @@ class DynamicSettings:
 
     async def open(self) -> None:
         """Put in force what the tree has."""
-        for layer in (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, Source.DYNAMIC_BROKER_CONFIG):
+        for layer in (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG):
             [node] = await self._tree.get_many([self._path(layer)])
             if node is not None:
                 self._config.set_dynamic(layer, layout.decode_config(node.data))
 
-    def plan(self, layer: Source, change: ConfigChange) -> dict[str, str]:
+    def plan(self, layer: ConfigSource, change: ConfigChange) -> dict[str, str]:
         """The layer's settings as they would be; INVALID_REQUEST if they cannot be put in force."""
         try:
             return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
-    async def alter(self, layer: Source, change: ConfigChange) -> None:
+    async def alter(self, layer: ConfigSource, change: ConfigChange) -> None:
         """Change the layer's settings."""
         await self._lock.acquire()
         try:
@@ -77,5 +77,5 @@ class DynamicSettings:
         known = await self._tree.exists(path)
         await self._tree.commit([SetData(path, data) if known else Create(path, data)])
 
-    def _path(self, layer: Source) -> str:
-        return paths.broker_config(self._node_id if layer is Source.DYNAMIC_BROKER_CONFIG else None)
+    def _path(self, layer: ConfigSource) -> str:
+        return paths.broker_config(self._node_id if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else None)

@@ -28,7 +28,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch_sessions import Asked
 from pylogbroker.broker.readahead import magic_if_cached
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
-from pylogbroker.records import down_convert, entry_size, from_simple, up_convert
+from pylogbroker.records import down_convert, entry_size, from_legacy07, up_convert
 from pylogbroker.storage import FileRegion
 from pylogbroker.storage.files import read_at
 from pylogbroker.wire.messages.fetch import PartitionData
@@ -151,7 +151,7 @@ class Conversion:
         magic = 2 if version >= FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
         if region.first_position >= 0:
             position = region.first_position
-            return from_simple(
+            return from_legacy07(
                 region.read(), position, magic, first_offset=first_offset, limit=limit, is_stopped=stopped
             )
         if magic == 2:

@@ -13,7 +13,7 @@ from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import Producer
-from pylogbroker.records import Codec, Entry, Record, build, entries
+from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 500  # records in a batch that is built on the reactor thread: a
 class Replay(Protocol):
     """What the entries of a partition are read back into."""
 
-    def replay(self, entries: Iterable[Entry], /) -> None:
+    def replay(self, entries: Iterable[LogEntry], /) -> None:
         """Take in the entries that follow those taken in before; called in a worker thread."""
 
 

@@ -31,16 +31,16 @@ from pylogbroker.wire.simple import (
     EARLIEST,
     HEAD_SIZE,
     LATEST,
-    MOST_BYTES,
+    RESPONSE_BYTES_MAX,
     Fetch,
     FetchRange,
+    Legacy07ErrorCode,
+    Legacy07Request,
     MultiFetch,
     MultiProduce,
     Offsets,
     Produce,
     Production,
-    SimpleError,
-    SimpleRequest,
     encode_offsets,
     encode_set,
     encode_sets,
@@ -62,13 +62,13 @@ log = Logger()
 class _Found:
     """What there is to say of one part of a fetch."""
 
-    error: SimpleError
+    error: Legacy07ErrorCode
     region: FileRegion | None = None
     log: Log | None = None
 
 
 def handle(
-    broker: Broker, request: SimpleRequest, caller: Caller | None = None
+    broker: Broker, request: Legacy07Request, caller: Caller | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
     """The answer as it is sent, or a coroutine of it; ProtocolViolation for a produce that failed.
 
@@ -81,7 +81,7 @@ def handle(
         case MultiProduce(productions):
             return _produce(broker, productions)
         case Fetch(wanted):
-            return _send(broker, caller, [_read(broker, wanted, MOST_BYTES - HEAD_SIZE)], is_multi=False)
+            return _send(broker, caller, [_read(broker, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)], is_multi=False)
         case MultiFetch(ranges):
             return _send(broker, caller, _read_all(broker, ranges), is_multi=True)
         case Offsets():
@@ -191,7 +191,7 @@ def _see_to_sync(broker: Broker, partition: Partition, appended: Appended) -> No
 
 
 def _read_all(broker: Broker, ranges: Sequence[FetchRange]) -> list[_Found]:
-    room = MOST_BYTES - HEAD_SIZE * (1 + len(ranges))
+    room = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
     found = []
     for wanted in ranges:
         found.append(_read(broker, wanted, room))
@@ -202,7 +202,7 @@ def _read_all(broker: Broker, ranges: Sequence[FetchRange]) -> list[_Found]:
 def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
     """The region of a file that is asked for; a multifetch's answer has room for so many bytes more."""
     if wanted.max_size <= 0:
-        return _Found(SimpleError.INVALID_FETCH_SIZE)
+        return _Found(Legacy07ErrorCode.INVALID_FETCH_SIZE)
     error, partition = _find(broker, wanted.topic, wanted.partition)
     if partition is None:
         return _Found(error)
@@ -211,33 +211,33 @@ def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
         region = log.read_bytes(wanted.offset, min(wanted.max_size, room), upto=log.high_watermark)
         return _Found(error, region, log)
     except OffsetOutOfRange:
-        return _Found(SimpleError.OFFSET_OUT_OF_RANGE)
+        return _Found(Legacy07ErrorCode.OFFSET_OUT_OF_RANGE)
     except StorageFailure as failure:
         broker.request_failed(log, failure)
-        return _Found(SimpleError.UNKNOWN)
+        return _Found(Legacy07ErrorCode.UNKNOWN)
 
 
-def _find(broker: Broker, topic: str, index: int) -> tuple[SimpleError, Partition | None]:
+def _find(broker: Broker, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
     """The partition; none, without an error, of a topic that nobody made."""
     known = broker.catalog.topics.get(topic)
     count = broker.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:
-        return SimpleError.WRONG_PARTITION, None
+        return Legacy07ErrorCode.WRONG_PARTITION, None
     if known is None:
-        return SimpleError.NONE, None
+        return Legacy07ErrorCode.NONE, None
     partition = broker.partitions.get((topic, index))
     if partition is None or not partition.log.by_position:
         why = "it is offline" if partition is None else "it is not of format 0.7"
         if broker.complaints.is_due(f"{topic} over the simple protocol", broker.now_ms()):
             log.warn("{topic}-{index} is asked for over the simple protocol: {why}", topic=topic, index=index, why=why)
-        return SimpleError.UNKNOWN, None
-    return SimpleError.NONE, partition
+        return Legacy07ErrorCode.UNKNOWN, None
+    return Legacy07ErrorCode.NONE, partition
 
 
 def _send(
     broker: Broker, caller: Caller, found: Sequence[_Found], is_multi: bool
 ) -> Answer | Coroutine[Any, Any, Answer]:
-    parts: list[tuple[SimpleError, Chunk]] = []
+    parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     room = _MOST_IN_MEMORY
     for each in found:
         chunk = b"" if each.region is None else _at_hand(each.region, room)
@@ -261,14 +261,14 @@ async def _send_cold(broker: Broker, caller: Caller, found: Sequence[_Found], is
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[SimpleError, Chunk]:
+async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[Legacy07ErrorCode, Chunk]:
     if found.region is None or found.log is None:
         return found.error, b""
     try:
         await broker.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
     except OSError as error:
         broker.request_failed(found.log, found.log.failed(error))
-        return SimpleError.UNKNOWN, b""
+        return Legacy07ErrorCode.UNKNOWN, b""
     return found.error, found.region
 
 
@@ -278,12 +278,12 @@ async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[Si
 def _offsets(broker: Broker, request: Offsets) -> Answer:
     error, partition = _find(broker, request.topic, request.partition)
     if partition is None:
-        is_empty = error is SimpleError.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
+        is_empty = error is Legacy07ErrorCode.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
         return encode_offsets(error, [0] if is_empty else [])
     found = partition.log
     try:
         offsets = offsets_below(found, request.time, request.max_count, broker.now_ms(), found.high_watermark)
     except OSError as failure:
         broker.request_failed(found, found.failed(failure))
-        return encode_offsets(SimpleError.UNKNOWN)
+        return encode_offsets(Legacy07ErrorCode.UNKNOWN)
     return encode_offsets(error, offsets)

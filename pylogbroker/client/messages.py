@@ -21,9 +21,16 @@ import numpy as np
 
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
-from pylogbroker.records import Buffer, Entry, Header, TimestampType, entries
-from pylogbroker.records.columns import AbortedTransactions, Columns, Piece, columns_from, columns_of, pieces
-from pylogbroker.records.columns.varints import Ints
+from pylogbroker.records import Buffer, Header, LogEntry, TimestampType, entries
+from pylogbroker.records.columnar import (
+    AbortedTransactions,
+    Columns,
+    EntryGroup,
+    columns_from,
+    columns_of,
+    entry_groups,
+)
+from pylogbroker.records.columnar.varints import Ints
 
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
@@ -123,11 +130,11 @@ class MessageSet:
         """Return the epoch of the leader that wrote the last batch; -1 if the format has none."""
         return self._end[2]
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[LogEntry]:
         return entries(self.data, partial=True)
 
-    def _pieces(self) -> Iterator[Piece]:
-        return pieces(self.data, AbortedTransactions(self._aborted), check=self._check)
+    def _pieces(self) -> Iterator[EntryGroup]:
+        return entry_groups(self.data, AbortedTransactions(self._aborted), check=self._check)
 
     def _rows(self) -> Iterator[Iterable[Row]]:
         for piece in self._pieces():
@@ -137,7 +144,7 @@ class MessageSet:
             else:
                 yield self._rows_one_by_one(piece)
 
-    def _rows_one_by_one(self, piece: Piece) -> Iterator[Row]:
+    def _rows_one_by_one(self, piece: EntryGroup) -> Iterator[Row]:
         topic, partition, first = self.topic, self.partition, self.first_offset
         for single in piece.singles():
             for record in list(single.records()):  # all records of a batch, or none if it is damaged

@@ -14,23 +14,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pylogbroker.config import Importance, Setting, Values
-from pylogbroker.config.kinds import (
+from pylogbroker.config.table import closest, parse
+from pylogbroker.config.value_kinds import (
     BOOLEAN,
     INT,
     INT_MAX,
     LONG,
     TEXT,
     ConfigType,
-    Kind,
     Value,
+    ValueKind,
     at_least,
     one_of,
     render,
 )
-from pylogbroker.config.table import closest, parse
 from pylogbroker.errors import ConfigError
 
-_LIST = Kind(ConfigType.LIST)
+_LIST = ValueKind(ConfigType.LIST)
 #: Settings that name a plugin, with the argument that accepts an object.
 _OBJECTS: Mapping[str, str] = {
     "key.serializer": "key_encoder=",
@@ -43,7 +43,7 @@ _OBJECTS: Mapping[str, str] = {
 _SECURITY = ("security.", "ssl.", "sasl.")
 
 
-def _row(name: str, kind: Kind, default: Value, doc: str) -> Setting:
+def _row(name: str, kind: ValueKind, default: Value, doc: str) -> Setting:
     return Setting(name=name, kind=kind, default=default, importance=Importance.MEDIUM, doc=doc)
 
 

@@ -28,7 +28,7 @@ from pylogbroker.client.address import Address
 from pylogbroker.client.connection import connect
 from pylogbroker.client.dialects import EARLIEST, LATEST, Dialect, Fetched, Wait, Wanted
 from pylogbroker.client.dialects.kafka import KafkaDialect
-from pylogbroker.client.dialects.simple import SimpleConnection, SimpleDialect
+from pylogbroker.client.dialects.simple import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.guarding import decoding
 from pylogbroker.client.messages import Decode, MessageSet
@@ -218,8 +218,8 @@ class SimpleConsumer:
 
     async def _dial(self) -> Dialect:
         if self._protocol == "simple":
-            connection = await dial(self._reactor, self.address, self.settings, SimpleConnection)
-            return SimpleDialect(connection, self.settings, self._decode_value)
+            connection = await dial(self._reactor, self.address, self.settings, Legacy07Connection)
+            return Legacy07Adapter(connection, self.settings, self._decode_value)
         speaking = await connect(self._reactor, self.address, self.settings)
         return KafkaDialect(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
 

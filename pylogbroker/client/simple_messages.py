@@ -11,21 +11,21 @@ from typing import Final
 
 from pylogbroker.client.messages import MessageSet, Row
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.records import Entry
-from pylogbroker.records.columns import Piece
-from pylogbroker.records.simple import SimpleMessage, messages
+from pylogbroker.records import LogEntry
+from pylogbroker.records.columnar import EntryGroup
+from pylogbroker.records.simple import Legacy07Message, messages
 
 _RUN: Final = 500  # messages of a piece
 
 
-class SimpleMessageSet(MessageSet):
+class Legacy07MessageSet(MessageSet):
     """Messages of a 0.7 log from the position `first_offset` on; see `MessageSet`."""
 
-    def _entries(self) -> Iterator[SimpleMessage]:
+    def _entries(self) -> Iterator[Legacy07Message]:
         return messages(self.data, self.first_offset, partial=True)
 
-    def _pieces(self) -> Iterator[Piece]:
-        piece = Piece()
+    def _pieces(self) -> Iterator[EntryGroup]:
+        piece = EntryGroup()
         coming = self._entries()
         failure: PylogbrokerError | None = None
         while failure is None:
@@ -40,7 +40,7 @@ class SimpleMessageSet(MessageSet):
                 continue
             if len(piece.entries) == _RUN:
                 yield piece
-                piece = Piece()
+                piece = EntryGroup()
             piece.entries.append(message)
             piece.next_offset = message.next_offset
         if piece.entries:
@@ -48,11 +48,11 @@ class SimpleMessageSet(MessageSet):
         if failure is not None:
             raise failure
 
-    def _rows_one_by_one(self, piece: Piece) -> Iterator[Row]:
+    def _rows_one_by_one(self, piece: EntryGroup) -> Iterator[Row]:
         for entry in piece.entries:
             yield from self._rows_of(entry)
 
-    def _rows_of(self, entry: Entry) -> Iterator[Row]:
+    def _rows_of(self, entry: LogEntry) -> Iterator[Row]:
         topic, partition = self.topic, self.partition
         records = list(entry.records())
         for left, record in enumerate(records, 1 - len(records)):

@@ -9,14 +9,14 @@ Every setting is a row of `table`: its name, kind of value, default, meaning, an
 validate, describe and give the defaults, so that they cannot disagree.
 """
 
-from pylogbroker.config.alter import Change, Operation, apply
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded
-from pylogbroker.config.describe import Description, SynonymValue, describe_broker, describe_topic
-from pylogbroker.config.kinds import NEW_PARTITIONS_MAX, ConfigType, Kind, Value
+from pylogbroker.config.changes import ConfigOperation, SettingChange, apply
+from pylogbroker.config.descriptions import Description, SynonymValue, describe_broker, describe_topic
 from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
-from pylogbroker.config.setting import Importance, Mode, Scope, Setting, Source, Synonym
+from pylogbroker.config.setting import ConfigSource, Importance, Mode, Scope, Setting, Synonym
 from pylogbroker.config.table import BROKER, SETTINGS, TOPIC, broker_setting, notes_without_effect
 from pylogbroker.config.topic_config import TopicConfig, parse_overrides
+from pylogbroker.config.value_kinds import NEW_PARTITIONS_MAX, ConfigType, Value, ValueKind
 from pylogbroker.config.values import Values
 
 __all__ = [
@@ -26,23 +26,23 @@ __all__ = [
     "SIMPLE",
     "TOPIC",
     "BrokerConfig",
-    "Change",
+    "ConfigOperation",
+    "ConfigSource",
     "ConfigType",
     "Description",
     "Endpoint",
     "Importance",
-    "Kind",
     "Listener",
     "Mode",
-    "Operation",
     "Reloaded",
     "Scope",
     "Setting",
-    "Source",
+    "SettingChange",
     "Synonym",
     "SynonymValue",
     "TopicConfig",
     "Value",
+    "ValueKind",
     "Values",
     "apply",
     "broker_setting",

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from pylogbroker.config import foreign, listeners, table
-from pylogbroker.config.kinds import Value
-from pylogbroker.config.setting import Mode, Setting, Source, Synonym
+from pylogbroker.config import effect_reasons, listeners, table
+from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
+from pylogbroker.config.value_kinds import Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 
 Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
-_MISSPELT = 0.92  # the likeness to a setting of ours above which a name is not taken for another of Kafka's
-_DYNAMIC = (Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+_TYPO_SIMILARITY_MIN = 0.92  # the likeness to a setting of ours above which a name is not taken for another of Kafka's
+_DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class BrokerConfig(Values):
     def __init__(self, static: Texts) -> None:
         known = {name: text for name, text in static.items() if name in table.BROKER}
         self.warnings = tuple(_warnings(static))
-        self._layers: dict[Source, Texts] = {Source.STATIC_BROKER_CONFIG: known}
+        self._layers: dict[ConfigSource, Texts] = {ConfigSource.STATIC_BROKER_CONFIG: known}
         self._decided: set[str] = set()
         self._observers: list[Callable[[frozenset[str]], object]] = []
         self._check_topic: TopicCheck = lambda settings, explicit, before: None
@@ -74,12 +74,12 @@ class BrokerConfig(Values):
 
     def decide(self, name: str, text: str) -> None:
         """Fix a setting that the file left open, as if the file had said it."""
-        static = dict(self.explicit(Source.STATIC_BROKER_CONFIG))
-        self._layers[Source.STATIC_BROKER_CONFIG] = static | {name: text}
+        static = dict(self.explicit(ConfigSource.STATIC_BROKER_CONFIG))
+        self._layers[ConfigSource.STATIC_BROKER_CONFIG] = static | {name: text}
         self._decided.add(name)
         self._values = _effective(self._layers)
 
-    def explicit(self, source: Source) -> Texts:
+    def explicit(self, source: ConfigSource) -> Texts:
         """What is set in one layer."""
         return self._layers.get(source, {})
 
@@ -87,7 +87,7 @@ class BrokerConfig(Values):
         """The settings in force for a topic with these of its own; ConfigError if they are not acceptable."""
         return self._topics.resolve(overrides)
 
-    def check_topics_by(self, check: TopicCheck) -> None:
+    def add_topic_check(self, check: TopicCheck) -> None:
         """Let `check` raise ConfigError, too, for topics' settings that are about to be changed.
 
         It is called with all that would be in force, the names of what is set, and what is in force before, if anything
@@ -108,7 +108,7 @@ class BrokerConfig(Values):
         """Call `observer` with the names of the settings that changed, after every dynamic change."""
         self._observers.append(observer)
 
-    def check_dynamic(self, source: Source, texts: Mapping[str, str | None]) -> dict[str, str]:
+    def check_dynamic(self, source: ConfigSource, texts: Mapping[str, str | None]) -> dict[str, str]:
         """Refuse, by ConfigError, a dynamic layer that could not be put in force; else return it."""
         checked = {name: _check_dynamic(name, text, source) for name, text in texts.items()}
         values = Values(_effective(self._layers | {source: checked}))
@@ -117,7 +117,7 @@ class BrokerConfig(Values):
         self._check_topic(topic, checked, self.topic({}))
         return checked
 
-    def set_dynamic(self, source: Source, texts: Texts) -> frozenset[str]:
+    def set_dynamic(self, source: ConfigSource, texts: Texts) -> frozenset[str]:
         """Put a dynamic layer in force in place of the one before; return the names whose values changed.
 
         What the table no longer knows, or no longer takes, is left out: it must not keep a broker from starting.
@@ -130,16 +130,18 @@ class BrokerConfig(Values):
         ConfigError, with nothing changed, if a broker could not start with it.
         """
         loaded = BrokerConfig(static)
-        new, old = loaded.explicit(Source.STATIC_BROKER_CONFIG), self.explicit(Source.STATIC_BROKER_CONFIG)
+        new, old = loaded.explicit(ConfigSource.STATIC_BROKER_CONFIG), self.explicit(ConfigSource.STATIC_BROKER_CONFIG)
         differing = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
         postponed = [name for name in differing if not table.BROKER[name].dynamic]
         mixed = {name: text for name, text in new.items() if table.BROKER[name].dynamic}
         mixed |= {name: text for name, text in old.items() if not table.BROKER[name].dynamic}
-        topic = _topic_defaults(Values(_effective(self._layers | {Source.STATIC_BROKER_CONFIG: mixed}))).resolve({})
+        topic = _topic_defaults(Values(_effective(self._layers | {ConfigSource.STATIC_BROKER_CONFIG: mixed}))).resolve(
+            {}
+        )
         check_together(topic)
         self._check_topic(topic, mixed, self.topic({}))
         before = self._values
-        changed = self._put(Source.STATIC_BROKER_CONFIG, mixed)
+        changed = self._put(ConfigSource.STATIC_BROKER_CONFIG, mixed)
         return Reloaded(
             changes={name: (before[name], self._values[name]) for name in sorted(changed)},
             postponed=tuple(name for name in postponed if name in new or name not in self._decided),
@@ -147,7 +149,7 @@ class BrokerConfig(Values):
             warnings=tuple(warning for warning in loaded.warnings if warning not in self.warnings),
         )
 
-    def _put(self, source: Source, texts: Texts) -> frozenset[str]:
+    def _put(self, source: ConfigSource, texts: Texts) -> frozenset[str]:
         before = self._values
         self._layers[source] = texts
         self._values = _effective(self._layers)
@@ -158,14 +160,14 @@ class BrokerConfig(Values):
         return changed
 
 
-def _effective(layers: Mapping[Source, Texts]) -> dict[str, Value]:
+def _effective(layers: Mapping[ConfigSource, Texts]) -> dict[str, Value]:
     return {name: _value(setting, layers) for name, setting in table.BROKER.items()}
 
 
-def _value(setting: Setting, layers: Mapping[Source, Texts]) -> Value:
+def _value(setting: Setting, layers: Mapping[ConfigSource, Texts]) -> Value:
     names = (Synonym(setting.name), *setting.synonyms)
     for synonym in names:
-        for source in (*_DYNAMIC, Source.STATIC_BROKER_CONFIG):
+        for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG):
             if synonym.name in layers.get(source, {}):
                 text = layers[source][synonym.name]
                 return _scaled(table.parse(table.BROKER[synonym.name], text), synonym.factor)
@@ -188,13 +190,13 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
 
 def _warnings(static: Texts) -> Iterator[str]:
     for name, text in static.items():
-        if text and (refused := foreign.reason_to_refuse(name)):
+        if text and (refused := effect_reasons.reason_to_reject(name)):
             raise ConfigError(f"{name}: must not be set: {refused}")
         known = table.BROKER.get(name)
-        reason = known.no_effect if known else foreign.reason_without_effect(name)
+        reason = known.no_effect if known else effect_reasons.reason_without_effect(name)
         if known and not reason:
             continue
-        if reason and (known or not table.closest(name, table.BROKER, likeness=_MISSPELT)):
+        if reason and (known or not table.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)):
             yield f"{name} has no effect: {reason}"
         else:
             near = table.closest(name, table.BROKER)
@@ -247,14 +249,14 @@ def _sentence(complaint: str, config: BrokerConfig) -> str:
     return f"{name}: {config.optional_text(name)!r} is not accepted; {expected}"
 
 
-def _check_dynamic(name: str, text: str | None, source: Source) -> str:
+def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
     setting = table.broker_setting(name)
     if setting is None:
         near = table.closest(name, table.BROKER)
         raise ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
     if not setting.dynamic:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
-    if source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:
+    if source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:
         raise ConfigError(f"{name}: can be changed for one broker only, not for all")
     if text is None:
         raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
@@ -262,7 +264,7 @@ def _check_dynamic(name: str, text: str | None, source: Source) -> str:
     return text
 
 
-def _acceptable(name: str, text: str, source: Source) -> bool:
+def _acceptable(name: str, text: str, source: ConfigSource) -> bool:
     try:
         _check_dynamic(name, text, source)
     except ConfigError:

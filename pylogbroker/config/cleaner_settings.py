@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from pylogbroker.config.kinds import BOOLEAN, LONG, LONG_MAX, ConfigType, Kind, at_least
-from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting
+from pylogbroker.config.setting_rows import cluster_wide, fixed
 from pylogbroker.config.topic_settings import RATIO
+from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, ConfigType, ValueKind, at_least
 
-_POSITIVE = Kind(ConfigType.DOUBLE, low=1, wanted="a number from 1")
-_SHARE = Kind(ConfigType.DOUBLE, low=0.01, high=1)
+_POSITIVE = ValueKind(ConfigType.DOUBLE, low=1, wanted="a number from 1")
+_SHARE = ValueKind(ConfigType.DOUBLE, low=0.01, high=1)
 
 CLEANER_SETTINGS: tuple[Setting, ...] = (
     fixed("log.cleaner.enable", BOOLEAN, True, "medium", "Whether topics with cleanup.policy=compact are compacted."),

@@ -28,7 +28,7 @@ def is_by_position(version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) == _BY_POSITION
 
 
-def check_of_topic(version: str) -> None:
+def check_topic_format(version: str) -> None:
     """ValueError when `version` stands for no format that a topic can have."""
     if not is_by_position(version):
         magic_of(version)

@@ -11,7 +11,7 @@ import re
 
 import attrs
 
-from pylogbroker.config.kinds import NotAccepted
+from pylogbroker.config.value_kinds import NotAccepted
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d+)")
 PORT_MAX = 65535
@@ -100,24 +100,29 @@ def resolve(
     Raises ValueError, with the name of the setting at fault and what is expected of it.
     """
     endpoints = tuple(endpoint for endpoint in parse_endpoints(listeners) if endpoint.name not in without)
-    told = {point.name: point for point in parse_endpoints(advertised or "") if point.name not in without}
+    advertised_endpoints = {
+        point.name: point for point in parse_endpoints(advertised or "") if point.name not in without
+    }
     if not endpoints:
         raise ValueError("listeners: expected one that is not in controller.listener.names")
     _check_ports(endpoints)
-    _check_advertised(endpoints, told)
+    _check_advertised(endpoints, advertised_endpoints)
     spoken = parse_protocols(protocols)
-    return tuple(_listener(endpoint, told.get(endpoint.name), _protocol(endpoint, spoken)) for endpoint in endpoints)
+    return tuple(
+        _listener(endpoint, advertised_endpoints.get(endpoint.name), _protocol(endpoint, spoken))
+        for endpoint in endpoints
+    )
 
 
-def _listener(endpoint: Endpoint, told: Endpoint | None, protocol: str) -> Listener:
-    host = told.host if told else "" if endpoint.host in _ANY_HOSTS else endpoint.host
+def _listener(endpoint: Endpoint, advertised_endpoints: Endpoint | None, protocol: str) -> Listener:
+    host = advertised_endpoints.host if advertised_endpoints else "" if endpoint.host in _ANY_HOSTS else endpoint.host
     return Listener(
         name=endpoint.name,
         host=endpoint.host,
         port=endpoint.port,
         protocol=protocol,
         advertised_host=host,
-        advertised_port=told.port if told else 0,
+        advertised_port=advertised_endpoints.port if advertised_endpoints else 0,
     )
 
 
@@ -127,13 +132,13 @@ def _check_ports(endpoints: tuple[Endpoint, ...]) -> None:
         raise ValueError("listeners: expected each host and port once")
 
 
-def _check_advertised(endpoints: tuple[Endpoint, ...], told: dict[str, Endpoint]) -> None:
-    strangers = set(told) - {endpoint.name for endpoint in endpoints}
+def _check_advertised(endpoints: tuple[Endpoint, ...], advertised_endpoints: dict[str, Endpoint]) -> None:
+    strangers = set(advertised_endpoints) - {endpoint.name for endpoint in endpoints}
     if strangers:
         raise ValueError(
             f"advertised.listeners: expected names of `listeners` only, not {', '.join(sorted(strangers))}"
         )
-    if any(endpoint.host in _ANY_HOSTS for endpoint in told.values()):
+    if any(endpoint.host in _ANY_HOSTS for endpoint in advertised_endpoints.values()):
         raise ValueError("advertised.listeners: expected an address that clients can connect to")
 
 

@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from pylogbroker.config import formats
-from pylogbroker.config.kinds import (
-    BOOLEAN,
-    INT,
-    INT_MAX,
-    LIST,
-    LONG,
-    LONG_MAX,
-    NEW_PARTITIONS,
-    TEXT,
-    ConfigType,
-    Kind,
-    at_least,
-)
-from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting, Synonym
+from pylogbroker.config.setting_rows import cluster_wide, fixed
 from pylogbroker.config.topic_settings import (
     CLEANUP,
     COMPRESSION,
@@ -28,6 +15,19 @@ from pylogbroker.config.topic_settings import (
     TIMESTAMP_TYPE,
     ZSTD_LEVEL,
 )
+from pylogbroker.config.value_kinds import (
+    BOOLEAN,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LONG_MAX,
+    NEW_PARTITIONS,
+    TEXT,
+    ConfigType,
+    ValueKind,
+    at_least,
+)
 
 _HOUR, _MINUTE = 3_600_000, 60_000
 
@@ -37,9 +37,9 @@ def _check_retention(text: str) -> None:
         raise ValueError("neither a time nor -1")
 
 
-def _retention(type_: ConfigType) -> Kind:
+def _retention(type_: ConfigType) -> ValueKind:
     most = INT_MAX if type_ is ConfigType.INT else LONG_MAX
-    return Kind(type_, check=_check_retention, wanted=f"a whole number from 1 to {most}, or -1 for ever")
+    return ValueKind(type_, check=_check_retention, wanted=f"a whole number from 1 to {most}, or -1 for ever")
 
 
 LOG_SETTINGS: tuple[Setting, ...] = (
@@ -170,7 +170,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
     cluster_wide("log.segment.bytes", at_least(14), 1_073_741_824, "high", "The size at which a segment is full."),
     cluster_wide(
         "log.roll.ms",
-        Kind(ConfigType.LONG, low=1),
+        ValueKind(ConfigType.LONG, low=1),
         None,
         "high",
         "The age at which a segment is full; if it is not set, log.roll.hours.",

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from pylogbroker.config import listeners
-from pylogbroker.config.kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, Kind, at_least
 from pylogbroker.config.log_levels import parse_log_levels
-from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting, Synonym
+from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, ValueKind, at_least
 
-_LISTENERS = Kind(
+_LISTENERS = ValueKind(
     ConfigType.STRING,
     required=True,
     check=listeners.parse_endpoints,
     wanted="NAME://host:port, separated by commas, each name and port once",
 )
-_ADVERTISED = Kind(
+_ADVERTISED = ValueKind(
     ConfigType.STRING,
     check=listeners.parse_endpoints,
     wanted="NAME://host:port, separated by commas, each name once",
 )
-_PROTOCOLS = Kind(
+_PROTOCOLS = ValueKind(
     ConfigType.STRING,
     check=listeners.parse_protocols,
     wanted="NAME:PROTOCOL pairs separated by commas, each name once",
 )
-_ADDRESS_LIMITS = Kind(
+_ADDRESS_LIMITS = ValueKind(
     ConfigType.STRING,
     check=listeners.parse_address_limits,
     wanted="host:number pairs separated by commas",
 )
 
-_LOG_LEVELS = Kind(
+_LOG_LEVELS = ValueKind(
     ConfigType.STRING,
     check=parse_log_levels,
     wanted="a level (debug, info, warn, error, critical), or package=level, separated by commas",

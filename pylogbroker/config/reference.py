@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from textwrap import fill
 
-from pylogbroker.config.kinds import render
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.table import SETTINGS, closest
+from pylogbroker.config.value_kinds import render
 from pylogbroker.errors import ConfigError
 
 _TITLES: Mapping[str, Callable[[Setting], bool]] = {

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 import attrs
 
-from pylogbroker.config.kinds import ConfigType, Kind, Value
+from pylogbroker.config.value_kinds import ConfigType, Value, ValueKind
 
 
 class Scope(StrEnum):
@@ -32,7 +32,7 @@ class Mode(StrEnum):
     CLUSTER_WIDE = "cluster-wide"  # for the whole cluster, or for one broker to try it out
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value came from, by its number in a DescribeConfigs response."""
 
     DYNAMIC_TOPIC_CONFIG = 1
@@ -55,7 +55,7 @@ class Setting:
     """A setting: its name, what it may hold, what it holds unless told otherwise, and what it means."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     default: Value
     importance: Importance
     doc: str

@@ -10,13 +10,13 @@ import attrs
 
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
-from pylogbroker.config.kinds import NotAccepted, Value
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
 from pylogbroker.config.unused_settings import UNUSED_SETTINGS
+from pylogbroker.config.value_kinds import NotAccepted, Value
 from pylogbroker.errors import ConfigError
 
 VALUE_BYTES_MAX = 0x7FFF
@@ -69,12 +69,12 @@ def parse(setting: Setting, text: str) -> Value:
     try:
         return setting.kind.parse(text)
     except NotAccepted as error:
-        raise ConfigError(_refusal(setting, text, str(error))) from None
+        raise ConfigError(_not_accepted(setting, text, str(error))) from None
     except ValueError:
-        raise ConfigError(_refusal(setting, text, f"expected {setting.kind.expected}")) from None
+        raise ConfigError(_not_accepted(setting, text, f"expected {setting.kind.expected}")) from None
 
 
-def _refusal(setting: Setting, text: str, reason: str) -> str:
+def _not_accepted(setting: Setting, text: str, reason: str) -> str:
     shown = "this value" if setting.sensitive else repr(text)
     return f"{setting.name}: {shown} is not accepted; {reason}"
 
@@ -87,8 +87,8 @@ def notes_without_effect(
     return [f"{setting.name} ({setting.no_effect})" for setting in changed if setting is not None and setting.no_effect]
 
 
-def closest(name: str, settings: Iterable[str], likeness: float = 0.6) -> str | None:
+def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> str | None:
     """The known name that `name` may have been meant for; 1 is the likeness of equal names."""
     if len(name) > _NAME_MAX:  # to compare it with all others would take long, and none is like it
         return None
-    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=likeness)), None)
+    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

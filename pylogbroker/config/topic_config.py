@@ -9,7 +9,7 @@ import attrs
 
 from pylogbroker.config import table
 from pylogbroker.config.formats import is_by_position, magic_of
-from pylogbroker.config.kinds import LONG_MAX, Value
+from pylogbroker.config.value_kinds import LONG_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 

@@ -7,20 +7,20 @@ import re
 import attrs
 
 from pylogbroker.config import formats
-from pylogbroker.config.kinds import (
+from pylogbroker.config.setting import Importance, Scope, Setting, Synonym
+from pylogbroker.config.value_kinds import (
     BOOLEAN,
     LIST,
     LONG,
     LONG_MAX,
     ConfigType,
-    Kind,
     Value,
+    ValueKind,
     any_of,
     at_least,
     between,
     one_of,
 )
-from pylogbroker.config.setting import Importance, Scope, Setting, Synonym
 
 _THROTTLED = re.compile(r"\*?|\d+:\d+(\s*,\s*\d+:\d+)*")
 _HOUR, _MINUTE, _DAY = 3_600_000, 60_000, 86_400_000
@@ -43,23 +43,25 @@ TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 GZIP_LEVEL = between(1, 9, also=-1)
 LZ4_LEVEL = between(1, 17)
 ZSTD_LEVEL = between(-131072, 22)
-RATIO = between(0, 1, Kind(ConfigType.DOUBLE))
-FORMAT = Kind(
+RATIO = between(0, 1, ValueKind(ConfigType.DOUBLE))
+FORMAT = ValueKind(
     ConfigType.STRING,
     check=formats.magic_of,
     wanted="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
-TOPIC_FORMAT = Kind(
+TOPIC_FORMAT = ValueKind(
     ConfigType.STRING,
-    check=formats.check_of_topic,
+    check=formats.check_topic_format,
     wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
-_REPLICAS = Kind(ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *")
+_REPLICAS = ValueKind(
+    ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *"
+)
 
 
 def _topic(
     name: str,
-    kind: Kind,
+    kind: ValueKind,
     default: Value,
     synonyms: str,
     doc: str,
@@ -293,7 +295,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     ),
     _topic(
         "remote.storage.enable",
-        Kind(ConfigType.BOOLEAN, check=_check_not_tiered, wanted="false: there is no tiered storage"),
+        ValueKind(ConfigType.BOOLEAN, check=_check_not_tiered, wanted="false: there is no tiered storage"),
         False,
         "",
         "Whether old segments move to tiered storage, which this broker does not have.",

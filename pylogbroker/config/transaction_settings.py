@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.kinds import BOOLEAN, NEW_PARTITIONS, SHORT, at_least
-from pylogbroker.config.rows import cluster_wide, fixed
 from pylogbroker.config.setting import Setting
+from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.value_kinds import BOOLEAN, NEW_PARTITIONS, SHORT, at_least
 
 TRANSACTION_SETTINGS: tuple[Setting, ...] = (
     # __transaction_state

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import files
 
-from pylogbroker.config import foreign
-from pylogbroker.config.kinds import ConfigType, Kind
+from pylogbroker.config import effect_reasons
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting
+from pylogbroker.config.value_kinds import ConfigType, ValueKind
 
 FILE_NAME = "kafka_settings.tsv"
 
@@ -32,8 +32,8 @@ def _setting(
     most: str,
     internal: str,
 ) -> Setting:
-    kind = Kind(ConfigType[type_name], low=_bound(least), high=_bound(most))
-    reason = foreign.reason_to_refuse(name) or foreign.reason_without_effect(name) or ""
+    kind = ValueKind(ConfigType[type_name], low=_bound(least), high=_bound(most))
+    reason = effect_reasons.reason_to_reject(name) or effect_reasons.reason_without_effect(name) or ""
     return Setting(
         name=name,
         kind=kind,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pylogbroker.config.kinds import Value
+from pylogbroker.config.value_kinds import Value
 
 
 class Values:

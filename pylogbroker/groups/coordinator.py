@@ -49,7 +49,7 @@ from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.groups.states import GroupState
 from pylogbroker.groups.store import GroupStore
 from pylogbroker.partitioning import partition_for
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
 from pylogbroker.wire import STRING_BYTES_MAX
 
@@ -133,7 +133,7 @@ class GroupCoordinator:
         due = now_ms + max(int(self.settings.check_interval_ms * position), 1)
         owned.sweep = self._timers.start(due, partial(self._sweep, owned))
 
-    def load(self, partition: int, entries: Iterable[Entry], now_ms: int) -> Loading:
+    def load(self, partition: int, entries: Iterable[LogEntry], now_ms: int) -> Loading:
         """Load a partition at once."""
         loading = self.begin_load(partition)
         loading.replay(entries)

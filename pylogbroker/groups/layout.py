@@ -23,9 +23,9 @@ from typing import Annotated
 
 from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Buffer
-from pylogbroker.wire import Message, Versions
+from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Int64, Since, String, Until, fresh, struct
-from pylogbroker.wire.versioned import decode, encode, version_of
+from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
@@ -37,7 +37,7 @@ UNKNOWN_TIME = -1
 
 
 @struct
-class OffsetCommitKey(Message):
+class OffsetCommitKey(WireMessage):
     """Names a group's offset for a partition."""
 
     versions = Versions(0, 1)
@@ -48,7 +48,7 @@ class OffsetCommitKey(Message):
 
 
 @struct
-class GroupMetadataKey(Message):
+class GroupMetadataKey(WireMessage):
     """Names a group."""
 
     versions = Versions(2, 2)
@@ -57,7 +57,7 @@ class GroupMetadataKey(Message):
 
 
 @struct
-class OffsetCommitValue(Message):
+class OffsetCommitValue(WireMessage):
     """An offset; a timestamp of -1 stands for none."""
 
     versions = Versions(0, 4, flexible=4)
@@ -84,7 +84,7 @@ class MemberMetadata:
 
 
 @struct
-class GroupMetadataValue(Message):
+class GroupMetadataValue(WireMessage):
     """A generation of a group; one without members is that of an Empty group."""
 
     versions = Versions(0, 4, flexible=4)

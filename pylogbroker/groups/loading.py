@@ -21,7 +21,7 @@ from pylogbroker.groups.member import Member
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.groups.states import GroupState
-from pylogbroker.records import Entry, Record, parse_marker
+from pylogbroker.records import LogEntry, Record, parse_marker
 from pylogbroker.timing import Turns
 
 
@@ -40,7 +40,7 @@ class Loading:
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
-    def replay(self, entries: Iterable[Entry]) -> None:
+    def replay(self, entries: Iterable[LogEntry]) -> None:
         """Take in the entries of the log that follow those taken in before."""
         for entry in entries:
             try:
@@ -48,7 +48,7 @@ class Loading:
             except CorruptRecords as problem:
                 self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
 
-    def _replay_entry(self, entry: Entry) -> None:
+    def _replay_entry(self, entry: LogEntry) -> None:
         entry.check()
         if entry.is_control:
             self._replay_marker(entry)
@@ -57,7 +57,7 @@ class Loading:
             for record in entry.records():
                 self._replay(record, producer_id)
 
-    def _replay_marker(self, entry: Entry) -> None:
+    def _replay_marker(self, entry: LogEntry) -> None:
         marker = parse_marker(entry)
         if marker is not None:
             for group_id in self.transactions.pop(entry.producer_id, ()):

@@ -36,9 +36,9 @@ from pylogbroker.net.routes import NotOffered, Route, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
-from pylogbroker.wire.framing import FrameSplitter
+from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
-from pylogbroker.wire.recognition import describe_simple_request
+from pylogbroker.wire.recognition import describe_legacy07_request
 
 if TYPE_CHECKING:
     from pylogbroker.net.limits import MemoryBound
@@ -490,7 +490,7 @@ class KafkaProtocol(Protocol):
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
-        return describe_simple_request(frame)
+        return describe_legacy07_request(frame)
 
     def _close(self) -> None:
         self._flush()

@@ -18,8 +18,8 @@ from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.wire import Chunk, request_codec, response_codec
-from pylogbroker.wire.extent import counter
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.struct_counter import counter
 
 LONG_ANSWER_STRUCTS = 500
 """An answer with more is encoded in slices; fewer take some hundred microseconds."""

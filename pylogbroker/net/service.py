@@ -21,7 +21,7 @@ from pylogbroker.config import SIMPLE, Listener
 from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
-from pylogbroker.net.simple import SimpleProtocol
+from pylogbroker.net.simple import Legacy07Protocol
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 
 log = Logger()
@@ -147,10 +147,10 @@ class KafkaFactory(Factory):
             protocol.transport.abortConnection()
 
 
-class SimpleFactory(KafkaFactory):
+class Legacy07Factory(KafkaFactory):
     """The same for a listener that speaks the protocol of 0.7."""
 
-    protocol_class = SimpleProtocol
+    protocol_class = Legacy07Protocol
 
 
 @attrs.define(eq=False)
@@ -166,7 +166,7 @@ class KafkaListener:
     _idle_check: Repeating = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        factory = SimpleFactory if self._listener.protocol == SIMPLE else KafkaFactory
+        factory = Legacy07Factory if self._listener.protocol == SIMPLE else KafkaFactory
         self._factory = factory(self._reactor, self._broker, self._listener.name, self._bounds)
         self._idle_check = Repeating(self._reactor, self._factory.close_idle)
 

@@ -18,7 +18,7 @@ from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.protocol import Answering, KafkaProtocol
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.recognition import describe_kafka_request
-from pylogbroker.wire.simple import MultiProduce, Produce, decode_simple_request
+from pylogbroker.wire.simple import MultiProduce, Produce, decode_legacy07_request
 
 log = Logger()
 
@@ -42,14 +42,14 @@ _READ = _Encoded(is_read=True)
 _CHANGE = _Encoded(is_read=False)
 
 
-class SimpleProtocol(KafkaProtocol):
-    """The broker's side of one connection; made by `SimpleFactory`."""
+class Legacy07Protocol(KafkaProtocol):
+    """The broker's side of one connection; made by `Legacy07Factory`."""
 
     most_waiting = 1
 
     def _request(self, frame: memoryview) -> None:
         try:
-            request = decode_simple_request(frame)
+            request = decode_legacy07_request(frame)
         except ProtocolViolation as violation:
             self._violated(self._explained(f"bad request: {violation}", frame))
             return

@@ -14,7 +14,7 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.offline.stopped import OfflineError
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.storage import FileHandle, Pools, Segment, kafka07, names
 from pylogbroker.storage.layouts import POSITIONED
 from pylogbroker.storage.recovery import whole_entries
@@ -154,7 +154,7 @@ def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[S
     return SourceSegment(path, position, size, sound, messages), damage
 
 
-def _messages(path: str, position: int, size: int) -> Iterator[Entry]:
+def _messages(path: str, position: int, size: int) -> Iterator[LogEntry]:
     segment = Segment.existing(
         os.path.dirname(path), position, {names.ENTRIES: size}, Pools.of(), layout=POSITIONED
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _messages(path: str, position: int, size: int) -> Iterator[Entry]:
     yield from whole_entries(segment, size)
 
 
-def _is_readable(message: Entry) -> bool:
+def _is_readable(message: LogEntry) -> bool:
     try:
         return sum(1 for _ in message.records()) <= message.size
     except (CorruptRecords, InvalidRecords):

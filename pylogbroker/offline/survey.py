@@ -11,7 +11,7 @@ import attrs
 
 from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.storage import LogDirectory, Pools, Segment, names, producer_snapshots
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_epochs
 from pylogbroker.storage.partition_metadata import read_topic_id
@@ -78,7 +78,7 @@ def _known_epoch(path: str) -> int:
     return -1
 
 
-def _entries(path: str, *, whole: bool) -> Iterator[Entry]:
+def _entries(path: str, *, whole: bool) -> Iterator[LogEntry]:
     """Yield all batches, or only their headers, up to the first damaged one, where recovery will truncate."""
     files = sorted(filter(None, map(names.parse_file, os.listdir(path))))
     for base in (base for base, suffix in files if suffix == names.ENTRIES):
@@ -93,7 +93,7 @@ def _entries(path: str, *, whole: bool) -> Iterator[Entry]:
             segment.release()
 
 
-def _registered_producers(entry: Entry) -> Iterator[int]:
+def _registered_producers(entry: LogEntry) -> Iterator[int]:
     """Yield the producer ids of transactional ids."""
     yield NO_PRODUCER
     with suppress(CorruptRecords):

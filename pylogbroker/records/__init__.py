@@ -20,17 +20,23 @@ Nothing here does I/O.  Damaged bytes raise CorruptRecords; records that the tar
 
 from pylogbroker.records.batch import HEADER_V2
 from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.building import build
+from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker, parse_marker
 from pylogbroker.records.conversion import down_convert, never, up_convert
-from pylogbroker.records.entry import ENTRY_PREFIX, MAGIC_AT, Entry, entries, entry_size
-from pylogbroker.records.faults import TooCostly
+from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
-from pylogbroker.records.rules import NO_BOUND, AppendRules
-from pylogbroker.records.simple import SimpleMessage, build_simple, encode_simple, messages
-from pylogbroker.records.simple_sets import check_simple, from_simple, is_costly_set, prepare_simple, to_simple
-from pylogbroker.records.validation import EntryMeta, Prepared, convert, is_costly, prepare
+from pylogbroker.records.simple import Legacy07Message, build_legacy07, encode_legacy07, messages
+from pylogbroker.records.simple_sets import (
+    check_legacy07,
+    from_legacy07,
+    is_costly_legacy07_set,
+    prepare_legacy07,
+    to_legacy07,
+)
+from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
+from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, convert, is_costly, prepare
+from pylogbroker.records.validate.record_errors import TooCostly
 from pylogbroker.records.varint import decode_varint, encode_varint
 
 __all__ = [
@@ -40,37 +46,37 @@ __all__ = [
     "NO_BOUND",
     "NO_TIMESTAMP",
     "AppendRules",
+    "AppendedEntry",
     "Buffer",
     "Codec",
-    "Entry",
-    "EntryMeta",
     "Header",
+    "Legacy07Message",
+    "LogEntry",
     "Marker",
-    "Prepared",
+    "PreparedRecords",
     "Record",
-    "SimpleMessage",
     "TimestampType",
     "TooCostly",
     "build",
-    "build_simple",
-    "check_simple",
+    "build_legacy07",
+    "check_legacy07",
     "convert",
     "crc32c",
     "decode_varint",
     "down_convert",
-    "encode_simple",
+    "encode_legacy07",
     "encode_varint",
     "end_marker",
     "entries",
     "entry_size",
-    "from_simple",
+    "from_legacy07",
     "is_costly",
-    "is_costly_set",
+    "is_costly_legacy07_set",
     "messages",
     "never",
     "parse_marker",
     "prepare",
-    "prepare_simple",
-    "to_simple",
+    "prepare_legacy07",
+    "to_legacy07",
     "up_convert",
 ]

@@ -178,7 +178,7 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
     return b"".join((header[: CRC_START - _CRC.size], _CRC.pack(crc), header[CRC_START:], payload))
 
 
-def stretch(batch: bytes, last_offset: int) -> bytes:
+def with_last_offset(batch: bytes, last_offset: int) -> bytes:
     """Return the batch with its last offset raised to `last_offset`, as if the records up to it had been removed."""
     fields = list(HEADER_V2.unpack_from(batch))
     fields[6] = last_offset - fields[0]

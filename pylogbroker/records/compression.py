@@ -20,10 +20,10 @@ import cramjam
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import lz4_header, snappy_framing
 from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.damage import Overflow, as_corrupt
+from pylogbroker.records.decompression_errors import Overflow, as_corrupt
 from pylogbroker.records.model import Codec
 
-MAX_DECOMPRESSED = 128 * 1024 * 1024
+DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 _CODECS = tuple(Codec)
 _GZIP = 16 + zlib.MAX_WBITS
 _STEP = 64 * 1024
@@ -42,17 +42,17 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
         return snappy_framing.compress(data)
     if codec is Codec.LZ4:
         frame = _lz4(data, level)
-        return lz4_header.spoil(frame) if magic == 0 else frame
-    refuse_zstd_before_v2(codec, magic)
+        return lz4_header.with_v0_checksum(frame) if magic == 0 else frame
+    reject_zstd_before_v2(codec, magic)
     return bytes(cramjam.zstd.compress(data, level=level))
 
 
-def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> bytes:
+def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Decompress; CorruptRecords if `data` is damaged, Overflow if it expands to more than `limit` bytes."""
     return bytes(inflate(codec, data, magic, limit))
 
 
-def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPRESSED) -> Buffer:
+def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
     """Like `decompress`, but return `data` itself or a `memoryview`, to save a copy: for reading only."""
     if codec is Codec.NONE:
         return data
@@ -63,9 +63,9 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = MAX_DECOMPR
     if codec is Codec.SNAPPY:
         return snappy_framing.decompress(data, limit)
     if codec is Codec.LZ4:
-        frame = lz4_header.mend(data) if magic == 0 else data
+        frame = lz4_header.with_standard_checksum(data) if magic == 0 else data
         return _into_mapping(cramjam.lz4.decompress_into, frame, min(limit, len(frame) * _MAX_LZ4_RATIO))
-    refuse_zstd_before_v2(codec, magic)
+    reject_zstd_before_v2(codec, magic)
     return _into_mapping(cramjam.zstd.decompress_into, data, min(limit, len(data) * _MAX_ZSTD_RATIO))
 
 
@@ -77,7 +77,7 @@ def codec_of(attributes: int) -> Codec:
     return _CODECS[number]
 
 
-def refuse_zstd_before_v2(codec: Codec, magic: int) -> None:
+def reject_zstd_before_v2(codec: Codec, magic: int) -> None:
     """InvalidRecords for zstd in formats v0 and v1, which do not have it."""
     if codec is Codec.ZSTD and magic < 2:
         raise InvalidRecords(f"zstd is not part of message format v{magic}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

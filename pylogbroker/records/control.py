@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
-from pylogbroker.records.building import build
+from pylogbroker.records.builder import build
 from pylogbroker.records.model import Record
 
 if TYPE_CHECKING:
-    from pylogbroker.records.entry import Entry
+    from pylogbroker.records.log_entry import LogEntry
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
@@ -46,7 +46,7 @@ def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, produc
     )
 
 
-def parse_marker(entry: Entry) -> Marker | None:
+def parse_marker(entry: LogEntry) -> Marker | None:
     """Return a control batch's marker; None if it has none, was emptied by compaction, or is of another type."""
     if not entry.is_control:
         return None

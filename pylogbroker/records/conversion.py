@@ -16,15 +16,15 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records.buffers import Buffer, view
-from pylogbroker.records.building import build
-from pylogbroker.records.entry import Entry, bounds, entries, parse
+from pylogbroker.records.builder import build
+from pylogbroker.records.log_entry import LogEntry, bounds, entries, parse
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 
 Stopped = Callable[[], bool]
 """Function that returns True once the result is not needed any more."""
 
-_RUN_RECORDS: Final = 500  # most uncompressed messages in one batch
+_BATCH_RECORDS_MAX: Final = 500  # most uncompressed messages in one batch
 _DELTA_MAX: Final = 0x7FFFFFFF  # largest offset delta in a batch
 
 
@@ -76,7 +76,7 @@ class _Run:
         kind = timestamp_type, record.timestamp if timestamp_type else NO_TIMESTAMP
         records = self._records
         if records and (
-            kind != self._kind or len(records) == _RUN_RECORDS or record.offset - records[0].offset > _DELTA_MAX
+            kind != self._kind or len(records) == _BATCH_RECORDS_MAX or record.offset - records[0].offset > _DELTA_MAX
         ):
             self.end()
         self._kind = kind
@@ -90,7 +90,7 @@ class _Run:
             self._records = []
 
 
-def _up(entry: Entry, is_stopped: Stopped) -> Buffer:
+def _up(entry: LogEntry, is_stopped: Stopped) -> Buffer:
     if entry.magic == 2:
         return entry.buffer
     return build(
@@ -112,12 +112,12 @@ def down_convert(
     It has at least one record, or one entry that needs no conversion.  Conversion stops when `is_stopped` returns True;
     the result is useless then.
     """
-    room = Room(limit, is_stopped)
-    return b"".join(_down(buffer, magic, first_offset, room))
+    budget = SizeBudget(limit, is_stopped)
+    return b"".join(_down(buffer, magic, first_offset, budget))
 
 
 @attrs.define
-class Room:
+class SizeBudget:
     """Size budget for converted records: the bytes left."""
 
     left: int
@@ -136,18 +136,18 @@ class Room:
         return fits
 
 
-def _down(buffer: Buffer, magic: int, first_offset: int, room: Room) -> Iterator[Buffer]:
+def _down(buffer: Buffer, magic: int, first_offset: int, budget: SizeBudget) -> Iterator[Buffer]:
     for entry in entries(buffer, partial=True):
         if entry.magic > magic:
             if not (entry.is_control and entry.magic == 2):
-                yield _converted(entry, magic, _plain(entry, magic, first_offset, room))
-        elif room.take(entry.size):
+                yield _converted(entry, magic, _plain(entry, magic, first_offset, budget))
+        elif budget.take(entry.size):
             yield entry.buffer
-        if room.is_full:
+        if budget.is_full:
             return
 
 
-def _converted(entry: Entry, magic: int, records: Iterator[Record]) -> bytes:
+def _converted(entry: LogEntry, magic: int, records: Iterator[Record]) -> bytes:
     first = next(records, None)
     if first is None:
         return b""
@@ -161,11 +161,11 @@ def _converted(entry: Entry, magic: int, records: Iterator[Record]) -> bytes:
     )
 
 
-def _plain(entry: Entry, magic: int, first_offset: int, room: Room) -> Iterator[Record]:
+def _plain(entry: LogEntry, magic: int, first_offset: int, budget: SizeBudget) -> Iterator[Record]:
     """Yield an entry's records from `first_offset` on, without headers, until the budget is used up."""
     overhead = LENGTH_START + SMALLEST[magic]
     for record in entry.records():
         if record.offset >= first_offset:
-            if not room.take(overhead + len(record.key or b"") + len(record.value or b"")):
+            if not budget.take(overhead + len(record.key or b"") + len(record.value or b"")):
                 return
             yield Record(record.offset, record.timestamp, record.key, record.value)

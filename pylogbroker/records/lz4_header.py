@@ -33,8 +33,8 @@ def short_xxh32(data: bytes) -> int:
     """Return the xxHash-32, seed 0, of fewer than 16 bytes; a header is never longer."""
     whole = len(data) & ~3
     digest = _PRIME_5 + len(data)
-    for (lane,) in struct.iter_unpack("<I", data[:whole]):
-        digest = _rotate(digest + lane * _PRIME_3, 17) * _PRIME_4
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        digest = _rotate(digest + word * _PRIME_3, 17) * _PRIME_4
     for byte in data[whole:]:
         digest = _rotate(digest + byte * _PRIME_5, 11) * _PRIME_1
     digest &= _MASK
@@ -61,11 +61,11 @@ def _with_checksum(frame: Buffer, hashed_from: int) -> bytes:
     return b"%b%c%b" % (frame[:end], checksum, frame[end + 1 :])
 
 
-def mend(frame: Buffer) -> bytes:
+def with_standard_checksum(frame: Buffer) -> bytes:
     """Return a v0 message's frame with the checksum of the LZ4 specification."""
     return _with_checksum(frame, 4)
 
 
-def spoil(frame: Buffer) -> bytes:
+def with_v0_checksum(frame: Buffer) -> bytes:
     """Return a standard frame with the checksum that v0 messages carry."""
     return _with_checksum(frame, 0)

@@ -27,7 +27,7 @@ from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records.batch import TIMESTAMP_TYPE, next_offset_delta
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.checksum import crc32
-from pylogbroker.records.compression import codec_of, compress, decompress, refuse_zstd_before_v2
+from pylogbroker.records.compression import codec_of, compress, decompress, reject_zstd_before_v2
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
 
 LENGTH_START = 12
@@ -45,7 +45,7 @@ _FIELD_SIZE = struct.Struct(">i")
 
 
 @attrs.frozen
-class Message:
+class StoredMessage:
     """One stored message, complete and with a valid CRC."""
 
     offset: int
@@ -56,7 +56,7 @@ class Message:
     value: bytes | None
 
 
-def read_message(data: Buffer, start: int, end: int) -> Message:
+def read_message(data: Buffer, start: int, end: int) -> StoredMessage:
     """Return the message that fills `data[start:end]`; CorruptRecords if its CRC or sizes are wrong."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
@@ -70,7 +70,7 @@ def read_message(data: Buffer, start: int, end: int) -> Message:
     value, position = _read_field(data, position, end)
     if position != end:
         raise CorruptRecords(f"the message at offset {offset} is longer than its fields")
-    return Message(offset, magic, attributes & KNOWN_ATTRIBUTES[magic], timestamp, key, value)
+    return StoredMessage(offset, magic, attributes & KNOWN_ATTRIBUTES[magic], timestamp, key, value)
 
 
 def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
@@ -93,7 +93,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
     if codec is Codec.NONE:
         yield Record(message.offset, message.timestamp, message.key, message.value, (), kind)
         return
-    refuse_zstd_before_v2(codec, message.magic)
+    reject_zstd_before_v2(codec, message.magic)
     if message.value is None:
         raise CorruptRecords("a compressed message set without a value")
     inside = decompress(codec, message.value, message.magic, limit)
@@ -109,7 +109,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
         yield Record(each.offset + shift, timestamp, each.key, each.value, (), kind)
 
 
-def _offset_shift(wrapper: Message, inside: bytes, last: int) -> int:
+def _offset_shift(wrapper: StoredMessage, inside: bytes, last: int) -> int:
     """Return the number to add to inner offsets: 0 for sets from producers, whose wrapper has offset 0."""
     if wrapper.magic == 0:
         return 0
@@ -163,12 +163,12 @@ def build_message_set(
     append_time: int,
 ) -> bytes:
     """Return messages, or a wrapper around them; see `pylogbroker.records.build`."""
-    refuse_zstd_before_v2(codec, magic)
+    reject_zstd_before_v2(codec, magic)
     messages = bytearray()
     first, delta, newest = base_offset, -1, NO_TIMESTAMP
     relative = magic == 1 and codec is not Codec.NONE
     for index, record in enumerate(records):
-        _refuse_headers(record, magic)
+        _reject_headers(record, magic)
         first = record.offset if first is None else first
         delta = next_offset_delta(record.offset - first, delta) if base_offset is None else index
         timestamp = append_time if attributes & TIMESTAMP_TYPE else record.timestamp
@@ -183,6 +183,6 @@ def build_message_set(
     return encode_message(magic, first + delta, newest, None, value, attributes | codec)
 
 
-def _refuse_headers(record: Record, magic: int) -> None:
+def _reject_headers(record: Record, magic: int) -> None:
     if record.headers:
         raise InvalidRecords(f"message format v{magic} has no headers", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)

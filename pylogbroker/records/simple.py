@@ -26,8 +26,8 @@ import attrs
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32
-from pylogbroker.records.compression import MAX_DECOMPRESSED, compress, inflate
-from pylogbroker.records.entry import Entry
+from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, compress, inflate
+from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.model import Codec, Record
 
 SIZE_PREFIX = 4
@@ -55,7 +55,7 @@ def may_be_message(data: Buffer) -> bool:
 
 
 @attrs.define(eq=False)
-class SimpleMessage(Entry):
+class Legacy07Message(LogEntry):
     """One message: `base_offset` is its position, `last_offset` the position of its last byte.
 
     `count` is -1 for a compressed message; `magic` is 0.7's own.
@@ -83,7 +83,7 @@ class SimpleMessage(Entry):
                 f"the message at position {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}"
             )
 
-    def values(self, limit: int = MAX_DECOMPRESSED) -> Iterator[memoryview]:
+    def values(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[memoryview]:
         """Yield the payload, or those of the inner messages; CorruptRecords or InvalidRecords if it is damaged."""
         codec = self.codec
         if codec is Codec.NONE:
@@ -95,17 +95,17 @@ class SimpleMessage(Entry):
             message.check()
             yield message.payload
 
-    def records(self, limit: int = MAX_DECOMPRESSED) -> Iterator[Record]:
+    def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
         """Yield the records, with consecutive offsets from the message's position on."""
         for offset, value in enumerate(self.values(limit), self.base_offset):
             yield Record(offset, -1, None, bytes(value))
 
 
-def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterator[SimpleMessage]:
+def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterator[Legacy07Message]:
     """Iterate over the messages in `buffer`, which begins at `position`.
 
     CorruptRecords at bytes that are no message, and at a truncated last one unless `partial`, which leaves it out.
-    CRCs are not checked; see `SimpleMessage.check`.
+    CRCs are not checked; see `Legacy07Message.check`.
     """
     whole = view(buffer)
     start, end = 0, len(whole)
@@ -115,7 +115,7 @@ def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterato
             if partial:
                 return
             raise CorruptRecords(f"the last message, of {stop - start} bytes, is cut off after {end - start}")
-        yield parse_simple(whole[start:stop], position + start)
+        yield parse_legacy07(whole[start:stop], position + start)
         start = stop
 
 
@@ -131,7 +131,7 @@ def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
     return SIZE_PREFIX + int(size)
 
 
-def parse_simple(buffer: memoryview, position: int, size: int = -1) -> SimpleMessage:
+def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy07Message:
     """Return the message of `size` bytes, by default all, at the start of `buffer`.
 
     Its size and magic must have been checked.
@@ -143,15 +143,15 @@ def parse_simple(buffer: memoryview, position: int, size: int = -1) -> SimpleMes
         _, _, crc = _HEADERS[0].unpack_from(buffer)
     attributes &= _CODEC
     last = position + (len(buffer) if size < 0 else size) - 1
-    return SimpleMessage(buffer, magic, attributes, crc, position, last, -1 if attributes else 1)
+    return Legacy07Message(buffer, magic, attributes, crc, position, last, -1 if attributes else 1)
 
 
-def encode_simple(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
+def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
     """Return one message of magic 1; with a codec, `value` is a set compressed by it."""
     return _HEADERS[1].pack(HEADER_SIZES[1] - SIZE_PREFIX + len(value), 1, CODECS.index(codec), crc32(value)) + value
 
 
-def build_simple(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
+def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
     """Return a set of messages of magic 1, with a codec compressed as one message.
 
     The set stays uncompressed if the compressed message had fewer bytes than records: each needs an offset of its own.
@@ -159,9 +159,9 @@ def build_simple(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    single = [encode_simple(value) for value in values]
+    single = [encode_legacy07(value) for value in values]
     plain = b"".join(single)
     if codec is Codec.NONE or not single:
         return plain
-    wrapper = encode_simple(compress(codec, plain, level, 1), codec)
+    wrapper = encode_legacy07(compress(codec, plain, level, 1), codec)
     return wrapper if len(wrapper) >= len(single) else plain

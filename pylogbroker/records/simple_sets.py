@@ -19,18 +19,18 @@ from collections.abc import Iterator
 import attrs
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
-from pylogbroker.records.batch import stretch
+from pylogbroker.records.batch import with_last_offset
 from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.building import build
-from pylogbroker.records.conversion import Room, Stopped, never
-from pylogbroker.records.damage import Overflow
-from pylogbroker.records.entry import Entry
-from pylogbroker.records.faults import TooCostly, checked_records
+from pylogbroker.records.builder import build
+from pylogbroker.records.conversion import SizeBudget, Stopped, never
+from pylogbroker.records.decompression_errors import Overflow
+from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import Codec, Record
-from pylogbroker.records.rules import AppendRules
-from pylogbroker.records.simple import CODECS, SIZE_PREFIX, SimpleMessage, build_simple, messages
-from pylogbroker.records.validation import EntryMeta, Prepared, checked_entries
+from pylogbroker.records.simple import CODECS, SIZE_PREFIX, Legacy07Message, build_legacy07, messages
+from pylogbroker.records.validate.append_rules import AppendRules
+from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, valid_entries
+from pylogbroker.records.validate.record_errors import TooCostly, valid_records
 
 _SIZE = struct.Struct(">i")
 _MANY = 500  # messages, which take a millisecond to validate
@@ -41,37 +41,37 @@ _RECORD_V2 = 12  # most bytes, about, that a batch's record takes besides its va
 # To the log
 
 
-def prepare_simple(buffer: Buffer, rules: AppendRules, position: int) -> Prepared:
+def prepare_legacy07(buffer: Buffer, rules: AppendRules, position: int) -> PreparedRecords:
     """Prepare a set for a log that ends at `position`.
 
-    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_simple` must come first, in a worker
+    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_legacy07` must come first, in a worker
     thread.
     """
-    if not rules.are_checked:
+    if not rules.is_validated:
         buffer = _checked(buffer, rules)
     metas = _metas(buffer, position)
     if not metas:
         raise InvalidRecords("there is no message in the set")
     last = metas[-1].last_offset
-    return Prepared([buffer], len(buffer), metas, position, last, last - position + 1, -1)
+    return PreparedRecords([buffer], len(buffer), metas, position, last, last - position + 1, -1)
 
 
-def _metas(buffer: Buffer, position: int) -> list[EntryMeta]:
+def _metas(buffer: Buffer, position: int) -> list[AppendedEntry]:
     metas, unpack = [], _SIZE.unpack_from
     start, end = 0, len(buffer)
     while start < end:
         size = SIZE_PREFIX + unpack(buffer, start)[0]
-        metas.append(EntryMeta(position + start, position + start + size - 1, 1, size, -1))
+        metas.append(AppendedEntry(position + start, position + start + size - 1, 1, size, -1))
         start += size
     return metas
 
 
-def check_simple(buffer: Buffer, rules: AppendRules) -> Buffer:
-    """Do the costly part of `prepare_simple`, which then gets the result and `rules.after_conversion`."""
-    return _checked(buffer, attrs.evolve(rules, max_at_once=rules.max_decompressed))
+def check_legacy07(buffer: Buffer, rules: AppendRules) -> Buffer:
+    """Do the costly part of `prepare_legacy07`, which then gets the result and `rules.after_conversion`."""
+    return _checked(buffer, attrs.evolve(rules, inline_bytes_max=rules.decompressed_bytes_max))
 
 
-def is_costly_set(buffer: Buffer) -> bool:
+def is_costly_legacy07_set(buffer: Buffer) -> bool:
     """Return True for a set with a compressed message or very many messages; False for a damaged set."""
     try:
         return any(message.attributes or number == _MANY for number, message in enumerate(messages(buffer, 0)))
@@ -82,59 +82,59 @@ def is_costly_set(buffer: Buffer) -> bool:
 def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
     """Validate the set; return it, without the wrappers that have too few bytes for their inner messages."""
     parts: list[Buffer] = []
-    limit = min(rules.max_at_once, rules.max_decompressed)
+    limit = min(rules.inline_bytes_max, rules.decompressed_bytes_max)
     changed = False
     for message in messages(buffer, 0):
         _check_size(message, rules)
         message.check()
         part: Buffer = message.buffer
         if message.attributes:
-            part, used = _looked_into(message, rules, limit)
+            part, used = _valid_wrapper(message, rules, limit)
             changed |= part is not message.buffer
             limit -= used
         parts.append(part)
     return b"".join(parts) if changed else buffer
 
 
-def _looked_into(message: SimpleMessage, rules: AppendRules, limit: int) -> tuple[Buffer, int]:
+def _valid_wrapper(message: Legacy07Message, rules: AppendRules, limit: int) -> tuple[Buffer, int]:
     """Return a compressed message in its stored form, and the size of its inner messages."""
     try:
         values = list(message.values(limit))
     except Overflow as error:
-        if rules.max_at_once < rules.max_decompressed:
+        if rules.inline_bytes_max < rules.decompressed_bytes_max:
             raise TooCostly(error.detail) from None
         raise InvalidRecords(error.detail) from None
     if not values:
         raise InvalidRecords(f"nothing is inside of the compressed message at position {message.base_offset}")
-    part = message.buffer if len(values) <= message.size else build_simple(values)
+    part = message.buffer if len(values) <= message.size else build_legacy07(values)
     return part, sum(map(len, values))
 
 
-def _check_size(message: SimpleMessage, rules: AppendRules) -> None:
+def _check_size(message: Legacy07Message, rules: AppendRules) -> None:
     if message.size > rules.max_bytes:
         detail = f"a message of {message.size} bytes exceeds the topic's {rules.max_bytes}"
         raise KafkaError(detail, ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def to_simple(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
+def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
     """Convert records from a client of Kafka's protocol to a set; they may decompress to `limit` bytes.
 
     Raises the errors of `prepare`, UNSUPPORTED_FOR_MESSAGE_FORMAT for records that 0.7 cannot express, and TooCostly if
     a larger limit would help.
     """
-    as_sent = attrs.evolve(rules, magic=2, max_at_once=limit)
-    found, codec = checked_entries(buffer, as_sent)
+    as_sent = attrs.evolve(rules, magic=2, inline_bytes_max=limit)
+    found, codec = valid_entries(buffer, as_sent)
     for entry in found:
-        _refuse_producers(entry)
-    values = [_value(record) for entry in found for record in checked_records(entry, as_sent, now_ms)]
+        _reject_producers(entry)
+    values = [_value(record) for entry in found for record in valid_records(entry, as_sent, now_ms)]
     target = codec if rules.codec is None else rules.codec
-    built = build_simple(values, target if target in CODECS else Codec.GZIP, rules.level)
+    built = build_legacy07(values, target if target in CODECS else Codec.GZIP, rules.level)
     for message in messages(built, 0):
         _check_size(message, rules)
     return built
 
 
-def _refuse_producers(entry: Entry) -> None:
+def _reject_producers(entry: LogEntry) -> None:
     if entry.producer_id >= 0 or entry.is_transactional:
         raise _unsupported("neither idempotent producers nor transactions: set enable.idempotence=false")
 
@@ -156,7 +156,7 @@ def _unsupported(what: str) -> InvalidRecords:
 # From the log
 
 
-def from_simple(
+def from_legacy07(
     buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
 ) -> bytes:
     """Convert the messages in a log's `buffer`, which begins at `position`, to a format of Kafka's protocol.
@@ -168,9 +168,9 @@ def from_simple(
     first message is damaged.  It also stops when `is_stopped` returns True; the result is useless then.
     """
     parts: list[bytes] = []
-    room = Room(limit, is_stopped)
+    budget = SizeBudget(limit, is_stopped)
     try:
-        parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, room))
+        parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, budget))
     except (CorruptRecords, InvalidRecords):
         if not parts:
             raise
@@ -178,20 +178,20 @@ def from_simple(
 
 
 def _converted(
-    runs: Iterator[tuple[Codec, list[SimpleMessage]]], magic: int, first_offset: int, room: Room
+    runs: Iterator[tuple[Codec, list[Legacy07Message]]], magic: int, first_offset: int, budget: SizeBudget
 ) -> Iterator[bytes]:
     for codec, run in runs:
-        records, end = _wanted(run, magic, first_offset, room)
+        records, end = _wanted(run, magic, first_offset, budget)
         if records:
             built = build(records, magic=magic, codec=codec, base_offset=None)
-            yield stretch(built, end) if magic == 2 else built
-        if room.is_full:
+            yield with_last_offset(built, end) if magic == 2 else built
+        if budget.is_full:
             return
 
 
-def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMessage]]]:
+def _runs(found: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy07Message]]]:
     """Group uncompressed messages; each compressed one is alone.  CorruptRecords after the last valid message."""
-    run: list[SimpleMessage] = []
+    run: list[Legacy07Message] = []
     try:
         for message in found:
             message.check()
@@ -210,7 +210,7 @@ def _runs(found: Iterator[SimpleMessage]) -> Iterator[tuple[Codec, list[SimpleMe
         yield Codec.NONE, run
 
 
-def _wanted(run: list[SimpleMessage], magic: int, first_offset: int, room: Room) -> tuple[list[Record], int]:
+def _wanted(run: list[Legacy07Message], magic: int, first_offset: int, budget: SizeBudget) -> tuple[list[Record], int]:
     """Return the records that fit into the budget, and the last offset that they cover."""
     overhead = _RECORD_V2 if magic == 2 else LENGTH_START + SMALLEST[magic]
     records: list[Record] = []
@@ -218,7 +218,7 @@ def _wanted(run: list[SimpleMessage], magic: int, first_offset: int, room: Room)
     for message in run:
         for record in message.records():
             if record.offset >= first_offset:
-                if not room.take(overhead + len(record.value or b"")):
+                if not budget.take(overhead + len(record.value or b"")):
                     return records, end
                 records.append(record)
                 end = record.offset

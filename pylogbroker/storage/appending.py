@@ -14,17 +14,17 @@ from typing import Final
 from pylogbroker.errors import ErrorCode, InvalidRecords
 from pylogbroker.records import (
     NO_BOUND,
+    AppendedEntry,
     AppendRules,
     Buffer,
     Codec,
-    EntryMeta,
-    Prepared,
+    PreparedRecords,
     TimestampType,
-    check_simple,
+    check_legacy07,
     entries,
-    is_costly_set,
-    prepare_simple,
-    to_simple,
+    is_costly_legacy07_set,
+    prepare_legacy07,
+    to_legacy07,
 )
 from pylogbroker.storage.log_config import LogConfig
 from pylogbroker.storage.producers import Origin
@@ -57,7 +57,7 @@ def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
         max_bytes=config.max_message_bytes,
         keys_required=config.compacts and client,
         from_client=client,
-        are_checked=not client,
+        is_validated=not client,
     )
 
 
@@ -73,7 +73,7 @@ def _level(config: LogConfig) -> int | None:
             return None
 
 
-def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
+def follow(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
     """Entries from a leader, to be written unchanged; CorruptRecords or InvalidRecords if they can't be."""
     metas = []
     next_offset = log_end_offset
@@ -82,12 +82,12 @@ def follow(buffer: Buffer, log_end_offset: int) -> Prepared:
         if entry.base_offset < next_offset:
             raise InvalidRecords(f"offset {entry.base_offset} where {next_offset} or a later one is expected")
         next_offset = entry.next_offset
-        metas.append(EntryMeta.of(entry))
+        metas.append(AppendedEntry.of(entry))
     if not metas:
         raise InvalidRecords("there is no whole entry in the records")
     first, last = metas[0].base_offset, metas[-1].last_offset
     count = last - first + 1
-    return Prepared([buffer], len(buffer), metas, first, last, count, max(meta.max_timestamp for meta in metas))
+    return PreparedRecords([buffer], len(buffer), metas, first, last, count, max(meta.max_timestamp for meta in metas))
 
 
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
@@ -95,25 +95,27 @@ def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
 
 
-def prepare_positioned(buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int) -> Prepared:
+def prepare_positioned(
+    buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int
+) -> PreparedRecords:
     """The same as `records.prepare`, for a log of format 0.7 that ends at `position`."""
     if origin is Origin.COORDINATOR:
         detail = "message format 0.7 has neither idempotent producers nor transactions"
         raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if origin is Origin.CLIENT:
-        buffer = to_simple(buffer, rules, now_ms, min(rules.max_at_once, _MOST_AT_ONCE))
+        buffer = to_legacy07(buffer, rules, now_ms, min(rules.inline_bytes_max, _MOST_AT_ONCE))
     if origin in (Origin.CLIENT, Origin.CONVERTED):
         rules = rules.after_conversion
-    return prepare_simple(buffer, rules, position)
+    return prepare_legacy07(buffer, rules, position)
 
 
 def convert_positioned(buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
     """The costly part of it, for a worker; to be appended with Origin.CONVERTED."""
     if origin is Origin.SIMPLE:
-        return check_simple(buffer, rules)
-    return to_simple(buffer, rules, now_ms, rules.max_decompressed)
+        return check_legacy07(buffer, rules)
+    return to_legacy07(buffer, rules, now_ms, rules.decompressed_bytes_max)
 
 
 def is_costly_positioned(buffer: Buffer, origin: Origin) -> bool:
     """Whether records are decoded or decompressed for it."""
-    return origin is not Origin.SIMPLE or is_costly_set(buffer)
+    return origin is not Origin.SIMPLE or is_costly_legacy07_set(buffer)

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.storage import names
 from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pools, read_at, reserve, write_at
 from pylogbroker.storage.layouts import NUMBERED, Layout
@@ -116,17 +116,17 @@ class EntriesFile:
         """How to read the file."""
         return self.handle.read if may_wait else self.handle.read_cached
 
-    def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, Entry]]:
+    def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
         """Headers only: `buffer`, `size`, `check` and `records` of these entries must not be used."""
         read = self.reader(may_wait)
         for header in headers(self.walk(position, may_wait)):
             yield header, self.parse_header(read, header.position, header.size)
 
-    def entry_at(self, position: int, may_wait: bool = True) -> Entry:
+    def entry_at(self, position: int, may_wait: bool = True) -> LogEntry:
         """One of these."""
         return self.parse_header(self.reader(may_wait), position, self.size - position)
 
-    def whole(self, header: Header) -> Entry:
+    def whole(self, header: Header) -> LogEntry:
         """The entry that `header` tells of, all of it."""
         data = memoryview(read_at(self.handle.fd, header.size, header.position))
         return self.layout.parse(data, self.base_offset + header.position, header.size)
@@ -135,7 +135,7 @@ class EntriesFile:
         """The headers from a position on, where an entry begins; CorruptRecords at what cannot be an entry."""
         return self.layout.walk(self.reader(may_wait), position, self.size, self.base_offset)
 
-    def parse_header(self, read: Read, position: int, size: int) -> Entry:
+    def parse_header(self, read: Read, position: int, size: int) -> LogEntry:
         """The entry at `position`, of at most `size` bytes, as far as its header tells."""
         try:
             data = memoryview(read(min(_LONGEST_HEADER, size), position))

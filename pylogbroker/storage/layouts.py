@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import ENTRY_PREFIX, Entry, entries, messages
-from pylogbroker.records.entry import parse
-from pylogbroker.records.simple import HEADER_SIZES, SIZE_PREFIX, parse_simple, whole_size
+from pylogbroker.records import ENTRY_PREFIX, LogEntry, entries, messages
+from pylogbroker.records.log_entry import parse
+from pylogbroker.records.simple import HEADER_SIZES, SIZE_PREFIX, parse_legacy07, whole_size
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.files import Buffer, read_file, replace_file
@@ -40,10 +40,10 @@ class Layout(Protocol):
     def walk(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
         """The headers between two positions of a segment's file; see `scan.headers`."""
 
-    def parse(self, buffer: memoryview, offset: int, size: int) -> Entry:
+    def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
         """The entry of `size` bytes that begins with `buffer`, where `offset` is the byte's position in the stream."""
 
-    def entries(self, buffer: Buffer, offset: int) -> Iterator[Entry]:
+    def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
         """Those in `buffer`, without one that is cut off at its end; CorruptRecords at what cannot be one."""
 
     def claimed(self, buffer: Buffer) -> int:
@@ -54,10 +54,10 @@ class _Numbered:
     def walk(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
         return walk_numbered(read, position, end)
 
-    def parse(self, buffer: memoryview, offset: int, size: int) -> Entry:
+    def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
         return parse(buffer)
 
-    def entries(self, buffer: Buffer, offset: int) -> Iterator[Entry]:
+    def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
         return entries(buffer, partial=True)
 
     def claimed(self, buffer: Buffer) -> int:
@@ -78,10 +78,10 @@ class _Positioned:
             yield position, size, base_offset + position, base_offset + position + size - 1
             position += size
 
-    def parse(self, buffer: memoryview, offset: int, size: int) -> Entry:
-        return parse_simple(buffer, offset, size)
+    def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
+        return parse_legacy07(buffer, offset, size)
 
-    def entries(self, buffer: Buffer, offset: int) -> Iterator[Entry]:
+    def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
         return messages(buffer, offset, partial=True)
 
     def claimed(self, buffer: Buffer) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.storage import names
 from pylogbroker.storage.aside import set_aside
 from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
@@ -226,7 +226,7 @@ def _recover(
 ) -> int:
     """Check the segments from the `first` on, where `producers` are the states, and cut; says where the log ends."""
 
-    def visit(segment: Segment, entry: Entry) -> None:
+    def visit(segment: Segment, entry: LogEntry) -> None:
         epochs.observe(entry.leader_epoch, entry.base_offset)
         if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
             segment.transaction_index.note(ended, producers.first_undecided_offset)

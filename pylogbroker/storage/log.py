@@ -23,7 +23,7 @@ from operator import attrgetter
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
-from pylogbroker.records import Buffer, Prepared, convert, is_costly, prepare
+from pylogbroker.records import Buffer, PreparedRecords, convert, is_costly, prepare
 from pylogbroker.storage.appending import (
     convert_positioned,
     epochs_of,
@@ -114,7 +114,7 @@ class Log(LogSegments):
             return convert_positioned(buffer, self._client_rules, origin, now_ms)
         return convert(buffer, self._client_rules, now_ms)
 
-    def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> Prepared:
+    def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> PreparedRecords:
         if self.by_position:
             return prepare_positioned(buffer, self._client_rules, origin, self.log_end_offset, now_ms)
         if origin is Origin.CLIENT:
@@ -136,7 +136,7 @@ class Log(LogSegments):
             batch.first_offset, batch.last_offset, count, append_time, self.log_start_offset, True, must_sync
         )
 
-    def _write(self, prepared: Prepared, now_ms: int) -> None:
+    def _write(self, prepared: PreparedRecords, now_ms: int) -> None:
         size, config, segment = prepared.size, self._config, self._active
         if size > config.segment_bytes:
             detail = f"{size} bytes of records exceed a segment's {config.segment_bytes}"

@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.storage.files import read_at
 from pylogbroker.storage.segment import MAX_RELATIVE, Segment
 
@@ -42,7 +42,7 @@ class Cut:
 
 
 def recover_segment(
-    segment: Segment, visit: Callable[[Segment, Entry], None], successor_base: int = -1
+    segment: Segment, visit: Callable[[Segment, LogEntry], None], successor_base: int = -1
 ) -> tuple[int, Cut | None]:
     """Check all entries of a segment, cut it if need be; says its next offset and what was cut.  Blocks.
 
@@ -76,20 +76,20 @@ def gap_behind(segment: Segment, next_offset: int, successor: Segment) -> Cut | 
     return Cut(segment.path, segment.size, 0, reason)
 
 
-def _check(entry: Entry, base_offset: int, next_offset: int) -> None:
+def _check(entry: LogEntry, base_offset: int, next_offset: int) -> None:
     if not next_offset <= entry.base_offset <= entry.last_offset <= base_offset + MAX_RELATIVE:
         raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or one not far behind belongs")
     entry.check()
 
 
-def _check_place(entry: Entry, next_offset: int, follower: Entry | None, successor_base: int) -> None:
+def _check_place(entry: LogEntry, next_offset: int, follower: LogEntry | None, successor_base: int) -> None:
     """An entry's offset is not in its CRC.  If it is too large, what follows begins where it would end were it not."""
     begin = successor_base if follower is None else follower.base_offset
     if 0 <= begin < entry.next_offset and _is_misplaced(entry, next_offset, follower, begin):
         raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} belongs, as what follows tells")
 
 
-def _is_misplaced(entry: Entry, next_offset: int, follower: Entry | None, begin: int) -> bool:
+def _is_misplaced(entry: LogEntry, next_offset: int, follower: LogEntry | None, begin: int) -> bool:
     try:
         if follower is not None:
             follower.check()
@@ -99,14 +99,14 @@ def _is_misplaced(entry: Entry, next_offset: int, follower: Entry | None, begin:
         return False
 
 
-def _offsets_in(entry: Entry) -> int:
+def _offsets_in(entry: LogEntry) -> int:
     """How many offsets an entry takes."""
     if entry.count < 0:
         return sum(1 for _ in entry.records())
     return entry.last_offset - entry.base_offset + 1
 
 
-def _with_followers(found: Iterator[Entry]) -> Iterator[tuple[Entry, Entry | None]]:
+def _with_followers(found: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEntry | None]]:
     """Each entry, and the one behind it; what ends the iteration with an error ends this one as late."""
     entry = next(found, None)
     while entry is not None:
@@ -121,7 +121,7 @@ def _with_followers(found: Iterator[Entry]) -> Iterator[tuple[Entry, Entry | Non
         entry = follower
 
 
-def whole_entries(segment: Segment, size: int) -> Iterator[Entry]:
+def whole_entries(segment: Segment, size: int) -> Iterator[LogEntry]:
     """The entries in the first `size` bytes of a segment; CorruptRecords at what cannot be one."""
     layout, fd = segment.layout, segment.handle.fd
     position, wanted = 0, _BLOCK

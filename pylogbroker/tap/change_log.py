@@ -12,8 +12,8 @@ from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.topics import Topic
-from pylogbroker.config import BROKER, Source, Value
-from pylogbroker.config.kinds import render
+from pylogbroker.config import BROKER, ConfigSource, Value
+from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
 from pylogbroker.net.limits import PeerLines
 from pylogbroker.storage.telling import counted
@@ -85,11 +85,11 @@ class ChangeLog:
 
     # -- settings --------------------------------------------------------------------------------------------------
 
-    def on_settings_changed(self, layer: Source, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    def on_settings_changed(self, layer: ConfigSource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Log that a client changed the dynamic settings of this broker or of all."""
         log.info(
             "changed settings of {whom}: {changes}",
-            whom=f"broker {self._broker.node_id}" if layer is Source.DYNAMIC_BROKER_CONFIG else "all brokers",
+            whom=f"broker {self._broker.node_id}" if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else "all brokers",
             changes=shown_changes(_changes(before, after)) or "no value differs",
         )
 

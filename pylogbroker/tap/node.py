@@ -27,7 +27,7 @@ from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.delete_policies import DeletePolicies
 from pylogbroker.broker.log_config import log_config
 from pylogbroker.broker.slices import SLICE_SECONDS
-from pylogbroker.config import SIMPLE, BrokerConfig, Endpoint, Listener, Source
+from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import BrokerNode, TopicNode
@@ -221,7 +221,7 @@ class Node:
         )
         for listener in broker.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
-        if "listeners" not in self.config.explicit(Source.STATIC_BROKER_CONFIG):
+        if "listeners" not in self.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
     # -- the steps of the stop -------------------------------------------------------------------------------------

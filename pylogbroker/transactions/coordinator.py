@@ -21,7 +21,7 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.partitioning import partition_for
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.timing import Timers, Turns, nobody_to_wake
 from pylogbroker.transactions.ending import Endings
 from pylogbroker.transactions.expiration import Expiration
@@ -100,7 +100,7 @@ class TransactionCoordinator:
                 self._welcome(transaction, now_ms)
             self._expiration.begin(shard, now_ms, (loading.partition + 1) / self.partitions)
 
-    def load(self, partition: int, entries: Iterable[Entry], now_ms: int, coordinator_epoch: int = 0) -> Loading:
+    def load(self, partition: int, entries: Iterable[LogEntry], now_ms: int, coordinator_epoch: int = 0) -> Loading:
         """Load a partition at once."""
         loading = self.begin_load(partition, coordinator_epoch)
         loading.replay(entries)

@@ -23,9 +23,9 @@ from pylogbroker.records import Buffer
 from pylogbroker.transactions.metadata import Metadata
 from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.wire import Message, Versions
+from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, fresh, struct
-from pylogbroker.wire.versioned import decode, encode, version_of
+from pylogbroker.wire.versioned_messages import decode, encode, version_of
 
 KEY_VERSION = 0
 VALUE_VERSION = 0
@@ -34,7 +34,7 @@ _NEVER_STORED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
 
 @struct
-class TransactionLogKey(Message):
+class TransactionLogKey(WireMessage):
     """Names a transactional id."""
 
     versions = Versions(0, 0)
@@ -51,7 +51,7 @@ class PartitionsSchema:
 
 
 @struct
-class TransactionLogValue(Message):
+class TransactionLogValue(WireMessage):
     """A transactional id at one moment; a start of -1 stands for none."""
 
     versions = Versions(0, 1, flexible=1)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import Entry, Record
+from pylogbroker.records import LogEntry, Record
 from pylogbroker.transactions import layout
 from pylogbroker.transactions.metadata import Metadata
 
@@ -24,7 +24,7 @@ class Loading:
     problems: list[str] = attrs.field(factory=list, init=False)
     found: dict[str, Metadata] = attrs.field(factory=dict, init=False)
 
-    def replay(self, entries: Iterable[Entry]) -> None:
+    def replay(self, entries: Iterable[LogEntry]) -> None:
         """Take in the entries of the log that follow those taken in before."""
         for entry in entries:
             try:
@@ -32,7 +32,7 @@ class Loading:
             except CorruptRecords as problem:
                 self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
 
-    def _replay_entry(self, entry: Entry) -> None:
+    def _replay_entry(self, entry: LogEntry) -> None:
         entry.check()
         if not entry.is_control:
             for record in entry.records():

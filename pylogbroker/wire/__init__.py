@@ -40,9 +40,9 @@ raises `EncodingError`; a version or an API that is not declared raises `Unsuppo
 from functools import cache
 from typing import Any, TypeVar
 
-from pylogbroker.wire.codecs import Codec, RequestCodec, ResponseCodec
+from pylogbroker.wire.codecs import MessageCodec, RequestCodec, ResponseCodec
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
-from pylogbroker.wire.framing import FrameSplitter
+from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import (
     RequestHeader,
     decode_request_header,
@@ -51,7 +51,7 @@ from pylogbroker.wire.headers import (
 )
 from pylogbroker.wire.messages import SUPPORTED
 from pylogbroker.wire.primitives import STRING_BYTES_MAX
-from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Message, Region, Request, Response, Versions
+from pylogbroker.wire.schema import NO_ID, Buffer, Chunk, Region, Request, Response, Versions, WireMessage
 
 __all__ = [
     "NO_ID",
@@ -59,10 +59,9 @@ __all__ = [
     "SUPPORTED",
     "Buffer",
     "Chunk",
-    "Codec",
     "EncodingError",
     "FrameSplitter",
-    "Message",
+    "MessageCodec",
     "Region",
     "Request",
     "RequestCodec",
@@ -72,6 +71,7 @@ __all__ = [
     "UnsupportedVersion",
     "Versions",
     "WireError",
+    "WireMessage",
     "codec",
     "decode_request_header",
     "decode_response_header",
@@ -80,13 +80,13 @@ __all__ = [
     "response_codec",
 ]
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=WireMessage)
 
 
 @cache
-def codec(message: type[M], version: int) -> Codec[M]:
+def codec(message: type[M], version: int) -> MessageCodec[M]:
     """The codec of any message in a version."""
-    return Codec(message, version)
+    return MessageCodec(message, version)
 
 
 @cache

@@ -17,13 +17,13 @@ from collections.abc import Generator
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
-from pylogbroker.wire.decoding import DecodeInSteps, decoder, stepwise_decoder
-from pylogbroker.wire.encoding import Encode, EncodeInSteps, encoder, stepwise_encoder
+from pylogbroker.wire.decoder_compiler import DecodeInSteps, decoder, stepwise_decoder
+from pylogbroker.wire.encoder_compiler import Encode, EncodeInSteps, encoder, stepwise_encoder
 from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
-from pylogbroker.wire.schema import Buffer, Chunk, Message, Request, Response
+from pylogbroker.wire.schema import Buffer, Chunk, Request, Response, WireMessage
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=WireMessage)
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R", bound=Response)
 
@@ -31,7 +31,7 @@ _UNENCODABLE: Final = (struct.error, AttributeError, TypeError, UnicodeEncodeErr
 _pack_size = struct.Struct(">i").pack
 
 
-class Codec(Generic[M]):
+class MessageCodec(Generic[M]):
     """The encoding of one message in one version.
 
     What reads the message is compiled at once, so that a wrong declaration is refused here; what writes it,
@@ -115,7 +115,7 @@ class Codec(Generic[M]):
         return f"{self.message.__name__} v{self.version}"
 
 
-class RequestCodec(Codec[Q]):
+class RequestCodec(MessageCodec[Q]):
     """The encoding of a request in one version."""
 
     def frame(self, correlation_id: int, client_id: str | None, message: Q) -> list[Chunk]:
@@ -127,7 +127,7 @@ class RequestCodec(Codec[Q]):
         return chunks
 
 
-class ResponseCodec(Codec[R]):
+class ResponseCodec(MessageCodec[R]):
     """The encoding of a response in one version."""
 
     def __init__(self, message: type[R], version: int) -> None:

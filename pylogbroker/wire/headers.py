@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.wire.decoding import read_tagged
+from pylogbroker.wire.decoder_compiler import read_tagged
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.messages import SUPPORTED
 from pylogbroker.wire.primitives import text

@@ -19,14 +19,14 @@ from pylogbroker.wire.errors import WireError
 STRING_BYTES_MAX: Final = 0x7FFF
 """The length of a string that every version can carry; like Kafka, flexible versions are held to it, too."""
 
-REMEMBERED: Final = 4096
-REMEMBERED_SIZE: Final = 255
+CACHED_ENTRIES_MAX: Final = 4096
+CACHED_SIZE_MAX: Final = 255
 
 K = TypeVar("K", bound=bytes | str)
 V = TypeVar("V")
 
 
-class Memory(dict[K, V]):
+class LookupCache(dict[K, V]):
     """What a function makes of its argument, by subscript; of short arguments it is remembered."""
 
     def __init__(self, make: Callable[[K], V]) -> None:
@@ -35,8 +35,8 @@ class Memory(dict[K, V]):
 
     def __missing__(self, key: K) -> V:
         made = self._make(key)
-        if len(key) <= REMEMBERED_SIZE:
-            if len(self) >= REMEMBERED:
+        if len(key) <= CACHED_SIZE_MAX:
+            if len(self) >= CACHED_ENTRIES_MAX:
                 self.clear()
             self[key] = made
         return made
@@ -49,8 +49,8 @@ def _decoded(raw: bytes) -> str:
         raise WireError(f"a string is not UTF-8: {error}") from None
 
 
-_texts: Final = Memory(_decoded)
-_ids: Final[Memory[bytes, UUID]] = Memory(lambda raw: UUID(bytes=raw))
+_texts: Final = LookupCache(_decoded)
+_ids: Final[LookupCache[bytes, UUID]] = LookupCache(lambda raw: UUID(bytes=raw))
 
 text: Final = _texts.__getitem__
 """The string of these UTF-8 bytes."""
@@ -64,7 +64,7 @@ class _Varints(dict[int, bytes]):
 
     def __missing__(self, number: int) -> bytes:
         made = bytes((number & 0x7F | 0x80,)) + self[number >> 7] if number > 0x7F else bytes((number,))
-        if len(self) >= REMEMBERED:
+        if len(self) >= CACHED_ENTRIES_MAX:
             self.clear()
         self[number] = made
         return made

@@ -13,7 +13,7 @@ from typing import Final
 from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.headers import decode_request_header
 from pylogbroker.wire.messages import SUPPORTED
-from pylogbroker.wire.simple import Fetch, MultiFetch, MultiProduce, Offsets, Produce, decode_simple_request
+from pylogbroker.wire.simple import Fetch, MultiFetch, MultiProduce, Offsets, Produce, decode_legacy07_request
 
 _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 _TLS_RECORDS: Final = (b"\x16\x03", b"\x15\x03")  # a handshake, and an alert
@@ -47,10 +47,10 @@ def describe_kafka_request(frame: memoryview) -> str | None:
     )
 
 
-def describe_simple_request(frame: memoryview) -> str | None:
+def describe_legacy07_request(frame: memoryview) -> str | None:
     """Say that a frame looks like a request of Kafka 0.7's protocol, if it does."""
     try:
-        request = decode_simple_request(frame)
+        request = decode_legacy07_request(frame)
     except WireError:
         return None
     match request:

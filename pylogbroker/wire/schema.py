@@ -58,7 +58,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 
-class Kind(Enum):
+class FieldType(Enum):
     """The primitive types.  The value of a type of fixed size is its code in the `struct` module."""
 
     BOOLEAN = "?"
@@ -81,7 +81,7 @@ class Kind(Enum):
         return self.value if len(self.value) == 1 else ""
 
 
-TEXTS: Final = frozenset((Kind.STRING, Kind.ERROR_TEXT))
+TEXTS: Final = frozenset((FieldType.STRING, FieldType.ERROR_TEXT))
 """The kinds that are strings on the wire."""
 
 
@@ -131,20 +131,20 @@ class Region(Protocol):
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Chunk: TypeAlias = Buffer | Region
 
-Boolean = Annotated[bool, Kind.BOOLEAN]
-Int8 = Annotated[int, Kind.INT8]
-Int16 = Annotated[int, Kind.INT16]
-UInt16 = Annotated[int, Kind.UINT16]
-Int32 = Annotated[int, Kind.INT32]
-UInt32 = Annotated[int, Kind.UINT32]
-Int64 = Annotated[int, Kind.INT64]
-Float64 = Annotated[float, Kind.FLOAT64]
-Uuid = Annotated[UUID, Kind.UUID]
-String = Annotated[str, Kind.STRING]
-ErrorText = Annotated[str, Kind.ERROR_TEXT]
-Bytes = Annotated[bytes, Kind.BYTES]
-Records = Annotated[Buffer, Kind.RECORDS]
-RecordsChunk = Annotated[Chunk, Kind.RECORDS]
+Boolean = Annotated[bool, FieldType.BOOLEAN]
+Int8 = Annotated[int, FieldType.INT8]
+Int16 = Annotated[int, FieldType.INT16]
+UInt16 = Annotated[int, FieldType.UINT16]
+Int32 = Annotated[int, FieldType.INT32]
+UInt32 = Annotated[int, FieldType.UINT32]
+Int64 = Annotated[int, FieldType.INT64]
+Float64 = Annotated[float, FieldType.FLOAT64]
+Uuid = Annotated[UUID, FieldType.UUID]
+String = Annotated[str, FieldType.STRING]
+ErrorText = Annotated[str, FieldType.ERROR_TEXT]
+Bytes = Annotated[bytes, FieldType.BYTES]
+Records = Annotated[Buffer, FieldType.RECORDS]
+RecordsChunk = Annotated[Chunk, FieldType.RECORDS]
 
 NO_ID: Final = UUID(int=0)
 """A topic id that is not there."""
@@ -168,7 +168,7 @@ class Versions:
         return self.flexible is not None and version >= self.flexible
 
 
-class Message:
+class WireMessage:
     """Base class of all messages.
 
     A decoder refuses a message with more than `elements_max` elements in all of its arrays together.
@@ -181,7 +181,7 @@ class Message:
     elements_max: ClassVar[int] = 1 << 62
 
 
-class Request(Message):
+class Request(WireMessage):
     """The base of every request.  Its elements are limited, because whoever sends it need not be trusted."""
 
     __slots__ = ()
@@ -189,7 +189,7 @@ class Request(Message):
     elements_max: ClassVar[int] = 50_000
 
 
-class Response(Message):
+class Response(WireMessage):
     """The base of every response."""
 
     __slots__ = ()
@@ -243,7 +243,7 @@ class Field:
     """One field as its annotation declares it."""
 
     name: str
-    kind: Kind | type
+    kind: FieldType | type
     is_array: bool
     since: int
     until: float
@@ -255,7 +255,7 @@ class Field:
     @property
     def code(self) -> str:
         """The code in `struct` of a field that is one number, else nothing."""
-        return self.kind.code if isinstance(self.kind, Kind) and not self.is_array else ""
+        return self.kind.code if isinstance(self.kind, FieldType) and not self.is_array else ""
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -312,8 +312,8 @@ def _mark(marks: list[Any], cls: type, attribute: str, default: Any) -> Any:
     return next((getattr(mark, attribute) for mark in marks if isinstance(mark, cls)), default)
 
 
-def _kind(cls: type, name: str, hint: Any, marks: list[Any]) -> Kind | type:
-    kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
+def _kind(cls: type, name: str, hint: Any, marks: list[Any]) -> FieldType | type:
+    kind = next((mark for mark in marks if isinstance(mark, FieldType)), None)
     if kind is not None:
         return kind
     if isinstance(hint, type) and attrs.has(hint):

@@ -31,7 +31,7 @@ EARLIEST: Final = -2
 ANY_PARTITION: Final = -1
 """A produce to it lets the broker choose."""
 
-MOST_BYTES: Final = 0x7FFFFFFF
+RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
 """What a length can say."""
 
 ERROR_SIZE: Final = 2
@@ -42,7 +42,7 @@ _HEAD = struct.Struct(">ih")
 _COUNTED = struct.Struct(">ihi")
 
 
-class SimpleError(IntEnum):
+class Legacy07ErrorCode(IntEnum):
     """The error codes of 0.7."""
 
     UNKNOWN = -1
@@ -113,13 +113,13 @@ class Offsets:
     max_count: int
 
 
-SimpleRequest: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offsets
+Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offsets
 
 
 # Requests
 
 
-def decode_simple_request(frame: memoryview) -> SimpleRequest:
+def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
     """The request in a frame, without its length; WireError for what is none."""
     reader = _Reader(frame)
     number = reader.int16()
@@ -132,7 +132,7 @@ def decode_simple_request(frame: memoryview) -> SimpleRequest:
     return request
 
 
-def encode_simple_request(request: SimpleRequest) -> bytes:
+def encode_legacy07_request(request: Legacy07Request) -> bytes:
     """A request, with its length; EncodingError for what it cannot hold."""
     try:
         body = _body(request)
@@ -141,7 +141,7 @@ def encode_simple_request(request: SimpleRequest) -> bytes:
     return _INT32.pack(len(body)) + body
 
 
-def _body(request: SimpleRequest) -> bytes:
+def _body(request: Legacy07Request) -> bytes:
     match request:
         case Produce(part):
             return _INT16.pack(0) + _production(part)
@@ -215,7 +215,7 @@ class _Reader:
         return number
 
 
-_READERS: Final[dict[int, Callable[[_Reader], SimpleRequest]]] = {
+_READERS: Final[dict[int, Callable[[_Reader], Legacy07Request]]] = {
     0: lambda reader: Produce(reader.production()),
     1: lambda reader: Fetch(reader.range()),
     2: lambda reader: MultiFetch([reader.range() for _ in range(reader.count())]),
@@ -227,18 +227,18 @@ _READERS: Final[dict[int, Callable[[_Reader], SimpleRequest]]] = {
 # Answers
 
 
-def encode_set(error: SimpleError, messages: Chunk = b"") -> list[Chunk]:
+def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
     """The answer to a fetch, and one part of that to a multifetch."""
     return [_HEAD.pack(ERROR_SIZE + len(messages), error), messages]
 
 
-def encode_sets(parts: Sequence[tuple[SimpleError, Chunk]]) -> list[Chunk]:
+def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
     """The answer to a multifetch."""
     chunks = [chunk for error, messages in parts for chunk in encode_set(error, messages)]
-    return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), SimpleError.NONE), *chunks]
+    return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), Legacy07ErrorCode.NONE), *chunks]
 
 
-def encode_offsets(error: SimpleError, offsets: Sequence[int] = ()) -> list[Chunk]:
+def encode_offsets(error: Legacy07ErrorCode, offsets: Sequence[int] = ()) -> list[Chunk]:
     """The answer to a request for offsets."""
     size = ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
     return [_COUNTED.pack(size, error, len(offsets)), struct.pack(f">{len(offsets)}q", *offsets)]

@@ -20,7 +20,7 @@ def is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-class Source:
+class SourceText:
     """Source text in the making."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:

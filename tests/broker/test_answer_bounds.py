@@ -38,7 +38,7 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pylogbroker.wire.schema import Field, Kind, fields_of
+from pylogbroker.wire.schema import Field, FieldType, fields_of
 from tests.broker.lines import said
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.net.fakes import FakeFactory, connect, frame
@@ -69,7 +69,7 @@ def _filled(field: Field, version: int, times: tuple[int, ...], text: str) -> An
         return None if field.is_nullable(version) else filled(field.kind, version, times, text)
     if field.name in NUMBERS:
         return NUMBERS[field.name]
-    return text if field.kind is Kind.STRING else VALUES[field.kind]
+    return text if field.kind is FieldType.STRING else VALUES[field.kind]
 
 
 NUMBERS = {
@@ -88,14 +88,14 @@ NUMBERS = {
     "replication_factor": 1,
 }
 VALUES: dict[Any, Any] = {
-    Kind.BOOLEAN: False,
-    Kind.INT8: 0,
-    Kind.INT16: 0,
-    Kind.INT32: 0,
-    Kind.INT64: 0,
-    Kind.UUID: UUID(int=0),
-    Kind.BYTES: b"",
-    Kind.RECORDS: b"",
+    FieldType.BOOLEAN: False,
+    FieldType.INT8: 0,
+    FieldType.INT16: 0,
+    FieldType.INT32: 0,
+    FieldType.INT64: 0,
+    FieldType.UUID: UUID(int=0),
+    FieldType.BYTES: b"",
+    FieldType.RECORDS: b"",
 }
 
 

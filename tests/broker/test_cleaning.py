@@ -15,7 +15,7 @@ from unittest.mock import patch
 import attrs
 
 from pylogbroker.broker.apis import find_coordinator, offset_commit, offset_fetch
-from pylogbroker.config import Source
+from pylogbroker.config import ConfigSource
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.storage import Log
 from pylogbroker.storage.compaction.cleaning import clean
@@ -273,7 +273,7 @@ class LimitTests(CleaningTests):
     def test_they_change_at_run_time(self) -> None:
         config = self.node.broker.config
         config.set_dynamic(
-            Source.DYNAMIC_BROKER_CONFIG,
+            ConfigSource.DYNAMIC_BROKER_CONFIG,
             {
                 "log.cleaner.threads": "1",
                 "log.cleaner.backoff.ms": "5000",
@@ -599,7 +599,7 @@ class ProcessTests(CleaningTests):
     def test_it_is_killed(self) -> None:
         """While it is slow, for it may not read more than a few bytes a second."""
         config = self.node.broker.config
-        config.set_dynamic(Source.DYNAMIC_BROKER_CONFIG, {"log.cleaner.io.max.bytes.per.second": "10"})
+        config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {"log.cleaner.io.max.bytes.per.second": "10"})
 
         def kill() -> None:
             deadline = time.monotonic() + 20
@@ -617,7 +617,7 @@ class ProcessTests(CleaningTests):
         self.assertEqual((self.records(), self.cleaned_files()), (self.before, []))
         [line] = [line for line in lines if "tried again" in line]
         self.assertIn("killed by signal 9", line)
-        config.set_dynamic(Source.DYNAMIC_BROKER_CONFIG, {})
+        config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {})
         self.node.clock.pump([1] * 3)
         self.assertLess(len(self.records()), len(self.before))
 
@@ -666,7 +666,7 @@ class SwitchedOffWhileRunningTests(SwitchedOffTests):
 
     def set_threads(self, number: int) -> None:
         dynamic = self.node.broker.dynamic_settings
-        layer = Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+        layer = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         now(dynamic.alter(layer, lambda own: {**own, "log.cleaner.threads": str(number)}))
 
     def switch_off(self) -> None:

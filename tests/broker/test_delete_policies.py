@@ -83,7 +83,7 @@ class DeletePolicyTests(NodeTests):
             name: broker.delete_policies._factories[name] for name in ("modification-time", "record-time", "size")
         }
         broker.delete_policies = DeletePolicies(built_in | {factory.name: factory for factory in factories})
-        broker.config.check_topics_by(broker.delete_policies.check)
+        broker.config.add_topic_check(broker.delete_policies.check)
 
     def log(self, topic: str = "t") -> Log:
         return self.node.broker.find(topic, 0).log

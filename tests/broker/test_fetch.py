@@ -38,7 +38,7 @@ from pylogbroker.wire.messages.fetch import (
 from tests.broker.disks import PageCache, broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
-from tests.records.peers import PEERS
+from tests.records.reference_codecs import PEERS
 from tests.storage.support import NOW, batch, marker, records_in
 
 KAFKA_PYTHON = PEERS[0]

@@ -21,7 +21,7 @@ from tests.broker.disks import broken, failing
 from tests.broker.lines import said
 from tests.broker.nodes import START, NodeTests
 from tests.broker.trees import now
-from tests.records.peers import PEERS
+from tests.records.reference_codecs import PEERS
 from tests.storage.support import batch, records_in
 
 NOW = int(START * 1000)

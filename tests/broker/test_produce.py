@@ -23,7 +23,7 @@ from tests.broker.disks import broken, failing
 from tests.broker.lines import said
 from tests.broker.nodes import START, NodeTests, opened_node
 from tests.broker.trees import now
-from tests.records.peers import PEERS
+from tests.records.reference_codecs import PEERS
 from tests.storage.support import batch, bytes_on_disk, messages, records_in
 
 KAFKA_PYTHON = PEERS[0]

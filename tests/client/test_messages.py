@@ -17,9 +17,9 @@ from pylogbroker.client.messages import Message, MessageSet
 from pylogbroker.client.plugging import DECODER, plug
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
-from tests.records.peers import FORMATS
+from tests.records.reference_codecs import FORMATS
 from tests.records.strategies import alike, records_for
-from tests.records.test_damage import reseal
+from tests.records.test_decompression_errors import reseal
 from tests.support.examples import examples
 
 PLAIN = {str, int, TimestampType, bytes, type(None), tuple}  # and nothing of numpy's

@@ -14,16 +14,16 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.client.address import Address
-from pylogbroker.client.dialects.simple import SimpleConnection, SimpleDialect
+from pylogbroker.client.dialects.simple import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, RecordTooLarge, RequestTimedOut
 from pylogbroker.client.messages import Message
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
-from pylogbroker.client.simple_messages import SimpleMessageSet
+from pylogbroker.client.simple_messages import Legacy07MessageSet
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.records import TimestampType
-from tests.simple import sets
-from tests.simple.sets import ONE, THREE, TWO, ZIPPED, message
+from tests.legacy07 import message_sets
+from tests.legacy07.message_sets import ONE, THREE, TWO, ZIPPED, message
 
 
 class Peer:
@@ -32,12 +32,12 @@ class Peer:
     def __init__(self, **named: Any) -> None:
         self.clock = Clock()
         settings = read(CONSUMER, {}, **named)
-        self.connection = SimpleConnection(self.clock, Address("broker", 9092), settings)
+        self.connection = Legacy07Connection(self.clock, Address("broker", 9092), settings)
         self.transport = StringTransport()
         self.transport.abortConnection = self.lose  # type: ignore[method-assign]
         self.connection.makeConnection(self.transport)
         self.consumer = SimpleConsumer("broker", 9092, protocol="simple", reactor=self.clock, **named)
-        self.consumer._dialect = SimpleDialect(self.connection, settings, self.consumer._decode_value)
+        self.consumer._dialect = Legacy07Adapter(self.connection, settings, self.consumer._decode_value)
 
     def asked(self) -> bytes:
         value = self.transport.value()
@@ -85,8 +85,8 @@ def offsets(*numbers: int) -> bytes:
 
 def test_a_recorded_fetch(peer: Peer) -> None:
     fetching = peer.consumer.fetch("t", 0, 0, 100_000)
-    assert peer.asked() == sets.FETCH
-    peer.answer(sets.FETCHED)
+    assert peer.asked() == message_sets.FETCH
+    peer.answer(message_sets.FETCHED)
     found = result(fetching)
     assert list(found) == [
         Message("t", 0, 0, -1, TimestampType.CREATE_TIME, None, b"one", (), 13),
@@ -97,12 +97,12 @@ def test_a_recorded_fetch(peer: Peer) -> None:
 
 def test_recorded_offsets(peer: Peer) -> None:
     latest = peer.consumer.get_offsets_before("t", 0, LATEST, 10)
-    assert peer.asked() == sets.LATEST
-    peer.answer(sets.LATEST_ANSWER)
+    assert peer.asked() == message_sets.LATEST
+    peer.answer(message_sets.LATEST_ANSWER)
     assert result(latest) == [26, 0]
     earliest = peer.consumer.get_offsets_before("t", 0, EARLIEST, 10)
-    assert peer.asked() == sets.EARLIEST
-    peer.answer(sets.EARLIEST_ANSWER)
+    assert peer.asked() == message_sets.EARLIEST
+    peer.answer(message_sets.EARLIEST_ANSWER)
     assert result(earliest) == [0]
 
 
@@ -146,7 +146,7 @@ def test_a_message_larger_than_allowed() -> None:
         result(fetching)
 
 
-LONG = sets.message(bytes(range(1, 120)))
+LONG = message_sets.message(bytes(range(1, 120)))
 
 
 @pytest.mark.parametrize("offset", range(1, len(LONG)))
@@ -287,7 +287,7 @@ def test_a_lost_and_a_closed_connection() -> None:
 
 
 def found(data: bytes, position: int = 0, **more: Any) -> list[tuple[int, bytes, int]]:
-    return [(each.offset, each.value, each.next_offset) for each in SimpleMessageSet("t", 0, data, position, **more)]
+    return [(each.offset, each.value, each.next_offset) for each in Legacy07MessageSet("t", 0, data, position, **more)]
 
 
 def test_messages_inside_of_a_compressed_one() -> None:
@@ -297,24 +297,24 @@ def test_messages_inside_of_a_compressed_one() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("codec", [sets.GZIP, sets.SNAPPY])
+@pytest.mark.parametrize("codec", [message_sets.GZIP, message_sets.SNAPPY])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_every_format(codec: int, magic: int) -> None:
-    data = message(b"plain", magic) + sets.wrapped([b"a", b"b", b"c"], codec)
+    data = message(b"plain", magic) + message_sets.wrapped([b"a", b"b", b"c"], codec)
     assert [value for _, value, _ in found(data)] == [b"plain", b"a", b"b", b"c"]
     assert found(data)[-1][2] == len(data)
 
 
 def test_a_cut_off_end() -> None:
     for length in range(len(TWO)):
-        messages = SimpleMessageSet("t", 0, ONE + TWO[:length], 50)
+        messages = Legacy07MessageSet("t", 0, ONE + TWO[:length], 50)
         assert [each.value for each in messages] == [b"one"]
         assert (messages.next_offset, messages.valid_bytes) == (63, 13)
 
 
 def test_what_comes_before_the_damage() -> None:
     damaged = ONE * 700 + TWO[:-1] + b"?" + ONE
-    coming = iter(SimpleMessageSet("t", 0, damaged))
+    coming = iter(Legacy07MessageSet("t", 0, damaged))
     assert [next(coming).offset for _ in range(700)] == list(range(0, 700 * 13, 13))
     with pytest.raises(CorruptRecords):
         next(coming)
@@ -322,7 +322,7 @@ def test_what_comes_before_the_damage() -> None:
 
 
 def test_columns() -> None:
-    columns = list(SimpleMessageSet("t", 0, ONE * 3 + TWO, 100).columns())
+    columns = list(Legacy07MessageSet("t", 0, ONE * 3 + TWO, 100).columns())
     assert [offset for each in columns for offset in each.offsets.tolist()] == [100, 113, 126, 139]
     assert [value for each in columns for value in each.values()] == [b"one", b"one", b"one", b"two"]
     assert columns[-1].next_offset == 152

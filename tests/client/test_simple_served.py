@@ -8,7 +8,7 @@ import pytest
 
 from pylogbroker.client.errors import OutOfRange
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
-from tests.simple import sets
+from tests.legacy07 import message_sets
 from tests.simple.conftest import SimpleBroker
 
 
@@ -25,14 +25,14 @@ def produce(served: SimpleBroker, topic: str, *messages: bytes) -> None:
     """Sent as clients of 0.7 do, who get no answer; one to a question shows that they are in."""
     with served.connect() as connection:
         for data in messages:
-            connection.sendall(sets.produce(topic.encode(), 0, data))
-        connection.sendall(sets.offsets(topic.encode(), 0, -1, 1))
+            connection.sendall(message_sets.produce(topic.encode(), 0, data))
+        connection.sendall(message_sets.offsets(topic.encode(), 0, -1, 1))
         assert connection.recv(100)
 
 
 async def test_both_protocols(served: SimpleBroker, topic: str) -> None:
-    big = sets.message(b"x" * 50_000)
-    produce(served, topic, sets.ONE + sets.ZIPPED, big, sets.TWO)
+    big = message_sets.message(b"x" * 50_000)
+    produce(served, topic, message_sets.ONE + message_sets.ZIPPED, big, message_sets.TWO)
     values = [b"one", b"g1", b"g2", b"x" * 50_000, b"two"]
     starts = [0, 13, 14, 64, 64 + len(big)]
     host, port = served.bootstrap.rsplit(":", 1)
@@ -54,7 +54,7 @@ async def test_both_protocols(served: SimpleBroker, topic: str) -> None:
 
 async def test_a_message_at_a_time(served: SimpleBroker, topic: str) -> None:
     """Each is larger than what is asked for first."""
-    produce(served, topic, *[sets.message(b"%d" % number * 3000) for number in range(5)])
+    produce(served, topic, *[message_sets.message(b"%d" % number * 3000) for number in range(5)])
     consumer = SimpleConsumer(*served.address, protocol="simple")
     offset, found = 0, []
     while messages := list(await consumer.fetch(topic, 0, offset, 100)):
@@ -68,7 +68,7 @@ async def test_a_message_at_a_time(served: SimpleBroker, topic: str) -> None:
 
 async def test_decoders(served: SimpleBroker, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
-    produce(served, name, sets.message(b"[1]"))
+    produce(served, name, message_sets.message(b"[1]"))
     consumer = SimpleConsumer(*served.address, protocol="simple", decoder="json")
     assert [each.value for each in await consumer.fetch(name, 0, 0)] == [[1]]
     await consumer.close()

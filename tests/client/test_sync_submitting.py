@@ -41,7 +41,7 @@ def calls() -> Calls:
 
 @pytest.fixture
 def submissions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Submissions:
-    monkeypatch.setattr(submitting, "MOST_BYTES", 100)
+    monkeypatch.setattr(submitting, "RESPONSE_BYTES_MAX", 100)
     return Submissions(calls)
 
 

@@ -7,11 +7,11 @@ from weakref import ref
 
 import pytest
 
-from pylogbroker.config import BrokerConfig, ConfigType, Source, table
-from pylogbroker.config.kinds import render
+from pylogbroker.config import BrokerConfig, ConfigSource, ConfigType, table
+from pylogbroker.config.value_kinds import render
 from pylogbroker.errors import ConfigError
 
-BROKER, CLUSTER = Source.DYNAMIC_BROKER_CONFIG, Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+BROKER, CLUSTER = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
 
 
 def test_an_empty_file_gives_kafkas_defaults() -> None:
@@ -232,7 +232,7 @@ def test_what_the_start_decides_counts_as_if_the_file_had_said_it() -> None:
     config.decide("broker.id", "1001")
     assert config.integer("broker.id") == 1001
     assert config.integer("num.partitions") == 3
-    assert config.explicit(Source.STATIC_BROKER_CONFIG) == {"num.partitions": "3", "broker.id": "1001"}
+    assert config.explicit(ConfigSource.STATIC_BROKER_CONFIG) == {"num.partitions": "3", "broker.id": "1001"}
 
 
 def test_directories() -> None:
@@ -289,7 +289,7 @@ class TestDynamic:
             (CLUSTER, "log.cleaner.min.compaction.lag.ms", str(2**63 - 1), None),
         ],
     )
-    def test_a_change_is_checked(self, source: Source, name: str, text: str | None, why: str | None) -> None:
+    def test_a_change_is_checked(self, source: ConfigSource, name: str, text: str | None, why: str | None) -> None:
         config = BrokerConfig({"log.cleaner.max.compaction.lag.ms": "9"})
         with pytest.raises(ConfigError, match=why or "min.compaction.lag.ms"):
             config.check_dynamic(source, {name: text})
@@ -310,7 +310,7 @@ class TestDynamic:
             (BROKER, "listener.name.in.scram-sha-256.sasl.jaas.config", "secret"),
         ],
     )
-    def test_a_change_without_effect_is_accepted(self, source: Source, name: str, text: str) -> None:
+    def test_a_change_without_effect_is_accepted(self, source: ConfigSource, name: str, text: str) -> None:
         config = BrokerConfig({})
         checked = config.check_dynamic(source, {name: text})
         config.set_dynamic(source, checked)
@@ -358,17 +358,17 @@ class TestReload:
             raise ConfigError("not so")
 
         config = BrokerConfig({"log.retention.ms": "1000"})
-        config.check_topics_by(refuse)
+        config.add_topic_check(refuse)
         with pytest.raises(ConfigError, match="not so"):
             config.reload({"log.retention.ms": "2000"})
         assert config.integer("log.retention.ms") == 1000
 
     def test_a_value_that_a_client_set_counts(self) -> None:
         config = BrokerConfig({"log.retention.ms": "1000"})
-        config.set_dynamic(Source.DYNAMIC_DEFAULT_BROKER_CONFIG, {"log.retention.ms": "5"})
+        config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, {"log.retention.ms": "5"})
         reloaded = config.reload({"log.retention.ms": "2000"})
         assert (reloaded.changes, reloaded.overridden) == ({}, ("log.retention.ms",))
-        config.set_dynamic(Source.DYNAMIC_DEFAULT_BROKER_CONFIG, {})
+        config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, {})
         assert config.integer("log.retention.ms") == 2000
 
     def test_warnings_that_are_new(self) -> None:

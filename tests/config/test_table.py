@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.config import BROKER, SETTINGS, TOPIC, BrokerConfig, ConfigType, Mode, Setting
-from pylogbroker.config.kinds import render
+from pylogbroker.config.value_kinds import render
 from tests.config.kafka_releases import PACKAGED, Defined, defined, packaged_text, release_3_9
 
 KAFKA = {(row.scope, row.name): row for row in release_3_9()}

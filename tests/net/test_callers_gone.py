@@ -20,7 +20,7 @@ from pylogbroker.broker.apis import APIS, add_partitions_to_txn, find_coordinato
 from pylogbroker.broker.fetching import Fetch
 from pylogbroker.net.limits import MemoryBound
 from pylogbroker.net.protocol import KafkaProtocol, Slot
-from pylogbroker.net.simple import SimpleProtocol
+from pylogbroker.net.simple import Legacy07Protocol
 from pylogbroker.records import Codec, Record, build, message_set
 from pylogbroker.storage import Origin
 from pylogbroker.wire import Request
@@ -47,8 +47,8 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.disks import broken, failing
 from tests.broker.nodes import NodeTests
+from tests.legacy07 import message_sets
 from tests.net.fakes import FakeFactory, FakeTransport, frame
-from tests.simple import sets
 from tests.storage.support import NOW, batch
 
 LARGE = random.Random(1).randbytes(200_000)
@@ -141,8 +141,8 @@ KINDS = {
     "the end of a transaction": Kind(prepare=end_of_a_transaction),
     "a creation": Kind(of(CreateTopicsRequest([CreatableTopic("new", 3, 1)], 1000), 4)),
     "a deletion of records": Kind(of(DELETE_RECORDS, 1)),
-    "0.7's fetch": Kind(sets.fetch(b"ancient", 0, 0), cold=True, simple=True),
-    "0.7's produce": Kind(sets.produce(b"ancient", 0, sets.wrapped([LARGE, LARGE])), simple=True),
+    "0.7's fetch": Kind(message_sets.fetch(b"ancient", 0, 0), cold=True, simple=True),
+    "0.7's produce": Kind(message_sets.produce(b"ancient", 0, message_sets.wrapped([LARGE, LARGE])), simple=True),
 }
 
 
@@ -239,7 +239,7 @@ class MomentTests(GoneTests):
                 for name in ("t", "ancient"):
                     path = self.node.broker.find(name, 0).log.path
                     stack.enter_context(broken("preadv", path, failing(errno.EAGAIN)))
-            protocol, transport = self.connect(SimpleProtocol if kind.simple else KafkaProtocol)
+            protocol, transport = self.connect(Legacy07Protocol if kind.simple else KafkaProtocol)
             protocol.dataReceived(sent)
             if kind.wakes:
                 self.node.threads.holding = False
@@ -270,10 +270,10 @@ class RandomTests(GoneTests):
                 match chance.randrange(6):
                     case 0:
                         simple = chance.random() < 0.1
-                        connections.append(self.connect(SimpleProtocol if simple else KafkaProtocol)[0])
+                        connections.append(self.connect(Legacy07Protocol if simple else KafkaProtocol)[0])
                     case 1 | 2 if connections:
                         connection = chance.choice(connections)
-                        fitting = [kind for kind in kinds if kind.simple == isinstance(connection, SimpleProtocol)]
+                        fitting = [kind for kind in kinds if kind.simple == isinstance(connection, Legacy07Protocol)]
                         connection.dataReceived(chance.choice(fitting).sent)
                     case 3 if connections:
                         connections.pop(chance.randrange(len(connections))).connectionLost()

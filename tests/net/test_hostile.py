@@ -22,7 +22,7 @@ from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.simple import sets
+from tests.legacy07 import message_sets
 from tests.support.broker_process import BrokerProcess
 
 MEGABYTE = 1 << 20
@@ -119,7 +119,7 @@ def _cut_off_request() -> bytes:
 
 
 def _simple_request() -> bytes:
-    return sets.produce(b"my_topic", 0, sets.ONE)
+    return message_sets.produce(b"my_topic", 0, message_sets.ONE)
 
 
 BAD_FRAMES = {

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.simple.sets import message, wrapped
+from tests.legacy07.message_sets import message, wrapped
 
 
 def payload(topic: str, partition: int, number: int) -> bytes:

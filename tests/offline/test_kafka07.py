@@ -11,9 +11,9 @@ import pytest
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.stopped import finish, stopped_broker
+from tests.legacy07.message_sets import GZIP, message
 from tests.offline.commands import fail, run, succeed
 from tests.offline.kafka07 import content, messages, write_partition
-from tests.simple.sets import GZIP, message
 
 
 def stored(data: Path, topic: str, partition: int) -> bytes:

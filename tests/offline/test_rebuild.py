@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline.stopped import finish, stopped_broker
 from tests.clients.admin import create_topic
+from tests.legacy07.message_sets import ONE
 from tests.offline.commands import fail, succeed
 from tests.offline.kafka07 import write_partition
-from tests.simple.sets import ONE
 from tests.support.broker_process import BrokerProcess
 
 TREE = "coordination.sqlite"

@@ -10,10 +10,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline.stopped import stopped_broker
+from tests.legacy07.message_sets import ONE, THREE, TWO
 from tests.offline.commands import fail, succeed
 from tests.offline.kafka07 import write_partition
 from tests.offline.registries import CHROOT, FILES
-from tests.simple.sets import ONE, THREE, TWO
 from tests.support.broker_process import BrokerProcess
 
 IMPORT = ("migrate", "zookeeper", FILES, "--chroot", CHROOT, "--data-dir")

@@ -1,4 +1,4 @@
-"""Columns hold what `Entry.records` finds, in every format and however damaged; and nothing but that."""
+"""Columns hold what `LogEntry.records` finds, in every format and however damaged; and nothing but that."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
-from pylogbroker.records.columns import AbortedTransactions, Columns, columns_of, decode, pieces
+from pylogbroker.records.columnar import AbortedTransactions, Columns, columns_of, decode, entry_groups
 from pylogbroker.records.compression import compress
-from tests.records.memory import peak_growth
-from tests.records.peers import FORMATS, PEERS, Peer
+from tests.records.memory_growth import peak_growth
+from tests.records.reference_codecs import FORMATS, PEERS, Peer
 from tests.records.strategies import alike, records_for
-from tests.records.test_damage import reseal
-from tests.records.test_entries import BAD_RECORDS, sealed
+from tests.records.test_decompression_errors import reseal
+from tests.records.test_log_entries import BAD_RECORDS, sealed
 from tests.support.examples import examples
 
-starts_module = importlib.import_module("pylogbroker.records.columns.starts")
-decode_module = importlib.import_module("pylogbroker.records.columns.decode")  # the package's name is a function's
+starts_module = importlib.import_module("pylogbroker.records.columnar.record_starts")
+decode_module = importlib.import_module("pylogbroker.records.columnar.decode")  # the package's name is a function's
 LOWEST = -(1 << 63)
 
 
@@ -240,8 +240,8 @@ def test_long_batches(count: int) -> None:
 
 
 def test_batches_of_records_alike_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(starts_module, "_one_by_one")
-    monkeypatch.delattr(starts_module, "in_lanes")
+    monkeypatch.delattr(starts_module, "_sequential_starts")
+    monkeypatch.delattr(starts_module, "find_in_parallel")
     records = [Record(offset, 5, None, b"x" * 100) for offset in range(9000)]
     assert by_columns(build(records)) == (records, None)
 
@@ -360,7 +360,7 @@ def test_in_place() -> None:
     lot = [build(records[:10]), marker(1, 10, committed=True), build(records[11:20], base_offset=11)]
     for codec in (Codec.NONE, Codec.LZ4):
         data = b"".join([*lot, build(records[20:], base_offset=20, codec=codec)])
-        [piece] = pieces(data)
+        [piece] = entry_groups(data)
         [columns] = columns_of(piece, in_place=True)
         assert rows(columns) == records[:10] + records[11:]
         assert isinstance(columns.raw, memoryview) == (codec is Codec.NONE)
@@ -368,7 +368,7 @@ def test_in_place() -> None:
 
 def test_bombs_are_inflated_a_piece_at_a_time() -> None:
     bomb = build([Record(0, 5, None, bytes(10 << 20))], codec=Codec.ZSTD)
-    coming = pieces(bomb * 20)
+    coming = entry_groups(bomb * 20)
     with peak_growth() as growth:
         found = sum(len(piece.payloads) for piece in coming)
     assert found == 20

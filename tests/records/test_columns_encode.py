@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.errors import InvalidRecords
-from pylogbroker.records import Codec, Record, build, columns
-from pylogbroker.records.columns import encode
-from tests.records.peers import PEERS, Peer
+from pylogbroker.records import Codec, Record, build, columnar
+from pylogbroker.records.columnar import encode
+from tests.records.reference_codecs import PEERS, Peer
 from tests.records.strategies import BYTES, HEADERS
 from tests.support.examples import examples
 
@@ -106,6 +106,6 @@ def test_what_cannot_be_a_batch() -> None:
 
 
 def test_the_front_door() -> None:
-    outcome = doctest.testmod(columns)
+    outcome = doctest.testmod(columnar)
     assert outcome.attempted > 2
     assert not outcome.failed

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import Codec
 from pylogbroker.records.compression import codec_of, compress, decompress
-from pylogbroker.records.damage import as_corrupt
-from tests.records.memory import peak_growth
+from pylogbroker.records.decompression_errors import as_corrupt
+from tests.records.memory_growth import peak_growth
 from tests.support.examples import examples
 
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, down_convert, entries, up_convert
-from tests.records.memory import peak_growth
-from tests.records.peers import FORMATS, PEER_FORMATS, PEERS
+from tests.records.memory_growth import peak_growth
+from tests.records.reference_codecs import FORMATS, PEER_FORMATS, PEERS
 from tests.records.strategies import records, records_for
 from tests.support.examples import examples
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.records.compression import compress, decompress
-from pylogbroker.records.lz4_header import MAGIC, mend, short_xxh32, spoil
+from pylogbroker.records.lz4_header import MAGIC, short_xxh32, with_standard_checksum, with_v0_checksum
 
 
 def sanity_buffer(size: int) -> bytes:
@@ -38,17 +38,17 @@ def test_published_hashes(data: bytes, digest: int) -> None:
 @given(st.binary(max_size=100), st.booleans(), st.booleans(), st.sampled_from([0, 4, 5, 6, 7]))
 def test_the_lz4_librarys_headers_are_right_already(data: bytes, sized: bool, linked: bool, block_size: int) -> None:
     frame = lz4.frame.compress(data, store_size=sized, block_linked=linked, block_size=block_size)
-    assert mend(frame) == frame
+    assert with_standard_checksum(frame) == frame
 
 
 @pytest.mark.parametrize("sized", [True, False])
 def test_spoiled_frames_are_read_once_mended(sized: bool) -> None:
     frame = lz4.frame.compress(b"data " * 50, store_size=sized)
-    wrong = spoil(frame)
+    wrong = with_v0_checksum(frame)
     end = 14 if sized else 6
     assert [at for at in range(len(frame)) if frame[at] != wrong[at]] == [end]
     assert wrong[end] == short_xxh32(frame[:end]) >> 8 & 0xFF
-    assert mend(wrong) == frame
+    assert with_standard_checksum(wrong) == frame
     with pytest.raises(RuntimeError):
         lz4.frame.decompress(wrong)
 
@@ -58,7 +58,7 @@ def test_v0_is_written_wrong_and_read_either_way() -> None:
     wrong = compress(Codec.LZ4, data, magic=0)
     with pytest.raises(RuntimeError):
         lz4.frame.decompress(wrong)
-    assert lz4.frame.decompress(mend(wrong)) == data
+    assert lz4.frame.decompress(with_standard_checksum(wrong)) == data
     assert decompress(Codec.LZ4, wrong, magic=0) == data
     assert decompress(Codec.LZ4, lz4.frame.compress(data), magic=0) == data
 
@@ -81,7 +81,7 @@ def test_a_v0_message_set_in_lz4() -> None:
     ids=bytes.hex,
 )
 def test_what_is_no_frame(frame: bytes) -> None:
-    for function in (mend, spoil):
+    for function in (with_standard_checksum, with_v0_checksum):
         with pytest.raises(CorruptRecords):
             function(frame)
     with pytest.raises(CorruptRecords):

@@ -8,11 +8,11 @@ import pytest
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records import (
+    AppendedEntry,
     AppendRules,
     Codec,
-    Entry,
-    EntryMeta,
-    Prepared,
+    LogEntry,
+    PreparedRecords,
     Record,
     TimestampType,
     TooCostly,
@@ -22,8 +22,8 @@ from pylogbroker.records import (
     entries,
     prepare,
 )
-from tests.records.memory import peak_growth
-from tests.records.peers import FORMATS, PEER_FORMATS, PEERS
+from tests.records.memory_growth import peak_growth
+from tests.records.reference_codecs import FORMATS, PEER_FORMATS, PEERS
 
 NOW = 1_700_000_000_000
 BASE = 1000
@@ -37,17 +37,17 @@ KEYLESS = [attrs.evolve(each, key=None) if each.offset != 1 else each for each i
 APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
-def run(data: bytes | bytearray | memoryview, **rules: Any) -> Prepared:
+def run(data: bytes | bytearray | memoryview, **rules: Any) -> PreparedRecords:
     return prepare(data, AppendRules(**rules), BASE, NOW, 7)
 
 
-def joined(prepared: Prepared) -> bytes:
+def joined(prepared: PreparedRecords) -> bytes:
     data = b"".join(prepared.chunks)
     assert len(data) == prepared.size
     return data
 
 
-def appended(prepared: Prepared) -> list[Entry]:
+def appended(prepared: PreparedRecords) -> list[LogEntry]:
     """The entries as a reader of the log finds them, and that `Prepared.entries` tells the truth about them."""
     found = list(entries(joined(prepared)))
     for entry, meta in zip(found, prepared.entries, strict=True):
@@ -76,7 +76,7 @@ def changed(data: bytes, position: int, format: str, value: int) -> bytes:
     return bytes(new)
 
 
-def newest_of(prepared: Prepared) -> tuple[int, int]:
+def newest_of(prepared: PreparedRecords) -> tuple[int, int]:
     """The newest timestamp, and the last offset of the first entry that has it; -1 without timestamps."""
     newest = max(prepared.entries, key=lambda meta: meta.max_timestamp)
     assert prepared.max_timestamp == newest.max_timestamp
@@ -93,10 +93,10 @@ def test_a_batch_passes_with_16_new_bytes(codec: Codec, kind: Any) -> None:
     assert (entry.base_offset, entry.last_offset, entry.leader_epoch) == (BASE, BASE + 2, 7)
     assert joined(prepared)[16:] == data[16:]
     assert bytes(frame) == data
-    assert prepared == Prepared(
+    assert prepared == PreparedRecords(
         prepared.chunks,
         len(data),
-        [EntryMeta(BASE, BASE + 2, 3, len(data), NOW - 1, 16 | codec, 5, 1, 30)],
+        [AppendedEntry(BASE, BASE + 2, 3, len(data), NOW - 1, 16 | codec, 5, 1, 30)],
         BASE,
         BASE + 2,
         3,
@@ -369,7 +369,7 @@ def test_what_records_may_decompress_to_is_bounded() -> None:
     bomb = build([Record(0, NOW, b"k", bytes(64 << 20))], codec=Codec.ZSTD)
     with peak_growth() as growth:
         for keys_required in (True, False):
-            rules = AppendRules(keys_required=keys_required, max_decompressed=1 << 20)
+            rules = AppendRules(keys_required=keys_required, decompressed_bytes_max=1 << 20)
             with pytest.raises(TooCostly):
                 prepare(bomb, rules, BASE, NOW, 7)
             with pytest.raises(InvalidRecords, match="exceeds"):

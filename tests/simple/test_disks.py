@@ -17,14 +17,14 @@ from pylogbroker.broker import simple
 from pylogbroker.broker.broker import Broker
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.storage import FileRegion
-from pylogbroker.wire.simple import decode_simple_request
+from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.disks import PageCache, broken, failing
 from tests.broker.lines import said
-from tests.simple import sets
+from tests.legacy07 import message_sets
 from tests.simple.test_requests import SimpleTests
 
 SMALL = 64 * 1024
-LARGE = b"".join(sets.message(b"%d" % number * 10_000) for number in range(10, 60))
+LARGE = b"".join(message_sets.message(b"%d" % number * 10_000) for number in range(10, 60))
 """A set of a megabyte."""
 
 
@@ -49,7 +49,7 @@ def unsent(directory: str) -> Iterator[None]:
 class DiskTests(SimpleTests):
     def chunks(self, request: bytes) -> Sequence[Any]:
         """An answer as the network gets it."""
-        answer = simple.handle(self.node.broker, decode_simple_request(memoryview(request)[4:]))
+        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         assert isinstance(answer, list)
         return answer
 
@@ -58,37 +58,37 @@ class DiskTests(SimpleTests):
         return b"".join(each.read() if isinstance(each, FileRegion) else bytes(each) for each in chunks)
 
     def test_what_is_large_is_sent_from_its_file(self) -> None:
-        self.send(sets.produce(b"t", 0, LARGE))
-        self.send(sets.produce(b"t", 0, sets.ONE))
-        head, region = self.chunks(sets.fetch(b"t", 0, 7))
+        self.send(message_sets.produce(b"t", 0, LARGE))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE))
+        head, region = self.chunks(message_sets.fetch(b"t", 0, 7))
         self.assertIsInstance(region, FileRegion)
         self.assertEqual((region.position, len(region)), (7, len(LARGE) + 13 - 7))
         self.assertEqual(os.readlink(f"/proc/self/fd/{region.file.fd}"), f"{path_of(self.node.broker)}/{0:020}.kafka")
-        self.assertEqual(bytes(head), sets.answer(0, (LARGE + sets.ONE)[7:])[:6])
-        whole, *parts = self.chunks(sets.multifetch((b"t", 0, 0, SMALL + 1), (b"t", 0, len(LARGE), 99)))
+        self.assertEqual(bytes(head), message_sets.answer(0, (LARGE + message_sets.ONE)[7:])[:6])
+        whole, *parts = self.chunks(message_sets.multifetch((b"t", 0, 0, SMALL + 1), (b"t", 0, len(LARGE), 99)))
         self.assertEqual([type(each) is FileRegion for each in parts], [False, True, False, False])
         self.assertEqual(int.from_bytes(whole[:4], "big"), 2 + sum(map(len, parts)))
 
     def test_what_a_multifetch_holds_in_memory_is_bounded(self) -> None:
         """However many parts it has: a request of some kilobytes must not take gigabytes."""
-        self.send(sets.produce(b"t", 0, LARGE))
-        request = sets.multifetch(*[(b"t", 0, number, SMALL) for number in range(500)])
+        self.send(message_sets.produce(b"t", 0, LARGE))
+        request = message_sets.multifetch(*[(b"t", 0, number, SMALL) for number in range(500)])
         answer = self.chunks(request)
         in_memory = sum(len(chunk) for chunk in answer if not isinstance(chunk, FileRegion))
         self.assertLess(in_memory, 2 << 20)
         data = b"".join(chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk) for chunk in answer)
-        parts = (sets.answer(0, LARGE[number : number + SMALL]) for number in range(500))
-        self.assertEqual(data, sets.answer(0, b"".join(parts)))
+        parts = (message_sets.answer(0, LARGE[number : number + SMALL]) for number in range(500))
+        self.assertEqual(data, message_sets.answer(0, b"".join(parts)))
 
     def test_what_is_not_in_memory_is_brought_in_by_a_thread(self) -> None:
-        self.send(sets.produce(b"t", 0, LARGE))
+        self.send(message_sets.produce(b"t", 0, LARGE))
         self.node.threads.holding = True
         for request, expected in (
-            (sets.fetch(b"t", 0, 5, 900), sets.answer(0, LARGE[5:905])),
-            (sets.fetch(b"t", 0, 0), sets.answer(0, LARGE)),
+            (message_sets.fetch(b"t", 0, 5, 900), message_sets.answer(0, LARGE[5:905])),
+            (message_sets.fetch(b"t", 0, 0), message_sets.answer(0, LARGE)),
             (
-                sets.multifetch((b"t", 0, 3, 9), (b"u", 0, 0, 9)),
-                sets.answer(0, sets.answer(0, LARGE[3:12]) + sets.answer(0)),
+                message_sets.multifetch((b"t", 0, 3, 9), (b"u", 0, 0, 9)),
+                message_sets.answer(0, message_sets.answer(0, LARGE[3:12]) + message_sets.answer(0)),
             ),
         ):
             with PageCache(path_of(self.node.broker)) as cache:
@@ -110,8 +110,8 @@ class FailingDiskTests(SimpleTests):
 
     def setUp(self) -> None:
         super().setUp()
-        self.send(sets.PRODUCE_ONE)
-        self.send(sets.produce(b"t", 1, sets.TWO))
+        self.send(message_sets.PRODUCE_ONE)
+        self.send(message_sets.produce(b"t", 1, message_sets.TWO))
         self.bad = os.path.dirname(path_of(self.node.broker))
         self.assertNotEqual(self.bad, os.path.dirname(path_of(self.node.broker, partition=1)))
 
@@ -121,29 +121,31 @@ class FailingDiskTests(SimpleTests):
     def test_what_cannot_be_read(self) -> None:
         error = failing(errno.EIO)
         with broken("preadv", self.bad, error), unsent(self.bad), said() as lines:
-            found = self.send(sets.multifetch((b"t", 0, 0, 99), (b"t", 1, 0, 99)))
-        self.assertEqual(found, sets.answer(0, sets.answer(-1) + sets.answer(0, sets.TWO)))
+            found = self.send(message_sets.multifetch((b"t", 0, 0, 99), (b"t", 1, 0, 99)))
+        self.assertEqual(
+            found, message_sets.answer(0, message_sets.answer(-1) + message_sets.answer(0, message_sets.TWO))
+        )
         self.assert_offline()
         self.assertIn("offline", "\n".join(lines))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 0)), sets.answer(-1))
-        self.assertEqual(self.send(sets.offsets(b"t", 0, -1, 1)), sets.offsets_answer(-1))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 0)), message_sets.answer(-1))
+        self.assertEqual(self.send(message_sets.offsets(b"t", 0, -1, 1)), message_sets.offsets_answer(-1))
 
     def test_what_cannot_be_written(self) -> None:
         with broken("pwritev", self.bad, failing(errno.EIO)), self.assertRaises(ProtocolViolation):
-            self.send(sets.PRODUCE_ONE)
+            self.send(message_sets.PRODUCE_ONE)
         self.assert_offline()
 
     def test_what_cannot_be_written_where_the_broker_chose(self) -> None:
         with broken("pwritev", self.bad, failing(errno.EIO)), self.assertRaises(ProtocolViolation):
             for _ in range(50):
-                self.send(sets.produce(b"t", -1, sets.ONE))
+                self.send(message_sets.produce(b"t", -1, message_sets.ONE))
         self.assert_offline()
         for _ in range(20):
-            self.send(sets.produce(b"t", -1, sets.ONE))
-        self.assertEqual(self.send(sets.offsets(b"t", 1, -1, 1))[:8], sets.offsets_answer(0, 0)[:8])
+            self.send(message_sets.produce(b"t", -1, message_sets.ONE))
+        self.assertEqual(self.send(message_sets.offsets(b"t", 1, -1, 1))[:8], message_sets.offsets_answer(0, 0)[:8])
 
     def test_a_directory_that_is_gone(self) -> None:
         shutil.rmtree(path_of(self.node.broker))
-        self.assertEqual(self.send(sets.offsets(b"t", 0, -1, 1)), sets.offsets_answer(-1))
+        self.assertEqual(self.send(message_sets.offsets(b"t", 0, -1, 1)), message_sets.offsets_answer(-1))
         self.assert_offline()
-        self.assertEqual(self.send(sets.offsets(b"t", 1, -1, 1)), sets.offsets_answer(0, 13))
+        self.assertEqual(self.send(message_sets.offsets(b"t", 1, -1, 1)), message_sets.offsets_answer(0, 13))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.storage import Log, LogConfig, Origin, Recovered
-from tests.simple.sets import GZIP, ONE, SNAPPY, ZIPPED, message, read_set, wrapped
+from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, ZIPPED, message, read_set, wrapped
 from tests.storage.support import NOW, batch, bytes_on_disk, expired, open_log, reopen
 from tests.support.examples import examples
 

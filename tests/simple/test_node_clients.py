@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.legacy07 import message_sets
+from tests.legacy07.message_sets import message, read_set
+from tests.legacy07.test_requests_in_process import read_by_kafka_python
 from tests.peers import node, node_available
-from tests.simple import sets
 from tests.simple.conftest import SimpleBroker
-from tests.simple.sets import message, read_set
-from tests.simple.test_broker import read_by_kafka_python
 
 pytestmark = pytest.mark.skipif(not node_available(), reason="needs Node and npm")
 SCRIPTS = Path(__file__).with_name("node")
@@ -43,7 +43,7 @@ def test_franz_kafka(running: SimpleBroker, compression: str) -> None:
     payloads = json.loads(output)
     assert sorted(payloads) == sorted(f"message {number}" for number in range(100))  # it compresses several at once
     data = stored(running, topic)
-    codec = {"none": 0, "gzip": sets.GZIP, "snappy": sets.SNAPPY}[compression]
+    codec = {"none": 0, "gzip": message_sets.GZIP, "snappy": message_sets.SNAPPY}[compression]
     assert {data[position + 5] for position, _ in read_set(data)} == {codec}
     if compression == "none":
         assert data == b"".join(message(payload.encode()) for payload in payloads)

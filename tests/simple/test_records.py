@@ -14,14 +14,14 @@ from pylogbroker.records import (
     Record,
     TooCostly,
     build,
-    build_simple,
-    check_simple,
-    from_simple,
+    build_legacy07,
+    check_legacy07,
+    from_legacy07,
     messages,
-    prepare_simple,
-    to_simple,
+    prepare_legacy07,
+    to_legacy07,
 )
-from tests.simple.sets import GZIP, ONE, SNAPPY, THREE, TWO, ZIPPED, message, read_set, wrapped
+from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, THREE, TWO, ZIPPED, message, read_set, wrapped
 
 RULES = AppendRules(magic=0)
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
@@ -37,7 +37,7 @@ def test_the_recorded_messages() -> None:
     assert [each.base_offset for each in found] == [100, 113, 164]
     assert [each.last_offset for each in found] == [112, 163, 176]
     assert [[bytes(value) for value in each.values()] for each in found] == [[b"one"], [b"g1", b"g2"], [b"two"]]
-    assert build_simple([b"one", b"two"]) == ONE + TWO
+    assert build_legacy07([b"one", b"two"]) == ONE + TWO
 
 
 @given(PIECES, st.integers(0, 1 << 40))
@@ -46,7 +46,7 @@ def test_what_is_appended_is_what_came(pieces: list[tuple[list[bytes], int | Non
     data = b"".join(parts)
     if not data:
         return
-    prepared = prepare_simple(data, RULES, position)
+    prepared = prepare_legacy07(data, RULES, position)
     assert b"".join(bytes(chunk) for chunk in prepared.chunks) == data
     assert (prepared.base_offset, prepared.last_offset) == (position, position + len(data) - 1)
     assert [meta.base_offset - position for meta in prepared.entries] == [at for at, _ in read_set(data)]
@@ -64,11 +64,11 @@ def test_kafkas_view(pieces: list[tuple[list[bytes], int | None, int]], position
         else:
             expected += [(position + len(data) + n, each) for n, each in enumerate(payloads)]
         data += part
-    converted = from_simple(data, position, magic, first_offset=0, limit=1 << 20)
+    converted = from_legacy07(data, position, magic, first_offset=0, limit=1 << 20)
     read = kafka_reads(converted)
     assert read == expected
     for first, _ in expected:
-        later = from_simple(data, position, magic, first_offset=first, limit=1 << 20)
+        later = from_legacy07(data, position, magic, first_offset=first, limit=1 << 20)
         assert kafka_reads(later) == [each for each in expected if each[0] >= first]
 
 
@@ -83,7 +83,7 @@ def kafka_reads(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def test_a_batch_reaches_up_to_the_next_message() -> None:
-    data = from_simple(ONE + ZIPPED, 100, 2, first_offset=0, limit=1 << 20)
+    data = from_legacy07(ONE + ZIPPED, 100, 2, first_offset=0, limit=1 << 20)
     reader = MemoryRecords(data)
     assert [reader.next_batch().next_offset for _ in range(2)] == [113, 164]
 
@@ -92,7 +92,7 @@ def test_a_batch_reaches_up_to_the_next_message() -> None:
 def test_a_bound_cuts_between_records(magic: int) -> None:
     data = b"".join(message(b"%099d" % number) for number in range(50)) + wrapped([b"x" * 500] * 4)
     first, seen = 0, 0
-    while converted := from_simple(data, 0, magic, first_offset=first, limit=400):
+    while converted := from_legacy07(data, 0, magic, first_offset=first, limit=400):
         found = kafka_reads(converted)
         assert len(found) in (1, 2, 3)
         seen += len(found)
@@ -106,17 +106,17 @@ def test_what_is_damaged_on_the_disk_is_not_given_a_new_checksum(magic: int) -> 
     rotten = TWO[:-1] + b"p"
     for before, after in ((ONE, THREE), (ZIPPED, ZIPPED), (ONE + ZIPPED, b"")):
         data = before + rotten + after
-        found = kafka_reads(from_simple(data, 0, magic, first_offset=0, limit=1 << 20))
-        assert found == kafka_reads(from_simple(before, 0, magic, first_offset=0, limit=1 << 20)) != []
+        found = kafka_reads(from_legacy07(data, 0, magic, first_offset=0, limit=1 << 20))
+        assert found == kafka_reads(from_legacy07(before, 0, magic, first_offset=0, limit=1 << 20)) != []
         with pytest.raises(CorruptRecords):
-            from_simple(rotten + after, len(before), magic, first_offset=len(before), limit=1 << 20)
+            from_legacy07(rotten + after, len(before), magic, first_offset=len(before), limit=1 << 20)
         for first in (len(before), len(before) - 1):
             with pytest.raises(CorruptRecords):
-                from_simple(data, 0, magic, first_offset=first, limit=1 << 20)
+                from_legacy07(data, 0, magic, first_offset=first, limit=1 << 20)
     wrapper = bytearray(ZIPPED)
     wrapper[-1] ^= 1
     with pytest.raises(CorruptRecords):
-        from_simple(bytes(wrapper), 0, magic, first_offset=0, limit=1 << 20)
+        from_legacy07(bytes(wrapper), 0, magic, first_offset=0, limit=1 << 20)
 
 
 BAD = [
@@ -136,7 +136,7 @@ BAD = [
 @pytest.mark.parametrize(("data", "error"), BAD, ids=range(len(BAD)))
 def test_what_is_refused(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        prepare_simple(data, RULES, 0)
+        prepare_legacy07(data, RULES, 0)
 
 
 def test_what_is_damaged_inside_is_refused() -> None:
@@ -145,23 +145,23 @@ def test_what_is_damaged_inside_is_refused() -> None:
     nested = gzip.compress(wrapped([b"x"]))
     for payload in (nested, gzip.compress(ONE[:-1] + b"f"), gzip.compress(ONE[:-1])):
         with pytest.raises(KafkaError):
-            prepare_simple(message(payload, 1, GZIP), RULES, 0)
+            prepare_legacy07(message(payload, 1, GZIP), RULES, 0)
 
 
 def test_a_message_that_is_too_large() -> None:
     with pytest.raises(KafkaError) as caught:
-        prepare_simple(message(bytes(100)), AppendRules(magic=0, max_bytes=100), 0)
+        prepare_legacy07(message(bytes(100)), AppendRules(magic=0, max_bytes=100), 0)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_what_holds_much_is_left_to_a_worker_and_bounded_there() -> None:
     bomb = wrapped([bytes(1 << 20)])
-    rules = AppendRules(magic=0, max_at_once=1 << 16)
+    rules = AppendRules(magic=0, inline_bytes_max=1 << 16)
     with pytest.raises(TooCostly):
-        prepare_simple(bomb, rules, 0)
-    assert bytes(check_simple(bomb, rules)) == bomb
+        prepare_legacy07(bomb, rules, 0)
+    assert bytes(check_legacy07(bomb, rules)) == bomb
     with pytest.raises(InvalidRecords):
-        check_simple(bomb, AppendRules(magic=0, max_at_once=1 << 16, max_decompressed=1 << 19))
+        check_legacy07(bomb, AppendRules(magic=0, inline_bytes_max=1 << 16, decompressed_bytes_max=1 << 19))
 
 
 def test_more_messages_inside_than_bytes_are_stored_apart() -> None:
@@ -169,7 +169,7 @@ def test_more_messages_inside_than_bytes_are_stored_apart() -> None:
     payloads = [b"same"] * 5000
     data = wrapped(payloads)
     assert len(data) < 5000
-    stored = b"".join(bytes(chunk) for chunk in prepare_simple(data, RULES, 0).chunks)
+    stored = b"".join(bytes(chunk) for chunk in prepare_legacy07(data, RULES, 0).chunks)
     assert stored == b"".join(map(message, payloads))
 
 
@@ -178,7 +178,7 @@ def test_more_messages_inside_than_bytes_are_stored_apart() -> None:
 def test_from_kafkas_clients(magic: int, codec: Codec) -> None:
     values = [b"value %d" % number for number in range(20)]
     sent = build([Record(0, 1500, None, value) for value in values], magic=magic, codec=codec)
-    stored = to_simple(sent, RULES, 2000, 1 << 20)
+    stored = to_legacy07(sent, RULES, 2000, 1 << 20)
     assert [bytes(value) for each in messages(stored, 0) for value in each.values()] == values
     assert [each.codec for each in messages(stored, 0)] == [codec] * (1 if codec else 20)
     assert {stored[at + 4] for at, _ in read_set(stored)} == {1}
@@ -197,5 +197,5 @@ REFUSED = [
 @pytest.mark.parametrize("sent", REFUSED, ids=range(len(REFUSED)))
 def test_what_0_7_cannot_express_is_refused(sent: bytes) -> None:
     with pytest.raises(KafkaError) as caught:
-        to_simple(sent, RULES, 2000, 1 << 20)
+        to_legacy07(sent, RULES, 2000, 1 << 20)
     assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT

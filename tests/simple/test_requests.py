@@ -34,11 +34,11 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pylogbroker.wire.simple import decode_simple_request
+from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.lines import said
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
-from tests.simple import sets
+from tests.legacy07 import message_sets
 from tests.simple.test_records import kafka_reads
 
 
@@ -47,7 +47,7 @@ class SimpleTests(NodeTests):
 
     def send(self, request: bytes) -> bytes | None:
         """The answer to a request, None if there is none."""
-        answer = simple.handle(self.node.broker, decode_simple_request(memoryview(request)[4:]))
+        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         found = now(answer) if isinstance(answer, Awaitable) else answer
         if found is None:
             return None
@@ -57,7 +57,7 @@ class SimpleTests(NodeTests):
 
     def send_late(self, request: bytes) -> Deferred[Any]:
         """The same for one that has to wait."""
-        answer = simple.handle(self.node.broker, decode_simple_request(memoryview(request)[4:]))
+        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         assert isinstance(answer, Coroutine)
         return ensureDeferred(answer)
 
@@ -90,131 +90,144 @@ class RequestTests(SimpleTests):
     settings = {"num.partitions": "2", "message.max.bytes": "1000"}
 
     def test_the_recorded_exchanges(self) -> None:
-        self.assertIsNone(self.send(sets.PRODUCE_ONE))
-        self.assertIsNone(self.send(sets.MULTIPRODUCE_TWO))
-        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
-        self.assertEqual(self.send(sets.LATEST), sets.LATEST_ANSWER)
-        self.assertEqual(self.send(sets.EARLIEST), sets.EARLIEST_ANSWER)
+        self.assertIsNone(self.send(message_sets.PRODUCE_ONE))
+        self.assertIsNone(self.send(message_sets.MULTIPRODUCE_TWO))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.FETCHED)
+        self.assertEqual(self.send(message_sets.LATEST), message_sets.LATEST_ANSWER)
+        self.assertEqual(self.send(message_sets.EARLIEST), message_sets.EARLIEST_ANSWER)
 
     def test_a_topic_is_made_by_a_produce_alone(self) -> None:
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0))
-        self.assertEqual(self.send(sets.fetch(b"t", 2, 0)), sets.answer(3))
-        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
-        self.assertEqual(self.send(sets.offsets(b"t", 0, 1000, 9)), sets.offsets_answer(0))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 2, 0)), message_sets.answer(3))
+        self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 0))
+        self.assertEqual(self.send(message_sets.offsets(b"t", 0, 1000, 9)), message_sets.offsets_answer(0))
         self.assertEqual(self.node.broker.catalog.topics, {})
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         self.assertEqual(self.node.broker.catalog.require("t").overrides, {"message.format.version": "0.7"})
 
     def test_errors(self) -> None:
-        self.send(sets.PRODUCE_ONE)
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 13)), sets.answer(0))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 14)), sets.answer(1))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, -1)), sets.answer(1))
+        self.send(message_sets.PRODUCE_ONE)
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 13)), message_sets.answer(0))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 14)), message_sets.answer(1))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, -1)), message_sets.answer(1))
         for partition in (2, 7, -1):
-            self.assertEqual(self.send(sets.fetch(b"t", partition, 0)), sets.answer(3))
-            self.assertEqual(self.send(sets.offsets(b"t", partition, -1, 1)), sets.offsets_answer(3))
+            self.assertEqual(self.send(message_sets.fetch(b"t", partition, 0)), message_sets.answer(3))
+            self.assertEqual(self.send(message_sets.offsets(b"t", partition, -1, 1)), message_sets.offsets_answer(3))
         for size in (0, -1):
-            self.assertEqual(self.send(sets.fetch(b"t", 0, 0, size)), sets.answer(4))
+            self.assertEqual(self.send(message_sets.fetch(b"t", 0, 0, size)), message_sets.answer(4))
         for size in range(1, 13):
-            self.assertEqual(self.send(sets.fetch(b"t", 0, 0, size)), sets.answer(0, sets.ONE[:size]))
+            self.assertEqual(
+                self.send(message_sets.fetch(b"t", 0, 0, size)), message_sets.answer(0, message_sets.ONE[:size])
+            )
 
     def test_multifetch(self) -> None:
-        self.send(sets.PRODUCE_ONE)
-        self.send(sets.produce(b"u", 1, sets.TWO + sets.THREE))
-        request = sets.multifetch((b"t", 0, 0, 99), (b"u", 1, 13, 5), (b"u", 5, 0, 9), (b"u", 0, 1, 9), (b"v", 0, 0, 9))
-        parts = (0, sets.ONE), (0, sets.THREE[:5]), (3, b""), (1, b""), (0, b"")
-        self.assertEqual(self.send(request), sets.answer(0, b"".join(sets.answer(*part) for part in parts)))
-        self.assertEqual(self.send(sets.multifetch()), sets.answer(0))
+        self.send(message_sets.PRODUCE_ONE)
+        self.send(message_sets.produce(b"u", 1, message_sets.TWO + message_sets.THREE))
+        request = message_sets.multifetch(
+            (b"t", 0, 0, 99), (b"u", 1, 13, 5), (b"u", 5, 0, 9), (b"u", 0, 1, 9), (b"v", 0, 0, 9)
+        )
+        parts = (0, message_sets.ONE), (0, message_sets.THREE[:5]), (3, b""), (1, b""), (0, b"")
+        self.assertEqual(
+            self.send(request), message_sets.answer(0, b"".join(message_sets.answer(*part) for part in parts))
+        )
+        self.assertEqual(self.send(message_sets.multifetch()), message_sets.answer(0))
 
     def test_any_partition(self) -> None:
         for _ in range(50):
-            self.send(sets.produce(b"t", -1, sets.ONE))
-        sizes = [len(self.send(sets.fetch(b"t", partition, 0)) or b"") - 6 for partition in (0, 1)]
+            self.send(message_sets.produce(b"t", -1, message_sets.ONE))
+        sizes = [len(self.send(message_sets.fetch(b"t", partition, 0)) or b"") - 6 for partition in (0, 1)]
         self.assertEqual(sum(sizes), 50 * 13)
         self.assertTrue(all(sizes))
 
     def test_what_cannot_be_appended(self) -> None:
         self.node.create("numbered")
-        damaged = sets.ONE[:-1] + b"f"
+        damaged = message_sets.ONE[:-1] + b"f"
         for topic, partition, data in (
             (b"t", 0, damaged),
-            (b"t", 0, sets.ONE + sets.TWO[:-1]),
-            (b"t", 2, sets.ONE),
-            (b"t", -2, sets.ONE),
-            (b"t", 0, sets.message(bytes(1000))),
-            (b"numbered", 0, sets.ONE),
-            (b"not a name", 0, sets.ONE),
-            (b"__consumer_offsets", 0, sets.ONE),
+            (b"t", 0, message_sets.ONE + message_sets.TWO[:-1]),
+            (b"t", 2, message_sets.ONE),
+            (b"t", -2, message_sets.ONE),
+            (b"t", 0, message_sets.message(bytes(1000))),
+            (b"numbered", 0, message_sets.ONE),
+            (b"not a name", 0, message_sets.ONE),
+            (b"__consumer_offsets", 0, message_sets.ONE),
         ):
             with self.assertRaises(ProtocolViolation):
-                self.send(sets.produce(topic, partition, data))
-        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
+                self.send(message_sets.produce(topic, partition, data))
+        self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 0))
 
     def test_no_topic_is_made_for_a_partition_that_it_would_not_have(self) -> None:
         for partition in (2, -2, 0x7FFFFFFF, -0x80000000):
             with self.assertRaises(ProtocolViolation) as caught:
-                self.send(sets.produce(b"t", partition, sets.ONE))
+                self.send(message_sets.produce(b"t", partition, message_sets.ONE))
             self.assertIn(f"there is no partition t-{partition}", str(caught.exception))
         self.assertEqual(self.node.broker.catalog.topics, {})
 
     def test_of_a_multiproduce_what_comes_before_the_fault_is_in(self) -> None:
-        parts = [(b"t", 0, sets.ONE), (b"t", 1, sets.TWO), (b"t", 0, sets.ONE[:-1]), (b"t", 1, sets.ONE)]
-        body = b"".join(sets.produce(*part)[6:] for part in parts)
+        parts = [
+            (b"t", 0, message_sets.ONE),
+            (b"t", 1, message_sets.TWO),
+            (b"t", 0, message_sets.ONE[:-1]),
+            (b"t", 1, message_sets.ONE),
+        ]
+        body = b"".join(message_sets.produce(*part)[6:] for part in parts)
         with self.assertRaises(ProtocolViolation):
-            self.send(sets.request(3, len(parts).to_bytes(2, "big") + body))
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
-        self.assertEqual(self.send(sets.fetch(b"t", 1, 0)), sets.answer(0, sets.TWO))
+            self.send(message_sets.request(3, len(parts).to_bytes(2, "big") + body))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0, message_sets.ONE))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 1, 0)), message_sets.answer(0, message_sets.TWO))
 
     def test_a_multiproduce_makes_topics_as_it_comes_to_them(self) -> None:
         parts = [
-            (b"t", 0, sets.ONE),
-            (b"u", 1, sets.TWO),
-            (b"t", 0, sets.THREE),
-            (b"v", -1, sets.ONE),
-            (b"u", 1, sets.HELLO),
+            (b"t", 0, message_sets.ONE),
+            (b"u", 1, message_sets.TWO),
+            (b"t", 0, message_sets.THREE),
+            (b"v", -1, message_sets.ONE),
+            (b"u", 1, message_sets.HELLO),
         ]
-        body = b"".join(sets.produce(*part)[6:] for part in parts)
-        self.assertIsNone(self.send(sets.request(3, len(parts).to_bytes(2, "big") + body)))
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.THREE))
-        self.assertEqual(self.send(sets.fetch(b"u", 1, 0)), sets.answer(0, sets.TWO + sets.HELLO))
-        found = sets.multifetch((b"v", 0, 0, 99), (b"v", 1, 0, 99))
+        body = b"".join(message_sets.produce(*part)[6:] for part in parts)
+        self.assertIsNone(self.send(message_sets.request(3, len(parts).to_bytes(2, "big") + body)))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0, message_sets.ONE + message_sets.THREE))
+        self.assertEqual(
+            self.send(message_sets.fetch(b"u", 1, 0)), message_sets.answer(0, message_sets.TWO + message_sets.HELLO)
+        )
+        found = message_sets.multifetch((b"v", 0, 0, 99), (b"v", 1, 0, 99))
         self.assertEqual(len(self.send(found) or b""), 6 + 2 * 6 + 13)
 
     def test_a_set_of_nothing(self) -> None:
-        self.assertIsNone(self.send(sets.produce(b"t", 0, b"")))
+        self.assertIsNone(self.send(message_sets.produce(b"t", 0, b"")))
         self.assertEqual(self.node.broker.catalog.topics, {})
-        self.send(sets.PRODUCE_ONE)
-        self.assertIsNone(self.send(sets.produce(b"t", 0, b"")))
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
+        self.send(message_sets.PRODUCE_ONE)
+        self.assertIsNone(self.send(message_sets.produce(b"t", 0, b"")))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0, message_sets.ONE))
 
     def test_a_topic_of_another_format_is_not_served(self) -> None:
         self.node.create("t")
         with said() as lines:
-            self.assertEqual(self.send(sets.FETCH), sets.answer(-1))
-            self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(-1))
+            self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(-1))
+            self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(-1))
         self.assertIn("it is not of format 0.7", "\n".join(lines))
 
     def test_large_compressed_sets_go_through_a_worker_in_line(self) -> None:
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         self.node.create("u", message_format_version="0.7", max_message_bytes="100000")
-        large = b"".join(sets.wrapped([(b"%d" % n) * 999]) for n in range(900))
+        large = b"".join(message_sets.wrapped([(b"%d" % n) * 999]) for n in range(900))
         assert len(large) > 16 * 1024
         self.node.threads.holding = True
-        first = self.send_late(sets.produce(b"u", 0, large))
-        second = self.send_late(sets.produce(b"u", 0, sets.ONE))
+        first = self.send_late(message_sets.produce(b"u", 0, large))
+        second = self.send_late(message_sets.produce(b"u", 0, message_sets.ONE))
         self.assertNoResult(first)
         self.assertNoResult(second)
         self.node.threads.holding = False
         self.node.threads.run_one()
         self.successResultOf(first)
         self.successResultOf(second)
-        self.assertEqual(self.send(sets.fetch(b"u", 0, 0)), sets.answer(0, large + sets.ONE))
+        self.assertEqual(self.send(message_sets.fetch(b"u", 0, 0)), message_sets.answer(0, large + message_sets.ONE))
 
     def test_after_a_restart(self) -> None:
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         self.restart()
-        self.send(sets.MULTIPRODUCE_TWO)
-        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
+        self.send(message_sets.MULTIPRODUCE_TWO)
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.FETCHED)
 
 
 class NoTopicTests(SimpleTests):
@@ -222,28 +235,28 @@ class NoTopicTests(SimpleTests):
 
     def test_no_topic_is_made_where_none_is_to_be(self) -> None:
         with self.assertRaises(ProtocolViolation) as caught:
-            self.send(sets.PRODUCE_ONE)
+            self.send(message_sets.PRODUCE_ONE)
         self.assertIn("there is no topic 't'", str(caught.exception))
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0))
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0))
 
 
 class FlushTests(SimpleTests):
     settings = {"log.flush.interval.messages": "1"}
 
     def test_consumers_see_what_is_on_the_disk(self) -> None:
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         self.node.threads.holding = True
-        self.send(sets.MULTIPRODUCE_TWO)
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE))
-        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 13, 0))
+        self.send(message_sets.MULTIPRODUCE_TWO)
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0, message_sets.ONE))
+        self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 13, 0))
         self.node.threads.holding = False
         self.node.threads.run_one()
-        self.assertEqual(self.send(sets.FETCH), sets.FETCHED)
+        self.assertEqual(self.send(message_sets.FETCH), message_sets.FETCHED)
 
 
 class KafkaViewTests(SimpleTests):
     def test_positions_are_offsets_in_every_version(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED + sets.TWO))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.ZIPPED + message_sets.TWO))
         expected = [(0, b"one"), (13, b"g1"), (14, b"g2"), (64, b"two")]
         for version in range(13):
             for first in (0, 1, 12, 13, 14, 15, 63, 64):
@@ -252,7 +265,7 @@ class KafkaViewTests(SimpleTests):
 
     def test_who_reads_on_behind_the_last_record_waits(self) -> None:
         """The offset behind a record lies within its message: what is there has been read."""
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         for version in (0, 3, 12):
             self.assertEqual(self.records(1, version=version), [])
             waiting = self.fetched(1, wait_ms=500, version=version)
@@ -260,13 +273,13 @@ class KafkaViewTests(SimpleTests):
             self.node.clock.advance(0.6)
             self.successResultOf(waiting)
         waiting = self.fetched(1, wait_ms=500)
-        self.send(sets.MULTIPRODUCE_TWO)
+        self.send(message_sets.MULTIPRODUCE_TWO)
         self.node.clock.advance(0)
         answer = self.partition_of(self.successResultOf(waiting))
         self.assertEqual(kafka_reads(bytes(answer.records or b"")), [(13, b"two")])
 
     def test_an_old_client_with_too_little_room_gets_a_part_of_the_message(self) -> None:
-        self.send(sets.PRODUCE_ONE)
+        self.send(message_sets.PRODUCE_ONE)
         for version in range(3):
             [whole, cut] = (
                 self.partition_of(self.successResultOf(self.fetched(version=version, max_bytes=most))).records
@@ -276,14 +289,14 @@ class KafkaViewTests(SimpleTests):
             self.assertEqual(bytes(cut), bytes(whole)[:20])
 
     def test_a_message_as_long_as_an_empty_batch(self) -> None:
-        long = sets.message(bytes(51))
-        self.send(sets.produce(b"t", 0, long))
-        self.send(sets.produce(b"t", 0, sets.ONE))
+        long = message_sets.message(bytes(51))
+        self.send(message_sets.produce(b"t", 0, long))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE))
         self.assertEqual(len(long), 61)
         self.assertEqual(self.records(0, max_bytes=61), [(0, bytes(51))])
 
     def test_offsets_of_times(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.ZIPPED))
         for timestamp, offset in ((-1, 64), (-2, 0), (-3, -1), (1, -1)):
             request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])])
             [topic] = self.node.ask(list_offsets.handle, request, 7).topics
@@ -294,7 +307,10 @@ class KafkaViewTests(SimpleTests):
         self.node.create("t", message_format_version="0.7")
         self.assertEqual(self.produced(build([Record(0, 5, None, b"one"), Record(1, 5, None, b"two")])), (0, 0))
         self.assertEqual(self.produced(build([Record(0, 5, None, b"three")], magic=1), version=2), (0, 26))
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.TWO + sets.THREE))
+        self.assertEqual(
+            self.send(message_sets.FETCH),
+            message_sets.answer(0, message_sets.ONE + message_sets.TWO + message_sets.THREE),
+        )
         many = [Record(0, 5, None, b"%d" % number * 9) for number in range(5000)]
         code, base = self.produced(build(many, codec=Codec.ZSTD))
         self.assertEqual((code, base), (0, 41))
@@ -307,7 +323,7 @@ class KafkaViewTests(SimpleTests):
         self.assertEqual(
             self.produced(build([Record(0, 5, None, b"x")], producer_id=1, producer_epoch=0, base_sequence=0)), refused
         )
-        self.assertEqual(self.send(sets.LATEST), sets.offsets_answer(0, 0))
+        self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 0))
 
     def test_settings_that_contradict_the_format(self) -> None:
         for name, text in (
@@ -337,7 +353,7 @@ class KafkaViewTests(SimpleTests):
         self.assertEqual(result.error_code, 0)
 
     def test_a_message_that_is_damaged_on_the_disk(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.TWO + sets.THREE))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.TWO + message_sets.THREE))
         [segment] = self.node.broker.find("t", 0).log.segments
         with open(segment.path, "r+b") as file:
             file.seek(13 + 12)
@@ -347,15 +363,18 @@ class KafkaViewTests(SimpleTests):
             answer = self.partition_of(self.successResultOf(self.fetched(13, version=version)))
             self.assertEqual((answer.error_code, answer.records), (ErrorCode.CORRUPT_MESSAGE, b""))
             self.assertEqual(self.records(26, version=version), [(26, b"three")])
-        self.assertEqual(self.send(sets.FETCH), sets.answer(0, sets.ONE + sets.TWO[:-1] + b"p" + sets.THREE))
+        self.assertEqual(
+            self.send(message_sets.FETCH),
+            message_sets.answer(0, message_sets.ONE + message_sets.TWO[:-1] + b"p" + message_sets.THREE),
+        )
 
     def test_deleted_records(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.TWO + sets.THREE))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.TWO + message_sets.THREE))
         wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 14)])
         [topic] = self.node.ask(delete_records.handle, DeleteRecordsRequest(topics=[wanted])).topics
         self.assertEqual(topic.partitions[0].low_watermark, 13)
-        self.assertEqual(self.send(sets.EARLIEST), sets.offsets_answer(0, 13))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 12)), sets.answer(1))
+        self.assertEqual(self.send(message_sets.EARLIEST), message_sets.offsets_answer(0, 13))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 12)), message_sets.answer(1))
         self.assertEqual(self.records(13), [(13, b"two"), (26, b"three")])
 
 

@@ -38,13 +38,13 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 from tests.broker.nodes import START
 from tests.broker.test_cleaning import InProcess
 from tests.broker.transactions import TransactionTests
-from tests.simple import sets
+from tests.legacy07 import message_sets
 from tests.simple.test_requests import SimpleTests
 from tests.storage.compaction.support import keyed
 
 NOW = int(START * 1000)
 HOUR = 3_600_000
-MESSAGES = [sets.message(b"%d" % number * 100) for number in range(5)]
+MESSAGES = [message_sets.message(b"%d" % number * 100) for number in range(5)]
 STARTS = [110 * number for number in range(5)]
 
 
@@ -58,7 +58,7 @@ class SegmentTests(SimpleTests):
         super().setUp()
         self.node.create("t", message_format_version="0.7", segment_bytes="150", **self.topic_settings)
         for message in MESSAGES:
-            self.send(sets.produce(b"t", 0, message))
+            self.send(message_sets.produce(b"t", 0, message))
         self.log = self.node.broker.find("t", 0).log
         self.assertEqual([segment.base_offset for segment in self.log.segments], STARTS)
         for age, segment in enumerate(reversed(self.log.segments)):
@@ -69,7 +69,7 @@ class SegmentTests(SimpleTests):
         return sorted(int(path.stem) for path in Path(self.log.path).glob("*.kafka"))
 
     def offsets(self, time: int, count: int = 99) -> list[int]:
-        answer = self.send(sets.offsets(b"t", 0, time, count)) or b""
+        answer = self.send(message_sets.offsets(b"t", 0, time, count)) or b""
         self.assertEqual(answer[:6], (len(answer) - 4).to_bytes(4, "big") + b"\0\0")
         found = [int.from_bytes(answer[at : at + 8], "big") for at in range(10, len(answer), 8)]
         self.assertEqual(int.from_bytes(answer[6:10], "big"), len(found))
@@ -99,7 +99,7 @@ class OffsetsTests(SegmentTests):
 
     def test_a_fetch_ends_with_its_segment_and_goes_on_in_the_next(self) -> None:
         position, found = 3, b""
-        while (answer := self.send(sets.fetch(b"t", 0, position)) or b"") != sets.answer(0):
+        while (answer := self.send(message_sets.fetch(b"t", 0, position)) or b"") != message_sets.answer(0):
             self.assertEqual(answer[4:6], b"\0\0")
             found += answer[6:]
             position += len(answer) - 6
@@ -113,12 +113,12 @@ class RetentionTests(SegmentTests):
         self.node.clock.advance(10)
         self.assertEqual(self.files(), STARTS[2:])
         self.assertEqual(self.offsets(-2), [220])
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 219)), sets.answer(1))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 220)), sets.answer(0, MESSAGES[2]))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 219)), message_sets.answer(1))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 220)), message_sets.answer(0, MESSAGES[2]))
         self.restart()
         self.assertEqual(self.offsets(-2), [220])
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 109)), sets.answer(1))
-        self.assertEqual(self.send(sets.fetch(b"t", 0, 550)), sets.answer(0))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 109)), message_sets.answer(1))
+        self.assertEqual(self.send(message_sets.fetch(b"t", 0, 550)), message_sets.answer(0))
 
 
 class RetentionBytesTests(SegmentTests):
@@ -127,7 +127,7 @@ class RetentionBytesTests(SegmentTests):
     def test_what_is_too_much_goes(self) -> None:
         self.node.clock.advance(10)
         self.assertEqual(self.files(), STARTS[2:])
-        self.send(sets.produce(b"t", 0, sets.ONE))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE))
         self.assertEqual(self.offsets(-1, 1), [563])
 
 
@@ -147,7 +147,7 @@ class NoCleaningTests(SegmentTests):
         self.node.clock.pump([1.0] * 5)
         self.assertEqual({os.path.basename(job.directory) for job in cleaner.jobs}, {"other_0"})
         self.assertEqual(self.files(), STARTS)
-        self.send(sets.produce(b"t", 0, sets.ONE))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE))
         self.assertEqual(self.records(440), [(440, b"4" * 100), (550, b"one")])
         self.assertEqual(self.produced(build([Record(0, NOW, None, b"two")])), (0, 563))
 
@@ -161,7 +161,7 @@ class EpochTests(SimpleTests):
         return answer.leader_epoch, answer.end_offset
 
     def test_an_epoch_ends_at_a_position(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.ZIPPED))
         epoch = self.node.broker.find("t", 0).leader_epoch
         self.assertEqual(self.ends(epoch), (epoch, 64))
         self.assertEqual(self.ends(epoch + 1), (-1, -1))
@@ -178,7 +178,7 @@ class GroupTests(SimpleTests):
         return int(answer.topics[0].partitions[0].committed_offset)
 
     def test_any_position_can_be_committed(self) -> None:
-        self.send(sets.produce(b"t", 0, sets.ONE + sets.ZIPPED))
+        self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.ZIPPED))
         self.node.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
         for position in (1, 13, 14, 15, 64):
             topics = [OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, position)])]
@@ -198,4 +198,4 @@ class Transactions(TransactionTests, SimpleTests):
         self.assertEqual(producer.end(committed=True), ErrorCode.NONE)
         self.assertEqual(self.state().transaction_state, "CompleteCommit")
         self.assertEqual(self.committed(), [b"value"])
-        self.assertEqual(self.send(sets.offsets(b"old", 0, -1, 1)), sets.offsets_answer(0, 0))
+        self.assertEqual(self.send(message_sets.offsets(b"old", 0, -1, 1)), message_sets.offsets_answer(0, 0))

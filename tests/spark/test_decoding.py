@@ -1,4 +1,4 @@
-"""Rows hold what `Entry.records` finds, in every format, with Spark's types; and nothing but that."""
+"""Rows hold what `LogEntry.records` finds, in every format, with Spark's types; and nothing but that."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
-from pylogbroker.records.columns import AbortedTransactions
+from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.spark.reading import spans
 from pylogbroker.spark.reading.decoding import TYPES, Decoded, Decoder, columns_with
-from tests.records.peers import FORMATS, PEERS, Peer
+from tests.records.reference_codecs import FORMATS, PEERS, Peer
 from tests.records.strategies import records_for
 from tests.support.examples import examples
 

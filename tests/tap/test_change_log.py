@@ -6,7 +6,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from pylogbroker.config import Source
+from pylogbroker.config import ConfigSource
 from pylogbroker.groups import Join, NewGeneration
 from pylogbroker.tap.change_log import ChangeLog, printable, shown_changes
 from tests.broker.nodes import NodeTests
@@ -60,7 +60,7 @@ class ChangeLogTests(NodeTests):
 
     def test_settings_of_brokers(self) -> None:
         alter = self.node.broker.dynamic_settings.alter
-        all_brokers, this_broker = Source.DYNAMIC_DEFAULT_BROKER_CONFIG, Source.DYNAMIC_BROKER_CONFIG
+        all_brokers, this_broker = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG
         self.done(alter(all_brokers, lambda own: {"log.retention.ms": "1000"}))
         self.done(alter(all_brokers, lambda own: {"log.retention.ms": "2000"}))
         self.done(alter(this_broker, lambda own: {"log.cleaner.threads": "2"}))

@@ -25,7 +25,7 @@ _CHECKPOINT = 10  # in the last segment but one, from which on a crash makes the
 
 
 @attrs.frozen
-class Entry:
+class LogEntry:
     """Where an entry lies, in its file and in all files together, and its offsets."""
 
     file: str
@@ -47,7 +47,7 @@ class Original:
     path: Path
     config: LogConfig
     data: bytes  # of all segments
-    entries: tuple[Entry, ...]
+    entries: tuple[LogEntry, ...]
 
     @property
     def last_file(self) -> str:
@@ -126,7 +126,7 @@ def _sent(number: int, magic: int) -> bytes:
     return batch(values, [NOW + number] * 3, producer, codec)
 
 
-def split(directory: Path) -> Iterator[Entry]:
+def split(directory: Path) -> Iterator[LogEntry]:
     """All entries in the files of a log; of each its first and last offset, as kafka-python finds them."""
     begin = 0
     for path in sorted(directory.glob("*.kafka")):
@@ -134,7 +134,7 @@ def split(directory: Path) -> Iterator[Entry]:
         while position < len(data):
             size = 12 + struct.unpack_from(">i", data, position + 8)[0]
             offsets = [offset for offset, _ in records_in(data[position : position + size])]
-            yield Entry(path.name, position, size, begin, offsets[0], offsets[-1])
+            yield LogEntry(path.name, position, size, begin, offsets[0], offsets[-1])
             position += size
             begin += size
 
@@ -183,7 +183,7 @@ def _check_goes_on(log: Log, original: Original, kept: int) -> None:
         assert (again.base_offset, again.duplicate) == (original.entries[of_producer[-1]].first, True)
 
 
-def in_last_file(original: Original, count: int) -> Sequence[Entry]:
+def in_last_file(original: Original, count: int) -> Sequence[LogEntry]:
     """The last `count` entries; they lie in one file."""
     last = [entry for entry in original.entries if entry.file == original.last_file]
     assert len(last) > count

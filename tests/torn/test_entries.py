@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.budget import Budget
-from tests.torn.originals import Entry, Original, check, in_last_file, log_directory, make, start
+from tests.torn.originals import LogEntry, Original, check, in_last_file, log_directory, make, start
 
 MAGICS = (0, 1, 2)
 
@@ -87,7 +87,7 @@ def test_every_byte_of_an_offset_flipped(
             check(home, original, original.entries.index(entry), reason=f"off {entry.file} at {entry.position} (")
 
 
-def last_of_a_segment(original: Original) -> Entry:
+def last_of_a_segment(original: Original) -> LogEntry:
     """The last entry of the segment before the last, which is recovered, too."""
     return [entry for entry in original.entries if entry.file != original.last_file][-1]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from pylogbroker.wire.schema import Field, Kind, fields_of
+from pylogbroker.wire.schema import Field, FieldType, fields_of
 
 
 def integers(bits: int) -> st.SearchStrategy[int]:
@@ -16,17 +16,17 @@ def integers(bits: int) -> st.SearchStrategy[int]:
 
 
 LONG = "a name of more than 127 bytes " * 5
-KINDS: dict[Kind, st.SearchStrategy[Any]] = {
-    Kind.BOOLEAN: st.booleans(),
-    Kind.INT8: integers(8),
-    Kind.INT16: integers(16),
-    Kind.INT32: integers(32),
-    Kind.INT64: integers(64),
-    Kind.UUID: st.integers(0, (1 << 128) - 1).map(lambda number: UUID(int=number)),
-    Kind.STRING: st.text(max_size=4) | st.sampled_from(["", "topic", "名前", LONG]),
-    Kind.ERROR_TEXT: st.text(max_size=4) | st.sampled_from(["", "an error", "名前", LONG]),
-    Kind.BYTES: st.binary(max_size=4) | st.just(bytes(range(256))),
-    Kind.RECORDS: st.binary(max_size=4) | st.just(bytes(range(256)) * 2),
+KINDS: dict[FieldType, st.SearchStrategy[Any]] = {
+    FieldType.BOOLEAN: st.booleans(),
+    FieldType.INT8: integers(8),
+    FieldType.INT16: integers(16),
+    FieldType.INT32: integers(32),
+    FieldType.INT64: integers(64),
+    FieldType.UUID: st.integers(0, (1 << 128) - 1).map(lambda number: UUID(int=number)),
+    FieldType.STRING: st.text(max_size=4) | st.sampled_from(["", "topic", "名前", LONG]),
+    FieldType.ERROR_TEXT: st.text(max_size=4) | st.sampled_from(["", "an error", "名前", LONG]),
+    FieldType.BYTES: st.binary(max_size=4) | st.just(bytes(range(256))),
+    FieldType.RECORDS: st.binary(max_size=4) | st.just(bytes(range(256)) * 2),
 }
 ERRORS = st.integers(-1, 105)
 """Codes that every peer has a name for."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.wire import Message, WireError, codec, request_codec, response_codec
+from pylogbroker.wire import WireError, WireMessage, codec, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pylogbroker.wire.messages.describe_topic_partitions import (
@@ -54,7 +54,7 @@ def request(acks: int, records: bytes | None) -> ProduceRequest:
     return ProduceRequest(None, acks, 1000, [TopicProduceData("t", [PartitionProduceData(7, records)])])
 
 
-EXAMPLES: list[tuple[Message, int, str]] = [
+EXAMPLES: list[tuple[WireMessage, int, str]] = [
     (
         request(1, b"abc"),
         0,
@@ -170,7 +170,7 @@ EXAMPLES: list[tuple[Message, int, str]] = [
 
 
 @pytest.mark.parametrize(("message", "version", "written"), EXAMPLES)
-def test_bytes_and_message_are_one(message: Message, version: int, written: str) -> None:
+def test_bytes_and_message_are_one(message: WireMessage, version: int, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert codec(type(message), version).encode(message) == encoded
     assert codec(type(message), version).decode(encoded) == message

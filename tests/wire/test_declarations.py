@@ -7,8 +7,8 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire import (
-    Codec,
     EncodingError,
+    MessageCodec,
     UnsupportedVersion,
     WireError,
     codec,
@@ -127,7 +127,7 @@ def test_a_field_that_is_no_type_of_the_wire() -> None:
         field: dict[str, int] = fresh(dict)
 
     with pytest.raises(TypeError, match=r"Wrong\.field"):
-        Codec(Wrong, 0)
+        MessageCodec(Wrong, 0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.wire import Codec, EncodingError, WireError, codec, request_codec
+from pylogbroker.wire import EncodingError, MessageCodec, WireError, codec, request_codec
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
@@ -22,8 +22,8 @@ from pylogbroker.wire.messages.metadata import (
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.support.examples import examples
+from tests.wire.kafka_apis import cases, declared
 from tests.wire.strategies import messages
-from tests.wire.table import cases, declared
 
 EXAMPLES = settings(max_examples=examples(4), database=None, deadline=None, phases=[Phase.generate])
 
@@ -64,7 +64,7 @@ def test_flipped_bits_and_noise(name: str, version: int) -> None:
     survive()
 
 
-def decode_or_refuse(ours: Codec[Any], encoded: bytes | bytearray) -> None:
+def decode_or_refuse(ours: MessageCodec[Any], encoded: bytes | bytearray) -> None:
     """Decode, or refuse with the one error; what is decoded is a message, which its version can encode."""
     try:
         message = ours.decode(encoded)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 
-from pylogbroker.wire import WireError, codec, encoding, primitives
+from pylogbroker.wire import WireError, codec, encoder_compiler, primitives
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.primitives import compact_size, identifier, read_uvarint, text, uvarint
 
@@ -50,12 +50,12 @@ def test_a_long_text_is_not_remembered() -> None:
 
 @pytest.mark.parametrize(("memory", "make"), [("_texts", text), ("_ids", identifier)])
 def test_memory_is_bounded(memory: str, make: Callable[[bytes], object]) -> None:
-    for number in range(3 * primitives.REMEMBERED):
+    for number in range(3 * primitives.CACHED_ENTRIES_MAX):
         make(number.to_bytes(16) if make is identifier else b"%d" % number)
-        assert len(getattr(primitives, memory)) <= primitives.REMEMBERED
+        assert len(getattr(primitives, memory)) <= primitives.CACHED_ENTRIES_MAX
 
 
 def test_encoded_strings_are_bounded_too() -> None:
-    for number in range(3 * primitives.REMEMBERED):
+    for number in range(3 * primitives.CACHED_ENTRIES_MAX):
         codec(ListGroupsRequest, 4).encode(ListGroupsRequest([f"a state {number}"]))
-    assert all(len(known) <= primitives.REMEMBERED for known in encoding._known_strings.values())
+    assert all(len(known) <= primitives.CACHED_ENTRIES_MAX for known in encoder_compiler._known_strings.values())

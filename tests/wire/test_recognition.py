@@ -12,9 +12,9 @@ import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
-from pylogbroker.wire.framing import FrameSplitter
-from pylogbroker.wire.recognition import describe_kafka_request, describe_simple_request
-from tests.simple import sets
+from pylogbroker.wire.frame_splitter import FrameSplitter
+from pylogbroker.wire.recognition import describe_kafka_request, describe_legacy07_request
+from tests.legacy07 import message_sets
 
 
 def tls_hello() -> bytes:
@@ -81,13 +81,13 @@ def test_a_request_of_kafkas_protocol(request_: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("bytes_", "name"),
     [
-        (sets.produce(b"my_topic", 0, sets.ONE), "Produce of topic 'my_topic'"),
-        (sets.fetch(b"t", 0, 0), "Fetch of topic 't'"),
-        (sets.offsets(b"t", 0, -1, 10), "Offsets of topic 't'"),
+        (message_sets.produce(b"my_topic", 0, message_sets.ONE), "Produce of topic 'my_topic'"),
+        (message_sets.fetch(b"t", 0, 0), "Fetch of topic 't'"),
+        (message_sets.offsets(b"t", 0, -1, 10), "Offsets of topic 't'"),
     ],
 )
 def test_a_request_of_the_simple_protocol(bytes_: bytes, name: str) -> None:
-    said = describe_simple_request(memoryview(bytes_)[4:])
+    said = describe_legacy07_request(memoryview(bytes_)[4:])
     assert said is not None
     assert f"({name})" in said
 
@@ -95,4 +95,4 @@ def test_a_request_of_the_simple_protocol(bytes_: bytes, name: str) -> None:
 @pytest.mark.parametrize("frame", [b"", b"\0", b"\x7d\0\0\1" + bytes(6), b"\xff" * 50])
 def test_what_is_neither(frame: bytes) -> None:
     assert describe_kafka_request(memoryview(frame)) is None
-    assert describe_simple_request(memoryview(frame)) is None
+    assert describe_legacy07_request(memoryview(frame)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.wire import Chunk, request_codec, response_codec
-from pylogbroker.wire.encoding import OWN_CHUNK
+from pylogbroker.wire.encoder_compiler import OWN_CHUNK_BYTES_MIN
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -65,7 +65,7 @@ def test_regions_are_chunks_of_their_own(version: int) -> None:
 
 
 def test_only_large_records_are_chunks_of_their_own() -> None:
-    large, small = bytearray(OWN_CHUNK), bytearray(OWN_CHUNK - 1)
+    large, small = bytearray(OWN_CHUNK_BYTES_MIN), bytearray(OWN_CHUNK_BYTES_MIN - 1)
     chunks = response_codec(1, 4).chunks(fetched(small, large))
     assert [type(chunk) for chunk in chunks] == [bytes, memoryview]
     assert chunks[1].obj is large

@@ -9,12 +9,12 @@ import pytest
 
 from pylogbroker.wire import WireError, request_codec
 from pylogbroker.wire.schema import fields_of
-from pylogbroker.wire.source import Source
-from tests.wire.table import cases, declared
+from pylogbroker.wire.source import SourceText
+from tests.wire.kafka_apis import cases, declared
 
 
 def test_a_module_of_several_functions() -> None:
-    source = Source({"start": 1})
+    source = SourceText({"start": 1})
     with source.function("outer(x)"):
         with source.block("if x"):
             with source.function("inner(x)"):
@@ -27,7 +27,7 @@ def test_a_module_of_several_functions() -> None:
 
 
 def test_no_two_objects_have_one_name() -> None:
-    source = Source({})
+    source = SourceText({})
     one, other = UUID(int=1), UUID(int=2)
     names = [source.literal(value) for value in (one, other, one)]
     assert names[0] == names[2] != names[1]
@@ -37,7 +37,7 @@ def test_no_two_objects_have_one_name() -> None:
 
 
 def test_a_list_is_a_new_one_each_time() -> None:
-    source = Source({})
+    source = SourceText({})
     with source.function("make()"):
         source.line(f"return {source.literal([])}")
     make = source.compile("make", "a test")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.errors import EncodingError, WireError
-from pylogbroker.wire.extent import counter
 from pylogbroker.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
@@ -22,6 +21,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from pylogbroker.wire.source import STEP
+from pylogbroker.wire.struct_counter import counter
 from tests.wire.strategies import messages
 
 T = TypeVar("T")

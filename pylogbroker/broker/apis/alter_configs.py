@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pylogbroker.broker.altering import Alteration, alter
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.config import Operation
+from pylogbroker.config import ConfigOperation
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -39,5 +39,5 @@ async def handle(broker: Broker, context: RequestContext, request: AlterConfigsR
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
-    changes = [(config.name, Operation.SET, config.value) for config in resource.configs]
+    changes = [(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
     return Alteration(resource.resource_type, resource.resource_name, changes, keep=False)

@@ -18,7 +18,7 @@ import attrs
 from pylogbroker.broker.answers import AnswerSpace
 from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.config import Description, Source, TopicConfig, describe_topic
+from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -67,7 +67,7 @@ class _Shape:
             value=entry.value,
             read_only=entry.read_only,
             config_source=entry.source,
-            is_default=self.version == 0 and entry.source is Source.DEFAULT_CONFIG,
+            is_default=self.version == 0 and entry.source is ConfigSource.DEFAULT_CONFIG,
             is_sensitive=entry.sensitive,
             synonyms=self._synonyms(entry),
             config_type=entry.type,

@@ -22,15 +22,15 @@ from struct import Struct
 from typing import Annotated, Final, TypeVar
 
 from pylogbroker.interfaces import Subscription, TopicPartition
-from pylogbroker.wire import Buffer, Codec, Message, Versions, WireError
+from pylogbroker.wire import Buffer, MessageCodec, Versions, WireError, WireMessage
 from pylogbroker.wire.schema import IGNORABLE, Bytes, Int32, Since, String, fresh, struct
-from pylogbroker.wire.versioned import encode
+from pylogbroker.wire.versioned_messages import encode
 
 PROTOCOL_TYPE: Final = "consumer"
 NEWEST: Final = 3
 
 _VERSION: Final = Struct(">h")
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=WireMessage)
 
 
 @struct
@@ -40,7 +40,7 @@ class PartitionsOfTopic:
 
 
 @struct
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(WireMessage):
     """Topics that a member subscribes to, and partitions that it owns."""
 
     versions = Versions(0, 3)
@@ -53,15 +53,15 @@ class ConsumerProtocolSubscription(Message):
 
 
 @struct
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(WireMessage):
     versions = Versions(0, 3)
 
     assigned_partitions: list[PartitionsOfTopic] = fresh(list)
     user_data: Bytes | None = None
 
 
-_SUBSCRIPTIONS: Final = tuple(Codec(ConsumerProtocolSubscription, version) for version in range(NEWEST + 1))
-_ASSIGNMENTS: Final = tuple(Codec(ConsumerProtocolAssignment, version) for version in range(NEWEST + 1))
+_SUBSCRIPTIONS: Final = tuple(MessageCodec(ConsumerProtocolSubscription, version) for version in range(NEWEST + 1))
+_ASSIGNMENTS: Final = tuple(MessageCodec(ConsumerProtocolAssignment, version) for version in range(NEWEST + 1))
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
@@ -100,7 +100,7 @@ def decode_assignment(assignment: Buffer) -> tuple[TopicPartition, ...]:
     return _flat(_decode(_ASSIGNMENTS, assignment).assigned_partitions)
 
 
-def _decode(codecs: Sequence[Codec[M]], buffer: Buffer) -> M:
+def _decode(codecs: Sequence[MessageCodec[M]], buffer: Buffer) -> M:
     if len(buffer) < _VERSION.size:
         raise WireError(f"{len(buffer)} bytes are too few for {codecs[0].message.__name__}")
     (version,) = _VERSION.unpack_from(buffer)

@@ -61,14 +61,14 @@ class Doubts:
 
     async def _settle(self, feed: Feed, node: int, epoch: int) -> None:
         try:
-            await self._look_into(feed, node, epoch)
+            await self._check_payload(feed, node, epoch)
         except CancelledError:
             pass
         finally:
             self._asking.pop(feed, None)
             self._settled()
 
-    async def _look_into(self, feed: Feed, node: int, epoch: int) -> None:
+    async def _check_payload(self, feed: Feed, node: int, epoch: int) -> None:
         begun, position = feed.round, feed.position
         try:
             end = await self._end_of_epoch(feed, node, epoch)

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 from pylogbroker.client.conversation import Conversation
 from pylogbroker.client.dialects import Fetched, Wait, Wanted
 from pylogbroker.client.messages import Decode
-from pylogbroker.client.simple_messages import SimpleMessageSet
+from pylogbroker.client.simple_messages import Legacy07MessageSet
 from pylogbroker.config import Values
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -22,50 +22,50 @@ from pylogbroker.wire import WireError
 from pylogbroker.wire.simple import (
     Fetch,
     FetchRange,
+    Legacy07ErrorCode,
+    Legacy07Request,
     MultiFetch,
     Offsets,
-    SimpleError,
-    SimpleRequest,
     decode_offsets,
     decode_set,
     decode_sets,
-    encode_simple_request,
+    encode_legacy07_request,
 )
 
 T = TypeVar("T")
 
 _CODES: Final[Mapping[int, ErrorCode]] = {
-    SimpleError.OFFSET_OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
-    SimpleError.INVALID_MESSAGE: ErrorCode.CORRUPT_MESSAGE,
-    SimpleError.WRONG_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    SimpleError.INVALID_FETCH_SIZE: ErrorCode.INVALID_FETCH_SIZE,
+    Legacy07ErrorCode.OFFSET_OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
+    Legacy07ErrorCode.INVALID_MESSAGE: ErrorCode.CORRUPT_MESSAGE,
+    Legacy07ErrorCode.WRONG_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    Legacy07ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_FETCH_SIZE,
 }
 _MEANINGS: Final[Mapping[int, str]] = {
-    **{code.value: code.name.lower().replace("_", " ") for code in SimpleError},
-    SimpleError.UNKNOWN: "the broker gives no reason; the protocol of 0.7 cannot read topics in Kafka's format",
+    **{code.value: code.name.lower().replace("_", " ") for code in Legacy07ErrorCode},
+    Legacy07ErrorCode.UNKNOWN: "the broker gives no reason; the protocol of 0.7 cannot read topics in Kafka's format",
 }
 
 
-class SimpleConnection(Conversation):
+class Legacy07Connection(Conversation):
     """Client side of one connection. The protocol has no handshake, so the peer is not verified."""
 
     language = "the protocol of 0.7"
 
-    def ask(self, request: SimpleRequest, read: Callable[[memoryview], T]) -> Deferred[T]:
+    def ask(self, request: Legacy07Request, read: Callable[[memoryview], T]) -> Deferred[T]:
         """Send a request; return a Deferred of the response, decoded by `read`."""
         if not self.is_open:
             return self._refused()
         try:
-            data = encode_simple_request(request)
+            data = encode_legacy07_request(request)
         except WireError as error:
             return fail(error)
         return self._exchange(type(request).__name__, (data,), read)
 
 
-class SimpleDialect:
+class Legacy07Adapter:
     """Adapter of the protocol of 0.7."""
 
-    def __init__(self, connection: SimpleConnection, settings: Values, decode_value: Decode | None) -> None:
+    def __init__(self, connection: Legacy07Connection, settings: Values, decode_value: Decode | None) -> None:
         self._connection = connection
         self._gone: Deferred[None] = Deferred()
         connection.when_lost = lambda _: self._gone.callback(None)
@@ -87,7 +87,7 @@ class SimpleDialect:
         return [self._fetched(each, alone, *answer) for each, answer in zip(wanted, answers, strict=True)]
 
     def _fetched(self, wanted: Wanted, alone: bool, code: int, data: memoryview) -> Fetched:
-        messages = SimpleMessageSet(
+        messages = Legacy07MessageSet(
             wanted.topic,
             wanted.partition,
             data,

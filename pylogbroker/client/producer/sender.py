@@ -25,7 +25,7 @@ from pylogbroker.client.producer.errors import DeliveryTimedOut
 from pylogbroker.client.producer.lane import Lane
 from pylogbroker.client.producer.model import Counts
 from pylogbroker.client.producer.options import Options
-from pylogbroker.records.columns.encode import encode
+from pylogbroker.records.columnar.encode import encode
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 log = Logger()

@@ -26,7 +26,7 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Buffer
-from pylogbroker.records.entry import entries
+from pylogbroker.records.log_entry import entries
 from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, Cluster
 from pylogbroker.spark.brokers.connection import Connection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pylogbroker.client.errors import OutOfRange
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
-from pylogbroker.records.columns import AbortedTransactions
+from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.brokers.fetching import PartitionFetcher
 from pylogbroker.spark.loading.intervals import apart, missing_in

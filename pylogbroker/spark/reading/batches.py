@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from pylogbroker.client.errors import OutOfRange
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.records.columns import AbortedTransactions
+from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.spark.brokers.cluster import Cluster
 from pylogbroker.spark.brokers.fetching import PartitionFetcher
 from pylogbroker.spark.garbage import freeze_what_is_there

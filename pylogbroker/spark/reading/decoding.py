@@ -14,7 +14,7 @@
     headers        list         of structs (key string, value binary); null where the record has none
 
 These are exactly PySpark's types for the columns of that source. Decoding has no step per record:
-`pylogbroker.records.columns` turns fetched bytes into columns of spans, which become Arrow arrays.
+`pylogbroker.records.columnar` turns fetched bytes into columns of spans, which become Arrow arrays.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from pylogbroker.records import Buffer, entries
-from pylogbroker.records.columns import AbortedTransactions, Columns, Piece, columns_of, pieces
-from pylogbroker.records.columns.varints import Ints
+from pylogbroker.records.columnar import AbortedTransactions, Columns, EntryGroup, columns_of, entry_groups
+from pylogbroker.records.columnar.varints import Ints
 from pylogbroker.spark.reading.headers import HEADERS, headers_of
 from pylogbroker.spark.reading.spans import binary_of
 
@@ -87,12 +87,12 @@ class Decoder:
         `next_offset` is `end`. Raise CorruptRecords for damaged bytes and InvalidRecords for an unknown codec, after
         the rows before them. Checksums are verified only with `check`.
         """
-        for piece in pieces(fetched, aborted, enough=_enough(fetched), end=end, check=check):
+        for piece in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
             for part in _of_one_format(piece):
                 for columns in columns_of(part, in_place=True):
                     yield Decoded(self._rows(part, _within(columns, start, end)), min(columns.next_offset, end))
 
-    def _rows(self, piece: Piece, columns: Columns) -> pa.RecordBatch:
+    def _rows(self, piece: EntryGroup, columns: Columns) -> pa.RecordBatch:
         if "timestampType" in self.columns and not piece.is_v2 and any(not entry.magic for entry in piece.entries):
             columns = attrs.evolve(columns, timestamp_types=np.full(len(columns), _NO_TIMESTAMP_TYPE))
         arrays = [_ARRAYS[name](self, columns) for name in self.columns]
@@ -105,7 +105,7 @@ def _enough(fetched: Buffer) -> int:
     return _LEAST if first is None else min(max(_ROWS * first.size // max(first.count, 1), _LEAST), _MOST)
 
 
-def _of_one_format(piece: Piece) -> Iterable[Piece]:
+def _of_one_format(piece: EntryGroup) -> Iterable[EntryGroup]:
     """Return the piece, or single messages if v0 and v1 are mixed."""
     mixed = not piece.is_v2 and len({entry.magic for entry in piece.entries}) > 1
     return piece.singles() if mixed else [piece]

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pylogbroker.records.columns import Columns
-from pylogbroker.records.columns.varints import Bytes, Ints, raw_varints, signed
+from pylogbroker.records.columnar import Columns
+from pylogbroker.records.columnar.varints import Bytes, Ints, raw_varints, signed
 from pylogbroker.spark.reading.spans import binary_of
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Buffer
-from pylogbroker.records.columns.varints import Flags, Ints
+from pylogbroker.records.columnar.varints import Flags, Ints
 
 _MOST: Final = (1 << 31) - 1  # maximum bytes of a binary array
 

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records.batch import TRANSACTIONAL, seal
 from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.columns.encode import encode as encode_columns
+from pylogbroker.records.columnar.encode import encode as encode_columns
 from pylogbroker.records.compression import compress
-from pylogbroker.records.entry import entries
+from pylogbroker.records.log_entry import entries
 from pylogbroker.records.model import Codec, Record
 
 Numbers = npt.NDArray[np.int64]

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, Entry, crc32c, message_set
+from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, LogEntry, crc32c, message_set
 from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
-from pylogbroker.records.columns.heads import heads_at
-from pylogbroker.records.entry import parse
+from pylogbroker.records.columnar.batch_headers import batch_headers_at
+from pylogbroker.records.log_entry import parse
 from pylogbroker.storage.compaction.jobs import Source
 from pylogbroker.storage.files import opened
 
@@ -85,7 +85,7 @@ class Block:
         last = behind - 1
         return self.data.data[int(self.starts[first]) : int(self.starts[last] + self.sizes[last])]
 
-    def entry(self, index: int) -> Entry:
+    def entry(self, index: int) -> LogEntry:
         """One entry."""
         return parse(self.raw(index, index + 1))
 
@@ -166,7 +166,7 @@ def _claimed(source: Source, position: int, data: Bytes, wanted: int) -> int:
 
 def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
     begins = np.array(starts, np.int64)
-    heads = heads_at(data.data, begins)
+    heads = batch_headers_at(data.data, begins)
 
     def column(name: str) -> Ints:
         return heads[name].astype(np.int64)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from pylogbroker.records import Entry, Record, build
+from pylogbroker.records import LogEntry, Record, build
 
 
-def shortened(entry: Entry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
+def shortened(entry: LogEntry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
     """The entry with the kept ones of its records; None if nothing is left.
 
     With `must_stay` it still ends with the offset it ends with now.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from pylogbroker.records.entry import parse
+from pylogbroker.records.log_entry import parse
 from pylogbroker.storage import names
 from pylogbroker.storage.compaction.blocks import Block
 from pylogbroker.storage.compaction.jobs import Job

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from pylogbroker.records import NO_TIMESTAMP, Entry
+from pylogbroker.records import NO_TIMESTAMP, LogEntry
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TIMESTAMP_TYPE, TRANSACTIONAL, seal
 from pylogbroker.records.compression import codec_of, compress
 from pylogbroker.storage.compaction.blocks import Block, Bytes, Flags, Ints, Words
@@ -21,7 +21,7 @@ from pylogbroker.storage.compaction.rows import Rows
 _KEPT_WHEN_EMPTY: Final = TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
 
 
-def emptied(entry: Entry) -> bytes:
+def emptied(entry: LogEntry) -> bytes:
     """The batch without its records."""
     return _sealed(entry, entry.attributes & _KEPT_WHEN_EMPTY, NO_TIMESTAMP, entry.max_timestamp, 0, b"")
 
@@ -101,7 +101,7 @@ def _scatter(target: Bytes, at: Ints, zigzag: Words, size: Ints) -> None:
 
 
 def _sealed(
-    entry: Entry, attributes: int, first_timestamp: int, max_timestamp: int, count: int, payload: bytes
+    entry: LogEntry, attributes: int, first_timestamp: int, max_timestamp: int, count: int, payload: bytes
 ) -> bytes:
     fields = (
         entry.base_offset,

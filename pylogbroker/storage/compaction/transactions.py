@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from pylogbroker.records import Entry
+from pylogbroker.records import LogEntry
 from pylogbroker.records.control import parse_marker
 from pylogbroker.storage.transaction_index import AbortedTransaction
 
@@ -53,7 +53,7 @@ class Transactions:
         found.seen = True
         return True
 
-    def control(self, entry: Entry) -> tuple[bool, AbortedTransaction | None]:
+    def control(self, entry: LogEntry) -> tuple[bool, AbortedTransaction | None]:
         """Whether this control batch has served, and the aborted transaction that it ends and still stands for."""
         self._reach(entry.last_offset)
         if not entry.count:

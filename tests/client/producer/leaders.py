@@ -10,7 +10,7 @@ from pylogbroker.client.producer.batch import Batch
 from pylogbroker.client.producer.lane import Lane
 from pylogbroker.errors import ErrorCode
 
-REMEMBERED = 5
+CACHED_ENTRIES_MAX = 5
 
 
 @attrs.define
@@ -23,7 +23,7 @@ class Leader:
     log: list[bytes | None] = attrs.Factory(list)
     epoch: int = -1
     expected: int = 0
-    remembered: deque[tuple[int, int, int]] = attrs.Factory(lambda: deque(maxlen=REMEMBERED))
+    remembered: deque[tuple[int, int, int]] = attrs.Factory(lambda: deque(maxlen=CACHED_ENTRIES_MAX))
 
     def take(self, batch: Batch, sequence: int) -> tuple[ErrorCode, int]:
         """Append the batch, or say why not; and its base offset."""

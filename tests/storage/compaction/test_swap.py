@@ -242,7 +242,7 @@ def kill(step: int, work: Callable[[], object]) -> None:
 
 
 @attrs.frozen
-class Prepared:
+class PreparedRecords:
     """A directory whose log was cleaned, what the log holds, and what it will hold."""
 
     path: Path
@@ -255,7 +255,7 @@ class Prepared:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Prepared:
+def prepared(tmp_path: Path) -> PreparedRecords:
     """With replacements of two segments and of one, and a segment that stays."""
     log = open_log(tmp_path / "events_0", attrs.evolve(COMPACT, segment_bytes=450))
     for small in (True, True, False, False):
@@ -271,7 +271,7 @@ def prepared(tmp_path: Path) -> Prepared:
     before = read_from(log, 0)
     path = Path(shutil.copytree(log.path, tmp_path / "prepared" / "events_0"))
     exchange(log, outcome)
-    return Prepared(path, outcome, before, read_from(log, 0))
+    return PreparedRecords(path, outcome, before, read_from(log, 0))
 
 
 def opened(path: Path) -> Log:
@@ -287,7 +287,7 @@ def opened(path: Path) -> Log:
     return log
 
 
-def assert_sound(path: Path, prepared: Prepared, why: object) -> bool:
+def assert_sound(path: Path, prepared: PreparedRecords, why: object) -> bool:
     """The log in a directory is as it was or as it was to be, whatever the start; says whether it is the new one."""
     told: list[Any] = []
     log = open_log(path, COMPACT, found=told)
@@ -301,7 +301,7 @@ def assert_sound(path: Path, prepared: Prepared, why: object) -> bool:
     return found == prepared.after
 
 
-def test_killed_at_every_step(prepared: Prepared) -> None:
+def test_killed_at_every_step(prepared: PreparedRecords) -> None:
     first = opened(prepared.copy(-1))
     steps = steps_of(lambda: exchange(first, prepared.outcome))
     assert steps > 40
@@ -315,7 +315,7 @@ def test_killed_at_every_step(prepared: Prepared) -> None:
     assert (became[0], became[-1]) == (False, True)
 
 
-def test_killed_at_every_step_of_the_start_that_carries_it_through(prepared: Prepared) -> None:
+def test_killed_at_every_step_of_the_start_that_carries_it_through(prepared: PreparedRecords) -> None:
     """At some moments of the exchange, and there at every step of the start."""
     first = opened(prepared.copy(-1))
     steps = steps_of(lambda: exchange(first, prepared.outcome))
@@ -386,7 +386,7 @@ def recorded(path: Path) -> Iterator[list[list[Renamed]]]:
         yield stretches
 
 
-def test_whatever_of_the_names_reaches_the_disk(prepared: Prepared) -> None:
+def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> None:
     """Between two syncs of the directory nothing is known of what a file system keeps of it, nor in which order."""
     whole = prepared.copy(-1)
     log = opened(whole)
@@ -394,21 +394,21 @@ def test_whatever_of_the_names_reaches_the_disk(prepared: Prepared) -> None:
         exchange(log, prepared.outcome)
     assert max(map(len, stretches)) > 20
     durable = prepared.copy(-2)
-    for each in [each for stretch in stretches for each in stretch]:
+    for each in [each for with_last_offset in stretches for each in with_last_offset]:
         if each.old.endswith((".tmp", ".txnindex.cleaned")):  # made on the way; a file's content is synced before
             (durable / each.old).write_bytes(each.content)
     number, became = 0, set()
-    for stretch in stretches:
-        everything = frozenset(range(len(stretch)))
+    for with_last_offset in stretches:
+        everything = frozenset(range(len(with_last_offset)))
         kept = [frozenset(), everything, *({n} for n in everything), *(everything - {n} for n in everything)]
         for choice in kept:
             number += 1
             path = Path(shutil.copytree(durable, prepared.path.parent / f"lost{number}" / "events_0"))
             for n in sorted(choice):
-                stretch[n].happen(path)
-            became.add(assert_sound(path, prepared, (stretch, choice)))
+                with_last_offset[n].happen(path)
+            became.add(assert_sound(path, prepared, (with_last_offset, choice)))
             shutil.rmtree(path)
-        for each in stretch:
+        for each in with_last_offset:
             each.happen(durable)
     assert became == {False, True}
 

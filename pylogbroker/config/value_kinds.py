@@ -1,0 +1,209 @@
+"""The kinds of value a setting may have: how its text is read, checked, described and written.
+
+A kind is data: a type as Kafka's DescribeConfigs names it, bounds or choices, and perhaps a checking function
+for what bounds cannot say. `parse` turns text into a value or raises `ValueError`; `expected` says in words what
+would have been accepted.
+
+| type     | Python value      | text                                    |
+|----------|-------------------|-----------------------------------------|
+| BOOLEAN  | bool              | true, false (any case)                  |
+| STRING   | str               | as it is, outer space removed           |
+| INT ...  | int               | decimal, within 16, 32 or 64 bits       |
+| DOUBLE   | float             | decimal, perhaps with an exponent       |
+| LIST     | tuple of str      | separated by commas; empty: no elements |
+| CLASS    | str               | as it is                                |
+| PASSWORD | str, never shown  | as it is                                |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import IntEnum
+
+import attrs
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigType(IntEnum):
+    """The type of a setting, by its number in a DescribeConfigs response."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_TYPE_NAMES = {
+    ConfigType.STRING: "a text",
+    ConfigType.INT: "a whole number",
+    ConfigType.SHORT: "a whole number",
+    ConfigType.LONG: "a whole number",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.LIST: "a list separated by commas",
+    ConfigType.CLASS: "the name of a class",
+    ConfigType.PASSWORD: "a password",
+}
+
+NEW_PARTITIONS_MAX = 10_000
+"""How many partitions one request may create, as in Kafka; a topic cannot begin with more."""
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class NotAccepted(ValueError):
+    """A value that is refused for a reason more precise than what `Kind.expected` says; the text gives it."""
+
+
+@attrs.frozen
+class ValueKind:
+    """What values a setting may have."""
+
+    type: ConfigType
+    low: float | None = None
+    high: float | None = None
+    also: int | None = None  # one more number that is allowed outside of the bounds
+    choices: tuple[str, ...] = ()
+    required: bool = False  # an empty text or list is refused
+    check: Callable[[str], object] | None = None  # raises ValueError on what is not accepted
+    wanted: str = ""  # replaces the words of `expected`
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for; ValueError when it stands for none."""
+        text = text.strip()
+        value = _PARSERS[self.type](self, text)
+        if self.required and not value and isinstance(value, str | tuple):
+            raise ValueError("empty")
+        if self.check is not None:
+            self.check(text)
+        return value
+
+    @property
+    def expected(self) -> str:
+        """What is accepted, in words that end a sentence."""
+        if self.wanted:
+            return self.wanted
+        if self.type is ConfigType.BOOLEAN:
+            return "true or false"
+        if self.choices:
+            what = "any of" if self.type is ConfigType.LIST else "one of"
+            return f"{what} {', '.join(self.choices)}"
+        return _TYPE_NAMES[self.type] + self._bounds()
+
+    def _bounds(self) -> str:
+        low, high = self.low, self.high
+        if self.type in _BITS:
+            limit = 2 ** (_BITS[self.type] - 1)
+            low, high = -limit if low is None else low, limit - 1 if high is None else high
+        if low is None and high is None:
+            return ""
+        also = "" if self.also is None else f" or {self.also}"
+        return f" from {low} to {high}{also}"
+
+    def _in_bounds(self, value: float) -> bool:
+        if value == self.also:
+            return True
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+def render(value: Value) -> str | None:
+    """The text that stands for a value, as Kafka writes it; None for no value."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case float():
+            return repr(value).replace("e+", "E")
+        case _:
+            return str(value)
+
+
+def _parse_boolean(kind: ValueKind, text: str) -> Value:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("not a truth value")
+    return text.lower() == "true"
+
+
+def _parse_whole(kind: ValueKind, text: str) -> Value:
+    if not _WHOLE_NUMBER.fullmatch(text) or len(text) > 20:
+        raise ValueError("not a whole number")
+    value = int(text)
+    limit = 2 ** (_BITS[kind.type] - 1)
+    if not (-limit <= value < limit and kind._in_bounds(value)):
+        raise ValueError("out of range")
+    return value
+
+
+def _parse_double(kind: ValueKind, text: str) -> Value:
+    value = float(text)
+    if value != value or not kind._in_bounds(value):
+        raise ValueError("out of range")
+    return value
+
+
+def _parse_string(kind: ValueKind, text: str) -> Value:
+    if kind.choices and text not in kind.choices:
+        raise ValueError("not one of the choices")
+    return text
+
+
+def _parse_list(kind: ValueKind, text: str) -> Value:
+    items = tuple(item.strip() for item in text.split(",")) if text else ()
+    if kind.choices and not set(items) <= set(kind.choices):
+        raise ValueError("not one of the choices")
+    return items
+
+
+_PARSERS: dict[ConfigType, Callable[[ValueKind, str], Value]] = {
+    ConfigType.BOOLEAN: _parse_boolean,
+    ConfigType.STRING: _parse_string,
+    ConfigType.INT: _parse_whole,
+    ConfigType.SHORT: _parse_whole,
+    ConfigType.LONG: _parse_whole,
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.LIST: _parse_list,
+    ConfigType.CLASS: _parse_string,
+    ConfigType.PASSWORD: _parse_string,
+}
+
+BOOLEAN = ValueKind(ConfigType.BOOLEAN)
+TEXT = ValueKind(ConfigType.STRING)
+LIST = ValueKind(ConfigType.LIST)
+INT = ValueKind(ConfigType.INT)
+SHORT = ValueKind(ConfigType.SHORT)
+LONG = ValueKind(ConfigType.LONG)
+
+
+def at_least(low: int, kind: ValueKind = INT) -> ValueKind:
+    """Whole numbers from `low` up."""
+    return attrs.evolve(kind, low=low)
+
+
+def between(low: float, high: float, kind: ValueKind = INT, also: int | None = None) -> ValueKind:
+    """Numbers from `low` to `high`, both included, and perhaps one more."""
+    return attrs.evolve(kind, low=low, high=high, also=also)
+
+
+NEW_PARTITIONS = between(1, NEW_PARTITIONS_MAX)
+
+
+def one_of(*choices: str) -> ValueKind:
+    """Exactly one of the texts."""
+    return attrs.evolve(TEXT, choices=choices)
+
+
+def any_of(*choices: str) -> ValueKind:
+    """A list of these texts."""
+    return attrs.evolve(LIST, choices=choices, required=True)

@@ -1,0 +1,282 @@
+"""Decoding of fetched bytes to columns: offsets, timestamps, and the spans of keys and values.
+
+    for columns in decode(fetched):
+        columns.offsets, columns.timestamps           int64
+        columns.keys(), columns.values()              lists of bytes or None
+        columns.data, columns.value_starts, ...       spans in one array, for bulk copies
+
+All records of a piece are decoded together, field by field.  If lengths and counts agree for every record and batch,
+the result is right.  If not, the piece is decoded again record by record, so errors are those of `LogEntry.records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+import numpy as np
+
+from pylogbroker.errors import CorruptRecords, PylogbrokerError
+from pylogbroker.records.batch import HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
+from pylogbroker.records.columnar.batch_headers import BatchHeaders
+from pylogbroker.records.columnar.entry_groups import EntryGroup, entry_groups
+from pylogbroker.records.columnar.record_starts import record_starts
+from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, NotUniform, raw_varints, signed
+from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
+from pylogbroker.records.model import Header
+
+_RECORD_BYTES_MIN: Final = 7  # bytes of a record
+_ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta, still zigzag
+_HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
+_GATHERED_SPAN_BYTES_MAX: Final = 1024  # bytes of a span; longer ones are faster to slice one by one
+_GATHERED_BYTES_MAX: Final = 1 << 16  # bytes gathered before they are split into spans
+_ADDEND_MAX: Final = 1 << 61  # numbers nearer to 0 can be added to any varint of nine bytes without an overflow
+
+
+@attrs.define(eq=False)
+class Columns:
+    """Records as columns; the length of a null key or value is -1."""
+
+    next_offset: int
+    """Offset to fetch next: after the last batch, which may be beyond the last record."""
+
+    raw: Buffer
+    """Bytes that the spans refer to."""
+
+    offsets: Ints
+    timestamps: Ints
+    timestamp_types: Ints
+    key_starts: Ints
+    key_lengths: Ints
+    value_starts: Ints
+    value_lengths: Ints
+    header_starts: Ints
+    has_headers: bool
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def data(self) -> Bytes:
+        return np.frombuffer(self.raw, np.uint8)
+
+    def keys(self) -> list[bytes | None]:
+        return self._spans(self.key_starts, self.key_lengths)
+
+    def values(self) -> list[bytes | None]:
+        return self._spans(self.value_starts, self.value_lengths)
+
+    def headers(self) -> list[tuple[Header, ...]]:
+        if not self.has_headers:
+            return [()] * len(self)
+        raw = self._bytes()
+        return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
+
+    def some(self, chosen: Flags | slice) -> Columns:
+        return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
+
+    def _bytes(self) -> bytes:
+        return self.raw if isinstance(self.raw, bytes) else bytes(self.raw)
+
+    def _spans(self, begins: Ints, lengths: Ints) -> list[bytes | None]:
+        raw = self._bytes()
+        if lengths.size and (lengths == lengths[0]).all():
+            return _spans_of_length(raw, begins, int(lengths[0]))
+        if lengths.min(initial=0) < 0:
+            bounds = zip(begins.tolist(), lengths.tolist(), strict=True)
+            return [None if length < 0 else raw[start : start + length] for start, length in bounds]
+        return [raw[start:end] for start, end in zip(begins.tolist(), (begins + lengths).tolist(), strict=True)]
+
+
+def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
+    """Return spans of one length; short ones are gathered in bulk, which is several times faster."""
+    if length < 0:
+        return [None] * len(begins)
+    if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
+        return [raw[start : start + length] for start in begins.tolist()]
+    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))  # the span at each position
+    found: list[bytes | None] = []
+    step = _GATHERED_BYTES_MAX // length
+    for first in range(0, len(begins), step):
+        found += windows[begins[first : first + step]].tolist()
+    return found
+
+
+_COLUMNS: Final = (
+    "offsets",
+    "timestamps",
+    "timestamp_types",
+    "key_starts",
+    "key_lengths",
+    "value_starts",
+    "value_lengths",
+    "header_starts",
+)
+
+
+def decode(
+    buffer: Buffer,
+    first_offset: int = 0,
+    aborted: AbortedTransactions | None = None,
+    *,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    check: bool = True,
+) -> Iterator[Columns]:
+    """Decode the records in `buffer`, of any format, from `first_offset` on, some megabytes at a time.
+
+    Markers, data of aborted transactions and a truncated last entry are left out.  CorruptRecords for damage and
+    InvalidRecords for an unknown codec come after the records before it.  Without `check`, checksums are ignored.
+    """
+    return columns_from(entry_groups(buffer, aborted, limit=limit, check=check), first_offset)
+
+
+def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
+    """Decode the records of pieces, from an offset on."""
+    for piece in found:
+        for columns in columns_of(piece):
+            early = columns.offsets < first_offset
+            yield columns.some(~early) if early.any() else columns
+
+
+def columns_of(piece: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
+    """Yield one `Columns` for the piece, or one for each entry if the fast path does not apply.
+
+    With `in_place`, spans may refer to the fetched buffer, which saves a copy if the caller needs no `bytes`.
+    """
+    try:
+        columns = _decode_together(piece, in_place) if piece.is_v2 else _decode_messages(piece)
+    except (NotUniform, PylogbrokerError):
+        for single in piece.singles():
+            yield _one_by_one(single)
+    else:
+        yield columns
+
+
+def _decode_messages(piece: EntryGroup) -> Columns:
+    """Decode uncompressed messages; Unsure for compressed sets, whose size is unknown."""
+    _require(_column(entry.count for entry in piece.entries) >= 0)
+    return _one_by_one(piece)
+
+
+def _decode_together(piece: EntryGroup, in_place: bool) -> Columns:
+    """Decode the records of v2 batches; Unsure if lengths or counts do not agree."""
+    heads = piece.heads
+    counts = heads["count"].astype(np.int64)
+    raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
+    _require((counts > 0) & (counts <= sizes // _RECORD_BYTES_MIN))
+    bases, firsts = heads["base_offset"], heads["first_timestamp"]
+    _require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
+    ends = begins + sizes
+    start = record_starts(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
+    end = np.append(start[1:], ends[-1:])
+    end[np.cumsum(counts) - 1] = ends
+    return _columns_at(piece, raw, heads, start, end)
+
+
+def _in_place(piece: EntryGroup) -> tuple[Buffer, Ints, Ints]:
+    """Return the bytes from the first to the last batch, and start and size of each batch's records in them."""
+    first, behind = piece.places[0], piece.stops[-1]
+    begins = np.array(piece.places) + HEADER_V2.size
+    return piece.buffer[first:behind], begins - first, np.array(piece.stops) - begins
+
+
+def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
+    """Copy the records of all batches together; return the bytes, and start and size of each batch's records."""
+    sizes = _column(map(len, payloads))
+    return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
+
+
+def _columns_at(piece: EntryGroup, raw: Buffer, heads: BatchHeaders, start: Ints, end: Ints) -> Columns:
+    data = np.frombuffer(raw, np.uint8)
+    length, body = raw_varints(data, start)
+    _require((length & 1 == 0) & (length < _ZIGZAG_LENGTH_MAX))
+    _require(body + (length >> 1) == end)
+    elapsed, at = raw_varints(data, body + 1)
+    delta, at = raw_varints(data, at)
+    key_start, key_length, at = _field(data, at)
+    value_start, value_length, at = _field(data, at)
+    has_headers = _check_headers(data, at, end)
+    _require(delta < _ZIGZAG_LENGTH_MAX)
+    times, kinds = _timestamps(heads, elapsed)
+    offsets = signed(delta) + np.repeat(heads["base_offset"].astype(np.int64), heads["count"])
+    return Columns(
+        piece.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
+    )
+
+
+def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
+    size, start = raw_varints(data, at)
+    _require(size < _ZIGZAG_LENGTH_MAX)
+    null = size & 1
+    length = size >> 1
+    if not null.any():
+        return start, length, start + length
+    length *= 1 - null
+    return start, length - null, start + length
+
+
+def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
+    """Return True if some records have headers; Unsure unless headers end where their records do."""
+    some = np.flatnonzero(data.take(at, mode="clip"))
+    if not some.size:
+        _require(at + 1 == end)
+        return False
+    count, behind = raw_varints(data, at)
+    _require((count & 1 == 0) & (count <= _HEADERS_MAX << 1))
+    count >>= 1
+    while (left := np.flatnonzero(count)).size:
+        size, key = raw_varints(data, behind[left])
+        _require((size & 1 == 0) & (size < _ZIGZAG_LENGTH_MAX))
+        _, _, behind[left] = _field(data, key + (size >> 1))
+        _require(behind[left] <= end[left])
+        count[left] -= 1
+    _require(behind == end)
+    return True
+
+
+def _timestamps(heads: BatchHeaders, elapsed: Ints) -> tuple[Ints, Ints]:
+    counts = heads["count"]
+    times = signed(elapsed) + np.repeat(heads["first_timestamp"].astype(np.int64), counts)
+    kinds = np.repeat((heads["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
+    if kinds.any():
+        newest = heads["max_timestamp"].astype(np.int64)
+        _require(newest > -_ADDEND_MAX)
+        times = np.where(kinds, np.repeat(newest, counts), times)
+    return times, kinds
+
+
+def _one_by_one(piece: EntryGroup) -> Columns:
+    records = list(piece.records())
+    spans: list[bytes] = []
+    for record in records:
+        spans += (record.key or b"", record.value or b"", encode_headers(record.headers))
+    behind = np.cumsum(_column(map(len, spans)))
+    begins = np.concatenate((np.zeros(1, np.int64), behind[:-1]))[: len(spans)]
+    return Columns(
+        piece.next_offset,
+        b"".join(spans),
+        _column(record.offset for record in records),
+        _column(record.timestamp for record in records),
+        _column(record.timestamp_type for record in records),
+        begins[0::3],
+        _column(-1 if record.key is None else len(record.key) for record in records),
+        begins[1::3],
+        _column(-1 if record.value is None else len(record.value) for record in records),
+        begins[2::3],
+        any(record.headers for record in records),
+    )
+
+
+def _column(numbers: Iterable[int]) -> Ints:
+    try:
+        return np.fromiter(numbers, np.int64)
+    except OverflowError:
+        raise CorruptRecords("a number exceeds 64 bits") from None
+
+
+def _require(good: Flags) -> None:
+    if not good.all():
+        raise NotUniform

@@ -1,0 +1,176 @@
+"""Fetched bytes in pieces: complete entries, checked and decompressed, to be decoded by columns or one by one.
+
+    buffer   | batch | batch | message | message | batch | bat
+    pieces   |    piece      |      piece        | piece |  cut off: left out
+
+A piece has either v2 batches or messages of v0 and v1.  Batches are decompressed when their piece is requested.  A
+piece ends at some megabytes of decompressed records, so that a fetch is never in memory as a whole.
+
+Left out are empty batches, markers, data of aborted transactions if these are known, and everything from the requested
+end on, which is not checked either.  The error about a damaged entry comes after the piece with the entries before it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TRANSACTIONAL, read_records
+from pylogbroker.records.buffers import Buffer, view
+from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
+from pylogbroker.records.columnar.batch_headers import BatchHeaders, batch_headers_at
+from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, inflate
+from pylogbroker.records.log_entry import LogEntry, bounds, parse
+from pylogbroker.records.model import Record
+
+GROUP_BYTES: Final = 8 << 20  # bytes of decompressed records in one piece
+_START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
+_SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
+_COUNT: Final = struct.Struct(">57xi")
+_NOTHING: Final = memoryview(b"")
+
+
+@attrs.define(eq=False)
+class EntryGroup:
+    """Consecutive entries, their payloads, and the offset that follows them."""
+
+    next_offset: int = -1
+    limit: int = DECOMPRESSED_BYTES_MAX
+    buffer: memoryview = _NOTHING
+    """The whole fetched buffer."""
+
+    places: list[int] = attrs.Factory(list)
+    """Start of each v2 batch in the buffer."""
+
+    stops: list[int] = attrs.Factory(list)
+    """End of each v2 batch in the buffer."""
+
+    inflated: dict[int, Buffer] = attrs.Factory(dict)
+    """Decompressed records by the start of their batch."""
+
+    _entries: list[LogEntry] = attrs.Factory(list)
+
+    @property
+    def entries(self) -> list[LogEntry]:
+        """Entries; v2 batches are parsed on the first access."""
+        some = slice(len(self._entries), None)
+        self._entries += map(parse, map(self._cut, self.places[some], self.stops[some]))
+        return self._entries
+
+    @property
+    def payloads(self) -> list[Buffer]:
+        """Decompressed records of each v2 batch; empty for messages."""
+        behind = HEADER_V2.size
+        return [
+            self.inflated[place] if place in self.inflated else self._cut(place + behind, stop)
+            for place, stop in zip(self.places, self.stops, strict=True)
+        ]
+
+    @property
+    def heads(self) -> BatchHeaders:
+        return batch_headers_at(self.buffer, self.places)
+
+    @property
+    def is_v2(self) -> bool:
+        return bool(self.places)
+
+    @property
+    def most(self) -> int:
+        """Number of records; of messages (v0, v1), which may be compressed sets, the number of entries."""
+        if self.is_v2:
+            return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
+        return len(self._entries)
+
+    def records(self) -> Iterator[Record]:
+        if not self.is_v2:
+            for entry in self.entries:
+                yield from entry.records(self.limit)
+        for entry, payload in zip(self.entries, self.payloads, strict=False):
+            append_time = entry.max_timestamp if entry.timestamp_type else None
+            yield from read_records(bytes(payload), entry.count, entry.base_offset, entry.first_timestamp, append_time)
+
+    def singles(self) -> Iterator[EntryGroup]:
+        """Yield each entry as a piece of its own; an empty piece yields itself."""
+        last = len(self.entries) - 1
+        for index, entry in enumerate(self.entries):
+            behind = self.next_offset if index == last else entry.next_offset
+            some = slice(index, index + 1)
+            places, stops = self.places[some], self.stops[some]
+            yield attrs.evolve(self, next_offset=behind, entries=[entry], places=places, stops=stops)
+        if not self.entries:
+            yield self
+
+    def ended_at(self, place: int, stop: int) -> EntryGroup:
+        """Set `next_offset` from the last entry, which may be one that was left out; return the piece."""
+        self.next_offset = parse(self._cut(place, stop)).next_offset
+        return self
+
+    def _cut(self, place: int, stop: int) -> memoryview:
+        return self.buffer[place:stop]
+
+
+def entry_groups(
+    buffer: Buffer,
+    aborted: AbortedTransactions | None = None,
+    *,
+    limit: int = DECOMPRESSED_BYTES_MAX,
+    enough: int = GROUP_BYTES,
+    check: bool = True,
+    end: int | None = None,
+) -> Iterator[EntryGroup]:
+    """Split `buffer` into pieces; a truncated last entry is left out.
+
+    No batch may decompress to more than `limit` bytes.  Without `check`, checksums are ignored.  `end` is the first
+    offset not wanted; the last batch may still contain records from there on.
+    """
+    buffer = view(buffer)
+    piece, size, last = EntryGroup(limit=limit, buffer=buffer), 0, (0, 0)
+    of_batches: bool | None = None  # None while the piece is empty
+    failure: PylogbrokerError | None = None
+    try:
+        for place, stop in bounds(buffer, partial=True):
+            offset, magic, crc, attributes = _START.unpack_from(buffer, place)
+            is_v2 = magic == 2
+            if end is not None and offset >= end and (is_v2 or parse(buffer[place:stop]).count == 1):
+                last = place, stop
+                break
+            if check and not (is_v2 and crc32c(buffer[place + CRC_START : stop]) == crc):
+                parse(buffer[place:stop]).check()
+            inflated: Buffer | None = None
+            if is_v2 and (attributes & _SPECIAL or stop - place == HEADER_V2.size):
+                whole = buffer[place:stop]
+                if _is_skipped(parse(whole), aborted):
+                    last = place, stop
+                    continue
+                if attributes & CODEC:
+                    inflated = inflate(codec_of(attributes), whole[HEADER_V2.size :], 2, limit)
+            if size >= enough or of_batches not in (None, is_v2):
+                yield piece.ended_at(*last)
+                piece, size = EntryGroup(limit=limit, buffer=buffer), 0
+            last, of_batches = (place, stop), is_v2
+            if is_v2:
+                piece.places.append(place)
+                piece.stops.append(stop)
+            else:
+                piece.entries.append(parse(buffer[place:stop]))
+            if inflated is not None:
+                piece.inflated[place] = inflated
+            size += stop - place if inflated is None else len(inflated)
+    except PylogbrokerError as error:
+        failure = error
+    if last[1]:
+        yield piece.ended_at(*last)
+    if failure is not None:
+        raise failure
+
+
+def _is_skipped(entry: LogEntry, aborted: AbortedTransactions | None) -> bool:
+    """Return True for batches that applications do not get."""
+    hidden = aborted is not None and aborted.hides(entry)
+    emptied = entry.size == HEADER_V2.size and not entry.count and not entry.attributes & CODEC  # by compaction
+    return hidden or emptied or entry.is_control

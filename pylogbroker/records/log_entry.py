@@ -1,0 +1,169 @@
+"""Entries: the units that a log consists of, in any message format.
+
+An entry is a record batch (v2), a message (v0, v1) or a compressed message set (v0, v1).  All begin with
+
+    0             8          12
+    +-------------+----------+------------------------ - -
+    | offset 64   | size 32  | `size` bytes, with the magic at 16
+    +-------------+----------+------------------------ - -
+
+so that a reader can identify and skip them.  An `Entry` is a view: it has the fields of the header and decodes records
+only on demand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import batch, message_set
+from pylogbroker.records.batch import CONTROL, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
+from pylogbroker.records.buffers import Buffer, view
+from pylogbroker.records.checksum import crc32, crc32c
+from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, decompress
+from pylogbroker.records.control import Marker, parse_marker
+from pylogbroker.records.message_set import INT64, KNOWN_ATTRIBUTES, MESSAGE_HEADER
+from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+
+ENTRY_PREFIX = 12
+"""Bytes of offset and size; the size field does not count them."""
+
+MAGIC_AT = 16
+"""Position of the magic in an entry."""
+
+_PREFIX = struct.Struct(">qi4xb")
+_SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
+
+
+@attrs.define(eq=False)
+class LogEntry:
+    """Header of one entry.
+
+    A compressed message set (v0, v1) does not state its first offset: its `base_offset` is its last, and `count` is -1.
+    """
+
+    buffer: memoryview
+    magic: int
+    attributes: int
+    crc: int
+    base_offset: int
+    last_offset: int
+    count: int = 1
+    first_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+    @property
+    def next_offset(self) -> int:
+        """Smallest offset that the next entry may have."""
+        return self.last_offset + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, -1 without a producer id; it wraps at 2^31."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> Codec:
+        """Codec of the records; InvalidRecords if it is unknown."""
+        return codec_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Clock that the timestamps come from."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """True for transaction markers (commit, abort)."""
+        return self.attributes & CONTROL != 0
+
+    @property
+    def marker(self) -> Marker | None:
+        """Transaction marker in the entry, or None.  Decodes its record."""
+        return parse_marker(self)
+
+    def check(self) -> None:
+        """CorruptRecords if the CRC does not match."""
+        if self.magic == 2:
+            actual = crc32c(self.buffer[batch.CRC_START :])
+        else:
+            actual = crc32(self.buffer[message_set.CRC_START :])
+        if actual != self.crc:
+            raise CorruptRecords(f"the entry at offset {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}")
+
+    def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+        """Decode the records one by one; CorruptRecords if they are damaged or decompress to more than `limit`."""
+        if self.magic < 2:
+            return message_set.read_records(self.buffer, limit)
+        data = decompress(self.codec, self.buffer[HEADER_V2.size :], 2, limit)
+        append_time = self.max_timestamp if self.attributes & TIMESTAMP_TYPE else None
+        return batch.read_records(data, self.count, self.base_offset, self.first_timestamp, append_time)
+
+
+def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[LogEntry]:
+    """Iterate over the entries in `buffer`.
+
+    CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which leaves it out.
+    CRCs are not checked; see `LogEntry.check`.
+    """
+    whole = view(buffer)
+    return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
+
+
+def entry_size(buffer: Buffer) -> int:
+    """Return the size of the entry at the start of `buffer`, which must have at least the entry's prefix."""
+    return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
+
+
+def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each entry, for `parse`; raises like `entries`."""
+    place, end = 0, len(buffer)
+    while place < end:
+        stop = place + _PREFIX.size
+        if stop <= end:
+            offset, size, magic = _PREFIX.unpack_from(buffer, place)
+            if not 0 <= magic <= 2:
+                raise CorruptRecords(f"magic {magic} at offset {offset} is none of 0, 1 and 2")
+            if size < _SMALLEST[magic]:
+                raise CorruptRecords(f"a size of {size} bytes at offset {offset} is too small for magic {magic}")
+            stop = place + ENTRY_PREFIX + size
+        if stop > end:
+            if partial:
+                return
+            raise CorruptRecords(f"the last entry, of {stop - place} bytes, is cut off after {end - place}")
+        yield place, stop
+        place = stop
+
+
+def parse(buffer: memoryview) -> LogEntry:
+    """Return the entry that fills `buffer`; its size and magic must have been checked."""
+    if buffer[16] != 2:
+        return _parse_message(buffer)
+    base, _, epoch, magic, crc, attributes, last_delta, first, newest, *producer, count = HEADER_V2.unpack_from(buffer)
+    last = base + last_delta
+    return LogEntry(buffer, magic, attributes, crc, base, last, count, first, newest, epoch, *producer)
+
+
+def _parse_message(buffer: memoryview) -> LogEntry:
+    offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(buffer)
+    timestamp = INT64.unpack_from(buffer, MESSAGE_HEADER.size)[0] if magic else NO_TIMESTAMP
+    attributes &= KNOWN_ATTRIBUTES[magic]
+    count = -1 if attributes & 0x07 else 1
+    return LogEntry(buffer, magic, attributes, crc, offset, offset, count, timestamp, timestamp)

@@ -1,0 +1,1 @@
+"""Validation of produced record batches: headers, record structure, the topic's rules."""

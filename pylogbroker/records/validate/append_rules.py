@@ -1,0 +1,67 @@
+"""Validation rules of a topic for the records that are appended to it."""
+
+from __future__ import annotations
+
+import attrs
+
+from pylogbroker.records.batch import TRANSACTIONAL
+from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
+from pylogbroker.records.model import Codec, TimestampType
+
+INLINE_BYTES_MAX = 256 * 1024
+"""Bytes of decompressed records that take well below a millisecond to validate."""
+
+NO_BOUND = (1 << 63) - 1
+"""Value of a bound in milliseconds that means "unlimited"."""
+
+
+@attrs.frozen
+class AppendRules:
+    """Settings of a topic that concern its records.
+
+    codec               None keeps the producer's (`compression.type=producer`)
+    level               for recompression only
+    from_client         False for batches that the broker writes itself, which may be control batches
+    is_validated         True if the broker, or `convert`, has validated the batch already
+    decompressed_bytes_max    bytes that a compressed entry may expand to
+    inline_bytes_max         bytes that it may expand to without `convert`
+    fast_attributes     batch attributes that need neither decoding nor a change; derived from the other fields
+    """
+
+    magic: int = 2
+    codec: Codec | None = None
+    level: int | None = None
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = NO_BOUND
+    timestamp_after_max_ms: int = NO_BOUND
+    max_bytes: int = 1048588
+    keys_required: bool = False
+    from_client: bool = True
+    is_validated: bool = False
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    inline_bytes_max: int = INLINE_BYTES_MAX
+    fast_attributes: frozenset[int] = attrs.field(init=False, eq=False, repr=False)
+
+    @fast_attributes.default
+    def _fast_attributes(self) -> frozenset[int]:
+        if self.magic != 2 or self.timestamp_type or self.decodes_records:
+            return frozenset()
+        codecs = Codec if self.codec is None else (self.codec,)
+        return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL))
+
+    @property
+    def after_conversion(self) -> AppendRules:
+        """Rules that remain for records from `convert`."""
+        return attrs.evolve(
+            self,
+            codec=None,
+            timestamp_before_max_ms=NO_BOUND,
+            timestamp_after_max_ms=NO_BOUND,
+            keys_required=False,
+            is_validated=True,
+        )
+
+    @property
+    def decodes_records(self) -> bool:
+        """True if records must be decoded, since a batch's header does not show that they are valid."""
+        return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

@@ -1,0 +1,351 @@
+"""Validation of records before the leader of a partition appends them.
+
+The leader checks that records are complete and allowed in the topic, and assigns offsets and leader epoch.  It converts
+format, codec or timestamps where the topic's settings differ from the producer's.  Results and errors are Kafka's.
+
+    one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
+    one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
+    other format or codec, or v0 or v1      records decoded and encoded again
+
+Compressed records are decompressed for validation (see `walking`) but appended as received.  Records are decoded only
+if that is not enough: for keys on compacted topics, a lower bound of timestamps, and to list the invalid records.
+`convert` does the costly work in a worker thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.builder import build
+from pylogbroker.records.checksum import crc32c
+from pylogbroker.records.compression import codec_of, inflate
+from pylogbroker.records.control import Marker
+from pylogbroker.records.log_entry import LogEntry, entries
+from pylogbroker.records.model import Codec, Record, TimestampType
+from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
+from pylogbroker.records.validate.record_errors import compression_errors, inline_limit, valid_records
+from pylogbroker.records.validate.structure import check_structure_of_records
+
+_PREFIX = struct.Struct(">qii")
+_unpack_header = HEADER_V2.unpack_from
+_pack_prefix = _PREFIX.pack
+_HEADER_SIZE = HEADER_V2.size
+_unpack_count = struct.Struct(">i").unpack_from
+_COUNT_AT = 57
+_RECORDS_INLINE_MAX = 20_000  # records, which may take two milliseconds to validate
+
+
+@attrs.define
+class AppendedEntry:
+    """Metadata of an appended entry, for the log and the producer states."""
+
+    base_offset: int
+    last_offset: int
+    count: int
+    size: int
+    max_timestamp: int
+    attributes: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    marker: Marker | None = None
+
+    @classmethod
+    def of(cls, entry: LogEntry) -> AppendedEntry:
+        return cls(
+            entry.base_offset,
+            entry.last_offset,
+            entry.count,
+            entry.size,
+            entry.max_timestamp,
+            entry.attributes,
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.base_sequence,
+            entry.marker,
+        )
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, -1 without one; it wraps at 2^31."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """True for transaction markers."""
+        return self.attributes & CONTROL != 0
+
+
+@attrs.define
+class PreparedRecords:
+    """Records ready to be appended; `chunks` are their bytes, in order.
+
+    `log_append_time` is -1 unless the topic's timestamp type is LogAppendTime.
+    """
+
+    chunks: list[Buffer]
+    size: int
+    entries: list[AppendedEntry]
+    base_offset: int
+    last_offset: int
+    count: int
+    max_timestamp: int
+    log_append_time: int = -1
+
+
+def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
+    """Validate received records and prepare them for a log whose next offset is `base_offset`.
+
+    Raises CorruptRecords, InvalidRecords (with `record_errors` if single records are invalid), a KafkaError with
+    Kafka's code, or TooCostly: then `convert` must come first.
+    """
+    if type(buffer) is not memoryview:
+        buffer = memoryview(buffer)
+    size = len(buffer)
+    if size >= _HEADER_SIZE:
+        (
+            first_offset, length, _, magic, crc, attributes, last_delta, _,
+            max_timestamp, producer_id, producer_epoch, base_sequence, count,
+        ) = _unpack_header(buffer)  # fmt: skip
+        if (
+            magic == 2
+            and length == size - 12
+            and first_offset == 0
+            and attributes in rules.fast_attributes
+            and last_delta == count - 1
+            and count > 0
+            and size <= rules.max_bytes
+            and max_timestamp - now_ms <= rules.timestamp_after_max_ms
+            and (base_sequence >= 0 or producer_id < 0)
+            and crc32c(buffer[21:]) == crc
+        ):
+            if not rules.is_validated:
+                if attributes & CODEC:
+                    _check_payload(buffer, attributes, count, rules)
+                else:
+                    check_structure_of_records(buffer, count, _HEADER_SIZE)
+            last_offset = base_offset + last_delta
+            return PreparedRecords(
+                [_pack_prefix(base_offset, length, leader_epoch), buffer[16:]],
+                size,
+                [
+                    AppendedEntry(
+                        base_offset, last_offset, count, size, max_timestamp,
+                        attributes, producer_id, producer_epoch, base_sequence,
+                    )
+                ],
+                base_offset,
+                last_offset,
+                count,
+                max_timestamp,
+            )  # fmt: skip
+    return _prepare_in_full(buffer, rules, base_offset, now_ms, leader_epoch)
+
+
+def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
+    """Return True if `prepare` would decode, decompress or validate for long, and `convert` can do that before.
+
+    Always False for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
+    """
+    if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
+        return False
+    if buffer[16] != 2 or rules.decodes_records or _unpack_count(buffer, _COUNT_AT)[0] > _RECORDS_INLINE_MAX:
+        return True
+    codec = buffer[22] & CODEC
+    return codec != Codec.NONE or rules.codec not in (None, codec)
+
+
+def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
+    """Do the costly part of `prepare` in a worker thread: return one validated v2 batch in the topic's codec.
+
+    `prepare` then gets the result and `rules.after_conversion`.  Raises the errors of `prepare` except TooCostly.
+    """
+    as_sent = attrs.evolve(
+        rules, timestamp_type=TimestampType.CREATE_TIME, inline_bytes_max=rules.decompressed_bytes_max
+    )
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker replaces the producer's timestamps
+        as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
+    try:
+        first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
+    except KafkaError as error:
+        error.__context__ = None  # its frames, like those of the traceback, would keep the decompressed data alive
+        raise error.with_traceback(None) from None
+    return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
+
+
+def _check_payload(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
+    """Check that a v2 batch holds as many complete records as its header says."""
+    codec = codec_of(attributes)
+    with compression_errors(rules):
+        data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
+    check_structure_of_records(data, count)
+
+
+def _prepare_in_full(
+    buffer: memoryview, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int
+) -> PreparedRecords:
+    found, codec = valid_entries(buffer, rules)
+    first = found[0]
+    target = codec if rules.codec is None else rules.codec
+    recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
+    if first.magic == rules.magic == 2 and not recompress:
+        return _in_place(first, rules, base_offset, now_ms, leader_epoch)
+    records = chain.from_iterable(valid_records(entry, rules, now_ms) for entry in found)
+    built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
+    return _prepared_of(built, rules, base_offset, now_ms)
+
+
+def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], Codec]:
+    """Validate the headers and CRCs of the entries; return these and their codec.  Raises the errors of `prepare`."""
+    found = list(entries(buffer, partial=True))
+    for entry in found:
+        _check_entry(entry, rules)
+    codec = _check_together(found)
+    for entry in found:
+        _check_batch(entry, found[0], rules)
+    return found, codec
+
+
+def _check_entry(entry: LogEntry, rules: AppendRules) -> None:
+    if rules.from_client and entry.magic == 2 and entry.base_offset != 0:
+        raise InvalidRecords(f"a producer's batch begins at offset 0, not {entry.base_offset}")
+    _check_size(entry.size, rules)
+    entry.check()
+
+
+def _check_size(size: int, rules: AppendRules) -> None:
+    if size > rules.max_bytes:
+        raise KafkaError(f"a batch of {size} bytes exceeds the topic's {rules.max_bytes}", ErrorCode.MESSAGE_TOO_LARGE)
+
+
+def _check_together(found: Sequence[LogEntry]) -> Codec:
+    """Return the codec of the entries; only uncompressed ones of v0 or v1 may be several."""
+    if not found:
+        raise InvalidRecords("there is no whole batch in the records")
+    codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
+    if len(found) > 1 and (found[0].magic == 2 or codec is not Codec.NONE):
+        raise InvalidRecords(f"{len(found)} batches for one partition where one is allowed")
+    return codec
+
+
+def _check_batch(entry: LogEntry, first: LogEntry, rules: AppendRules) -> None:
+    if entry.magic != first.magic:
+        raise InvalidRecords(f"messages of magic {first.magic} and {entry.magic} for one partition")
+    if entry.magic < 2:
+        return
+    if rules.from_client:
+        _check_claims(entry)
+    if rules.magic < 2 and (entry.is_transactional or entry.producer_id >= 0):
+        raise InvalidRecords(
+            f"message format v{rules.magic} has neither idempotent producers nor transactions",
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        )
+
+
+def _check_claims(entry: LogEntry) -> None:
+    spanned = entry.last_offset - entry.base_offset + 1
+    if entry.count <= 0 or entry.count != spanned:
+        raise InvalidRecords(f"a batch of {entry.count} records that spans {spanned} offsets")
+    if entry.is_control:
+        raise InvalidRecords("clients may not write control records")
+    if entry.producer_id >= 0 and entry.base_sequence < 0:
+        raise InvalidRecords(f"sequence number {entry.base_sequence} of producer {entry.producer_id}")
+
+
+def _in_place(entry: LogEntry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
+    max_timestamp = entry.max_timestamp
+    if _needs_records(entry, rules, now_ms):
+        records = valid_records(entry, rules, now_ms)
+        max_timestamp = max((record.timestamp for record in records), default=max_timestamp)
+    elif not rules.is_validated:
+        _check_payload(entry.buffer, entry.attributes, entry.count, rules)
+    append_time = -1
+    attributes = entry.attributes & ~TIMESTAMP_TYPE
+    if rules.timestamp_type:
+        attributes |= TIMESTAMP_TYPE
+        max_timestamp = append_time = now_ms
+    last_offset = base_offset + entry.last_offset - entry.base_offset
+    meta = AppendedEntry(
+        base_offset, last_offset, entry.count, entry.size, max_timestamp,
+        attributes, entry.producer_id, entry.producer_epoch, entry.base_sequence, entry.marker,
+    )  # fmt: skip
+    chunks = _rewritten(entry, meta, leader_epoch)
+    return PreparedRecords(
+        chunks, entry.size, [meta], base_offset, last_offset, entry.count, max_timestamp, append_time
+    )
+
+
+def _needs_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> bool:
+    if rules.decodes_records or entry.timestamp_type:
+        return True
+    return not rules.timestamp_type and entry.max_timestamp - now_ms > rules.timestamp_after_max_ms
+
+
+def _rewritten(entry: LogEntry, meta: AppendedEntry, leader_epoch: int) -> list[Buffer]:
+    """Return the entry's bytes with the header that `meta` describes, and its new CRC."""
+    rest = entry.buffer[_HEADER_SIZE:]
+    last_delta = entry.last_offset - entry.base_offset
+    fields = [meta.base_offset, entry.size - 12, leader_epoch, 2, 0, meta.attributes, last_delta]
+    fields += [entry.first_timestamp, meta.max_timestamp]
+    fields += [meta.producer_id, meta.producer_epoch, meta.base_sequence, meta.count]
+    fields[4] = crc32c(rest, crc32c(HEADER_V2.pack(*fields)[CRC_START:]))
+    return [HEADER_V2.pack(*fields), rest]
+
+
+def _build(
+    records: Iterator[Record],
+    first: LogEntry,
+    codec: Codec,
+    rules: AppendRules,
+    base_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+) -> bytes:
+    return build(
+        records,
+        magic=rules.magic,
+        codec=codec,
+        level=rules.level,
+        base_offset=base_offset,
+        timestamp_type=rules.timestamp_type,
+        append_time=now_ms,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        transactional=first.magic == 2 and first.is_transactional,
+        leader_epoch=leader_epoch,
+    )
+
+
+def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> PreparedRecords:
+    """Return the result of `prepare` for entries that were encoded again."""
+    metas = [AppendedEntry.of(entry) for entry in entries(built)]
+    for meta in metas:
+        _check_size(meta.size, rules)
+    last_offset = metas[-1].last_offset
+    count = last_offset - base_offset + 1
+    if len(metas) == 1:  # a compressed message set does not contain its first offset
+        metas[0].base_offset, metas[0].count = base_offset, count
+    return PreparedRecords(
+        [built],
+        len(built),
+        metas,
+        base_offset,
+        last_offset,
+        count,
+        max(meta.max_timestamp for meta in metas),
+        now_ms if rules.timestamp_type else -1,
+    )

@@ -1,0 +1,85 @@
+"""Batch shape cache: validates a small batch of uniform records by comparison with an earlier, validated one.
+
+Batches with the same number of records and bytes mostly have the same shape.  So a batch is first compared with the
+last one of that count and size: its structural bytes are extracted at once, and must be equal under a mask:
+
+    length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
+     same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
+
+This takes a fifth of the time of full validation (see `walking`).  A batch that differs may still be valid.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.varint import decode_varint
+
+_RECORDS_MAX: Final = 64  # whose offset deltas take one byte
+_SHAPES_MAX: Final = 512
+_TIME_BYTES_MAX: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
+
+Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
+BatchShape = tuple[Extractor, int, int]
+"""Extractor of the structural bytes; the mask and the expected value, as large integers."""
+
+_shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
+"""Shapes by number of records and of bytes; None after a single batch of these."""
+
+
+def has_known_shape(data: Buffer, count: int, position: int) -> bool:
+    """Return True if the `count` records in `data` from `position` on have the shape of a validated batch."""
+    layout = _shapes.get((count, len(data) - position))
+    if layout is None:
+        return False
+    extract, mask, marks = layout
+    return int.from_bytes(b"".join(extract(data, position)), "big") & mask == marks
+
+
+def remember_shape(data: Buffer, count: int, position: int) -> None:
+    """Remember the shape of the `count` valid records in `data` from `position` on."""
+    size = len(data) - position
+    if not 0 < count <= _RECORDS_MAX or size % count or data[position] != data[len(data) - size // count]:
+        return  # too many, or of different lengths
+    if (count, size) in _shapes:
+        _shapes[count, size] = _shape_of(data, count, position, size // count)
+    elif len(_shapes) < _SHAPES_MAX:
+        _shapes[count, size] = None
+    else:
+        _shapes.clear()
+
+
+def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShape | None:
+    """Return the shape of valid records if all are shaped like the first; else None."""
+    _, attributes_at = decode_varint(data, position)
+    _, offset_at = decode_varint(data, attributes_at + 1)
+    size, key = decode_varint(data, offset_at + 1)
+    value_at = key + max(size, 0)
+    size, value = decode_varint(data, value_at)
+    headers_at = value + max(size, 0)
+    time = range(attributes_at + 1 - position, offset_at - position)
+    is_usual = data[offset_at] == 0 == data[headers_at]  # a varint may spend several bytes on a zero
+    if not is_usual or headers_at + 1 - position != stride or len(time) > _TIME_BYTES_MAX:
+        return None
+    row = bytes(data[position:key]) + bytes(data[value_at:value]) + b"\0"
+    before, after = row[: time.stop], row[time.stop + 1 :]
+    mask = int.from_bytes(bytes(0x80 if at in time else 0xFF for at in range(len(row))) * count, "big")
+    marks = int.from_bytes(b"".join(before + bytes((2 * delta,)) + after for delta in range(count)), "big") & mask
+    extract = _extractor(count, key - position, value_at - key, value - value_at, headers_at - value)
+    return extract, mask, marks
+
+
+def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:
+    """Return a function that extracts the bytes before keys, between keys and values, and after values.
+
+    The byte after a value (the header count) and the next record's first bytes are one piece.  Without keys, the bytes
+    before and after them are one piece, too.
+    """
+
+    def pieces(before: int) -> str:
+        return f"{before}s{key}x{length}s{value}x" if key else f"{before + length}s{value}x"
+
+    return struct.Struct(pieces(head) + pieces(1 + head) * (count - 1) + "1s").unpack_from

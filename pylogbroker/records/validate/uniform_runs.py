@@ -1,0 +1,113 @@
+"""Uniform-run fast path: validates consecutive records by comparison with a first, validated one.
+
+The records of a run have the same length and the same structural bytes at the same places.  Their timestamp deltas take
+the same number of bytes, and their offset deltas increase by one.  So each is as valid as the first.  The bytes at one
+place of all records form a column, which is a slice with a stride:
+
+         | length | attributes | timestamp | offset | key length | key | value length | value | headers
+    0    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
+    1    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
+    ...
+
+A constant column equals itself shifted by one.  Slices of a `memoryview` copy nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pylogbroker.records.buffers import Buffer, view
+from pylogbroker.records.varint import decode_varint
+
+_FIRST_RECORDS: Final = 128  # records in the first comparison; each further one takes ten times as many
+_FACTOR: Final = 10
+_TIME_BYTES_MAX: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
+_HIGH: Final = bytes(range(0x80, 0x100))
+
+# Bytes of offset deltas: the only byte of short ones; of longer ones the first byte, a second byte that continues, and
+# a second byte that is the last.  They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
+_BLOCK: Final = 8192
+_ONLY: Final = bytes(range(0, 0x80, 2))
+_FIRST: Final = bytes(range(0x80, 0x100, 2)) * (_BLOCK // 64 + 1)
+_SECOND: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80, 0x100))
+_LAST: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80))
+
+Rising = list[tuple[int, bytes, int]]
+Shape = tuple[int, int, list[int], range, Rising]
+"""Start and length of a record; the places of constant bytes; the places of its timestamp delta; and the changing bytes
+of its offset delta: place, table of values, and number of deltas after which the table repeats."""
+
+Places = tuple[int, int, int, int, int, int, int, int]
+"""Starts of a record and of its timestamp delta, offset delta, key length, key, value length, value and headers."""
+
+
+def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int) -> int:
+    """Return how many of the next `limit` records have the shape of the one at `places`.
+
+    That record has `stride` bytes and the offset delta `delta`.  All `limit` records must lie within `data`.
+    """
+    shape = _shape(data, places, stride)
+    if len(shape[3]) > _TIME_BYTES_MAX:
+        return 0
+    rows = view(data)
+    limit = min(limit, _deltas_until_wider(delta) - 1)
+    found, size = 0, _FIRST_RECORDS
+    while found < limit:
+        size = min(size, limit - found)
+        uniform = _count_uniform(rows[found * stride :], shape, delta + found, size)
+        found += uniform
+        if uniform < size:
+            break
+        size *= _FACTOR
+    return found
+
+
+def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int) -> int:
+    """Return how many of `count` records after the first have its shape; 0 if that takes more than a comparison."""
+    start, stride, same, times, rising = shape
+    stop = start + count * stride
+    above, below = rows[:stop], rows[stride : stop + stride]
+    for place in same:
+        if above[place::stride] != below[place::stride]:
+            differing = below[place::stride].tobytes().lstrip(rows[place : place + 1])
+            return _count_uniform(rows, shape, delta, count - len(differing))
+    if not below[times[-1] :: stride].tobytes().isascii():
+        return 0
+    for place in times[:-1]:
+        if below[place::stride].tobytes().translate(None, _HIGH):
+            return 0
+    for place, table, period in rising:
+        at = (delta + 1) % period
+        if below[place::stride] != table[at : at + count]:
+            return 0
+    return count
+
+
+def _shape(data: Buffer, places: Places, stride: int) -> Shape:
+    start, time_at, offset_at, key_at, key, value_at, value, headers_at = places
+    same = [*range(start, time_at), *range(key_at, key), *range(value_at, value), headers_at]
+    if data[headers_at]:
+        _note_headers(data, headers_at, same)
+    if key_at - offset_at == 1:
+        rising = [(offset_at, _ONLY, 64)]
+    else:
+        second = _LAST if key_at - offset_at == 2 else _SECOND
+        rising = [(offset_at, _FIRST, 64), (offset_at + 1, second, _BLOCK)]
+        same += range(offset_at + 2, key_at)
+    return start, stride, same, range(time_at, offset_at), rising
+
+
+def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
+    """Add the places of the header count, except its first byte, and of the lengths in the headers."""
+    count, behind = decode_varint(data, position)
+    same += range(position + 1, behind)
+    for _ in range(2 * count):
+        position = behind
+        size, behind = decode_varint(data, position)
+        same += range(position, behind)
+        behind += max(size, 0)
+
+
+def _deltas_until_wider(delta: int) -> int:
+    """Return how many offset deltas, from this one on, differ only in the bytes that the tables hold."""
+    return 64 - delta if delta < 64 else _BLOCK - delta % _BLOCK

@@ -1,0 +1,334 @@
+"""The compiler of encoders: a declaration and a version in, the source of one straight-line function out.
+
+The function is `encode(message) -> chunks`.  It collects pieces of bytes, and joins them at the end or where
+records stand that are a region of a file, or large: those become chunks of their own and are never copied.
+Consecutive numbers, with the lengths in front of what is not compact, are packed by one `struct.Struct`; an
+empty section of tagged fields is a zero byte behind them, `x`.  Of ProduceResponse 9::
+
+    def encode(message):
+        ...
+        value = message.responses
+        ...
+        append(uvarint(len(value) + 1))
+        for item_1 in value:
+            append(compact_string(item_1.name))
+            ...
+            for item_2 in value:
+                if not (item_2.current_leader is default_LeaderIdAndEpoch):
+                    refuse(item_2, 9, lost_1)
+                ...
+                append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
+                ...
+            append(b"\\0")
+        append(pack_ix(message.throttle_time_ms))
+        ...
+        return chunks
+
+What a version does not carry, and what is tagged, is compared with its default: first in the quickest way, by
+identity, and by value only if that fails.
+"""
+
+import struct
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from pylogbroker.wire.errors import EncodingError
+from pylogbroker.wire.primitives import STRING_BYTES_MAX, LookupCache, compact_size, uvarint
+from pylogbroker.wire.schema import Chunk, Field, FieldType, fields_of
+from pylogbroker.wire.source import SourceText, is_plain
+
+Encode: TypeAlias = Callable[[Any], list[Chunk]]
+EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
+Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
+
+OWN_CHUNK_BYTES_MIN: Final = 4096
+"""Records of at least this size are not copied into the bytes around them."""
+
+ERROR_TEXT_MAX: Final = 1000
+"""Characters of an error's text; what is longer is cut."""
+
+ERROR_TEXTS_MAX: Final = 1 << 20
+"""Characters of all error texts of a message; those behind are left empty: the codes say enough."""
+
+_EMPTY: Final = b"\0"
+_ABSENT: Final = b"\xff"
+_PRESENT: Final = b"\1"
+
+
+def encoder(cls: type, version: int, flexible: bool) -> Encode:
+    """The encoder of a message."""
+    made: Encode = _EncoderCompiler(cls, version, flexible).message(cls)
+    return made
+
+
+def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
+    """An encoder that yields after every `STEP` structs of arrays, so that other work can be done between them."""
+    made: EncodeInSteps = _EncoderCompiler(cls, version, flexible, in_steps=True).message(cls)
+    return made
+
+
+class _EncoderCompiler:
+    """Writes the encoder of one message."""
+
+    def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
+        self._in_steps = in_steps
+        self._version = version
+        self._flexible = flexible
+        self._source = SourceText(_NAMES)
+        self._line = self._source.line
+        self._codes = ""
+        self._values: list[str] = []
+        self._depth = 0
+        self._explains = _explains(cls)
+
+    def message(self, cls: type) -> Any:
+        with self._function("encode(message)"):
+            self._source.begin_steps(self._in_steps)
+            self._struct(cls, "message")
+        return self._source.compile("encode", f"encode {cls.__name__} v{self._version}{' in steps' * self._in_steps}")
+
+    @contextmanager
+    def _function(self, signature: str) -> Iterator[None]:
+        with self._source.function(signature):
+            self._line("chunks = []")
+            self._line("pieces = []")
+            self._line("append = pieces.append")
+            if self._explains:
+                self._line(f"texts_left = {ERROR_TEXTS_MAX}")
+            yield
+            self._pack()
+            with self._source.block("if pieces or not chunks"):
+                self._line('chunks.append(b"".join(pieces))')
+            self._line("return chunks")
+
+    # -- structs -------------------------------------------------------------------------------------------
+
+    def _struct(self, cls: type, value: str) -> None:
+        fields = fields_of(cls)
+        present = [field for field in fields if field.is_in(self._version)]
+        self._absent([field for field in fields if not (field in present or field.ignorable)], value)
+        for field in present:
+            if field.tag is None:
+                self._field(field, f"{value}.{field.name}")
+        if self._flexible:
+            self._tagged([field for field in present if field.tag is not None], value)
+
+    def _absent(self, fields: list[Field], value: str) -> None:
+        """Refuse values that this version would lose."""
+        if fields:
+            lost = self._source.name(fields, "lost")
+            with self._source.block(f"if not ({self._at_default(fields, value)})"):
+                self._line(f"refuse({value}, {self._version}, {lost})")
+
+    def _tagged(self, fields: list[Field], value: str) -> None:
+        """Write the tagged fields that are not at their default."""
+        if not fields:
+            self._fixed("x")
+            return
+        self._pack()
+        rows = (
+            f"({field.tag}, {field.name!r}, {self._source.literal(field.default)}, {self._encoder(field)}),"
+            for field in sorted(fields, key=lambda field: field.tag or 0)
+        )
+        table = self._source.constant(f"({' '.join(rows)})")
+        section = f"tagged_section({value}, {table})"
+        self._line(f"append({_EMPTY!r} if {self._at_default(fields, value)} else {section})")
+
+    def _encoder(self, field: Field) -> str:
+        """The name of a function that encodes a field's value."""
+        name = f"encode_{field.name}"
+        in_steps, self._in_steps = self._in_steps, False
+        with self._function(f"{name}(tagged)"):
+            self._field(field, "tagged")
+        self._in_steps = in_steps
+        return name
+
+    def _at_default(self, fields: list[Field], value: str) -> str:
+        """A condition: true only if all these fields are at their defaults."""
+        return " and ".join(
+            f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
+        )
+
+    # -- fields --------------------------------------------------------------------------------------------
+
+    def _fixed(self, code: str, *value: str) -> None:
+        """Write what is of fixed size, in one with what is before it."""
+        self._codes += code
+        self._values += value
+
+    def _pack(self) -> None:
+        """Write what has come together."""
+        codes, values = self._codes, self._values
+        self._codes, self._values = "", []
+        if values:
+            self._line(f"append({self._source.packing('pack', codes)}({', '.join(values)}))")
+        elif codes:
+            self._line(f"append({bytes(len(codes))!r})")
+
+    def _append(self, piece: str) -> None:
+        self._pack()
+        self._line(f"append({piece})")
+
+    def _field(self, field: Field, value: str) -> None:
+        if field.code:
+            self._fixed(field.code, value)
+        elif field.is_array:
+            with self._given(field, value):
+                self._array(field)
+        elif isinstance(field.kind, type):
+            self._nested(field, field.kind, value)
+        elif field.kind is FieldType.UUID:
+            self._fixed("16s", f"{value}.bytes")
+        elif field.kind is FieldType.STRING:
+            self._string(field, value)
+        elif field.kind is FieldType.ERROR_TEXT:
+            self._error_text(field, value)
+        else:
+            with self._given(field, value):
+                self._lead("len(value)")
+                self._records() if field.kind is FieldType.RECORDS else self._append("bytes(value)")
+
+    def _nested(self, field: Field, cls: type, value: str) -> None:
+        """Write a struct in a struct; where it may be null, a byte says whether it is there."""
+        if not field.is_nullable(self._version):
+            self._struct(cls, value)
+            return
+        self._pack()
+        with self._source.block(f"if {value} is None"):
+            self._append(repr(_ABSENT))
+        with self._source.block("else"):
+            self._append(repr(_PRESENT))
+            self._struct(cls, value)
+            self._pack()
+
+    def _string(self, field: Field, value: str) -> None:
+        strings, null = ("compact_string", b"\0") if self._flexible else ("string", b"\xff\xff")
+        nullable = f"{null!r} if {value} is None else " if field.is_nullable(self._version) else ""
+        self._append(f"{nullable}{strings}({value})")
+
+    def _error_text(self, field: Field, value: str) -> None:
+        """Write a text that may be cut."""
+        self._line(f"explanation = {value}")
+        with self._source.block("if explanation"):
+            self._line("explanation = shortened(explanation, texts_left)")
+            self._line("texts_left -= len(explanation)")
+        self._string(field, "explanation")
+
+    @contextmanager
+    def _given(self, field: Field, value: str) -> Iterator[None]:
+        """Write null if a field is null; if not, what is written in this context, of its `value`."""
+        self._line(f"value = {value}")
+        if not field.is_nullable(self._version):
+            with self._source.block("if value is None"):
+                self._line(f'raise EncodingError("a null where {field.name} must have a value")')
+            yield
+            return
+        self._pack()
+        with self._source.block("if value is None"):
+            self._append(repr(b"\0" if self._flexible else b"\xff\xff\xff\xff"))
+        with self._source.block("else"):
+            yield
+            self._pack()
+
+    def _lead(self, size: str) -> None:
+        if self._flexible:
+            self._append(f"uvarint({size} + 1)")
+        else:
+            self._fixed("i", size)
+            self._pack()
+
+    def _array(self, field: Field) -> None:
+        self._lead("len(value)")
+        if isinstance(field.kind, FieldType) and field.kind.code:
+            self._append(f'pack(f">{{len(value)}}{field.kind.code}", *value)')
+            return
+        self._depth += 1
+        item = f"item_{self._depth}"
+        with self._source.block(f"for {item} in value"):
+            self._field(attrs.evolve(field, is_array=False, nullable_since=float("inf")), item)
+            self._pack()
+            if self._in_steps:
+                self._source.step('chunks.append(b"".join(pieces))', "pieces.clear()")
+        self._depth -= 1
+
+    def _records(self) -> None:
+        with self._source.block("if type(value) in BUFFERS and len(value) < OWN_CHUNK_BYTES_MIN"):
+            self._append("bytes(value)")
+        with self._source.block("else"):
+            self._line('chunks += b"".join(pieces), memoryview(value) if type(value) in BUFFERS else value')
+            self._line("pieces.clear()")
+
+
+def _sameness(default: Any) -> str:
+    return "==" if is_plain(default) and default is not None else "is"
+
+
+def _explains(cls: type) -> bool:
+    """Whether a struct has error texts, in itself or in the structs that it holds."""
+    return any(
+        field.kind is FieldType.ERROR_TEXT or (isinstance(field.kind, type) and _explains(field.kind))
+        for field in fields_of(cls)
+    )
+
+
+# -- what the functions call -------------------------------------------------------------------------------
+
+
+def _shortened(explanation: str, texts_left: int) -> str:
+    """An error's text, cut if it is too long by itself or with those before it."""
+    most = min(ERROR_TEXT_MAX, texts_left)
+    return explanation if len(explanation) <= most else explanation[: max(most - 3, 0)] + "..." * (most > 3)
+
+
+def _refuse(message: Any, version: int, fields: Iterable[Field]) -> None:
+    lost = [field.name for field in fields if getattr(message, field.name) != field.default]
+    if lost:
+        raise EncodingError(f"version {version} of {type(message).__name__} has no {', '.join(lost)}")
+
+
+def _tagged_section(message: Any, tagged: Tagged) -> bytes:
+    """The tagged fields that are not at their default, behind their count."""
+    section = []
+    for tag, name, default, encode in tagged:
+        value = getattr(message, name)
+        if value != default:
+            chunks: list[Any] = encode(value)
+            body = b"".join(chunks)
+            section.append(uvarint(tag) + uvarint(len(body)) + body)
+    return uvarint(len(section)) + b"".join(section)
+
+
+def _encoded(value: str) -> bytes:
+    if value is None:
+        raise EncodingError("a null where a string must be")
+    return value.encode()
+
+
+def _string(value: str) -> bytes:
+    raw = _encoded(value)
+    return struct.pack(">h", len(raw)) + raw
+
+
+def _compact_string(value: str) -> bytes:
+    raw = _encoded(value)
+    if len(raw) > STRING_BYTES_MAX:
+        raise EncodingError(f"a string of {len(raw)} bytes; at most {STRING_BYTES_MAX} can be carried")
+    return compact_size(len(raw)) + raw
+
+
+_known_strings: Final = {"string": LookupCache(_string), "compact_string": LookupCache(_compact_string)}
+_NAMES: Final = {
+    "BUFFERS": frozenset((bytes, bytearray, memoryview)),
+    "EncodingError": EncodingError,
+    "OWN_CHUNK_BYTES_MIN": OWN_CHUNK_BYTES_MIN,
+    "pack": struct.pack,
+    "refuse": _refuse,
+    "shortened": _shortened,
+    "tagged_section": _tagged_section,
+    "uvarint": uvarint,
+    **{name: known.__getitem__ for name, known in _known_strings.items()},
+}
+"""The global names of every encoder."""

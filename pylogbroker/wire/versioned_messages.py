@@ -1,0 +1,49 @@
+"""Messages that stand by themselves behind a version, as coordinators keep them in the records of their topics.
+
+0  2  version
+2     the message in that version
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final, TypeVar
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.wire import Buffer, MessageCodec, WireError, WireMessage
+
+_VERSION: Final = Struct(">h")
+_CODECS: Final[dict[tuple[type[WireMessage], int], MessageCodec[Any]]] = {}
+M = TypeVar("M", bound=WireMessage)
+
+
+def encode(message: WireMessage, version: int) -> bytes:
+    """The message behind its version."""
+    return _VERSION.pack(version) + _codec(type(message), version).encode(message)
+
+
+def decode(kind: type[M], buffer: Buffer) -> M:
+    """The message of that kind in any of its versions; CorruptRecords if it is none."""
+    version = version_of(buffer)
+    if version not in kind.versions:
+        raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
+    try:
+        message: M = _codec(kind, version).decode(buffer, _VERSION.size)
+    except WireError as problem:
+        raise CorruptRecords(str(problem)) from None
+    return message
+
+
+def version_of(buffer: Buffer) -> int:
+    """The version alone; CorruptRecords if there is not even that."""
+    if len(buffer) < _VERSION.size:
+        raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(buffer)[0]
+    return version
+
+
+def _codec(kind: type[WireMessage], version: int) -> MessageCodec[Any]:
+    codec = _CODECS.get((kind, version))
+    if codec is None:
+        codec = _CODECS[kind, version] = MessageCodec(kind, version)
+    return codec

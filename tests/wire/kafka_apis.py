@@ -1,0 +1,66 @@
+"""The APIs and versions that must be declared: those of Apache Kafka 3.9, from version 0 on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pylogbroker.wire import SUPPORTED, WireMessage
+
+LATEST = {
+    "Produce": (0, 11),
+    "Fetch": (1, 17),
+    "ListOffsets": (2, 9),
+    "Metadata": (3, 12),
+    "OffsetCommit": (8, 9),
+    "OffsetFetch": (9, 9),
+    "FindCoordinator": (10, 6),
+    "JoinGroup": (11, 9),
+    "Heartbeat": (12, 4),
+    "LeaveGroup": (13, 5),
+    "SyncGroup": (14, 5),
+    "DescribeGroups": (15, 5),
+    "ListGroups": (16, 5),
+    "ApiVersions": (18, 4),
+    "CreateTopics": (19, 7),
+    "DeleteTopics": (20, 6),
+    "DeleteRecords": (21, 2),
+    "InitProducerId": (22, 5),
+    "OffsetForLeaderEpoch": (23, 4),
+    "AddPartitionsToTxn": (24, 5),
+    "AddOffsetsToTxn": (25, 4),
+    "EndTxn": (26, 4),
+    "WriteTxnMarkers": (27, 1),
+    "TxnOffsetCommit": (28, 4),
+    "DescribeAcls": (29, 3),
+    "CreateAcls": (30, 3),
+    "DeleteAcls": (31, 3),
+    "DescribeConfigs": (32, 4),
+    "AlterConfigs": (33, 2),
+    "DescribeLogDirs": (35, 4),
+    "CreatePartitions": (37, 3),
+    "DeleteGroups": (42, 2),
+    "IncrementalAlterConfigs": (44, 1),
+    "OffsetDelete": (47, 0),
+    "DescribeCluster": (60, 1),
+    "DescribeProducers": (61, 0),
+    "DescribeTransactions": (65, 0),
+    "ListTransactions": (66, 1),
+    "DescribeTopicPartitions": (75, 0),
+}
+
+SIDES = ("Request", "Response")
+
+
+def cases() -> Iterator[tuple[str, int]]:
+    """Every message by name, in each of its versions."""
+    for name, (_, latest) in LATEST.items():
+        for side in SIDES:
+            for version in range(latest + 1):
+                yield name + side, version
+
+
+def declared(message: str) -> type[WireMessage]:
+    """Our class for a message of the table."""
+    side = next(side for side in SIDES if message.endswith(side))
+    key, _ = LATEST[message.removesuffix(side)]
+    return SUPPORTED[key][SIDES.index(side)]

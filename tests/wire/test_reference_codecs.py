@@ -1,0 +1,52 @@
+"""Every message in every version, both ways, against other implementations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from pylogbroker.wire import SUPPORTED, WireMessage, codec
+from tests.support.examples import examples
+from tests.wire.kafka_apis import LATEST, cases, declared
+from tests.wire.reference_codecs import PEERS
+from tests.wire.strategies import messages
+
+
+def test_the_table_is_what_is_declared() -> None:
+    declared = {
+        request.__name__.removesuffix("Request"): (key, request.versions.last)
+        for key, (request, _) in SUPPORTED.items()
+    }
+    assert declared == LATEST
+
+
+@pytest.mark.parametrize(("key", "pair"), SUPPORTED.items(), ids=str)
+def test_a_request_and_its_response_belong_together(
+    key: int, pair: tuple[type[WireMessage], type[WireMessage]]
+) -> None:
+    request, response = pair
+    assert request.api_key == response.api_key == key
+    assert request.versions == response.versions
+    assert request.versions.first == 0
+    assert response.__name__ == request.__name__.replace("Request", "Response")
+
+
+@pytest.mark.parametrize(("name", "version"), list(cases()), ids=str)
+def test_both_ways(name: str, version: int) -> None:
+    cls = declared(name)
+    ours = codec(cls, version)
+    peers = [peer for peer in PEERS.values() if peer.knows(cls, version)]
+    assert peers
+
+    @settings(max_examples=examples(10), database=None, deadline=None, phases=[Phase.generate])
+    @given(messages(cls, version))
+    def agree(message: Any) -> None:
+        encoded = ours.encode(message)
+        assert ours.decode(encoded) == message
+        for peer in peers:
+            assert peer.decode(cls, version, encoded) == message
+            assert ours.decode(peer.encode(message, version)) == message
+
+    agree()
