@@ -29,10 +29,10 @@ from benchmarks.machine import touch_memory
 from benchmarks.requests import produce_request
 from benchmarks.session import Session, expect, try_produce
 from pylogbroker.records import Record, build
-from pylogbroker.storage.compaction.jobs import Cleaned, Job, Source
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, SourceSegment
 from pylogbroker.storage.compaction.process import CleanerProcess
 from pylogbroker.storage.files import FileHandle
-from pylogbroker.storage.scan import headers, walk_numbered
+from pylogbroker.storage.log.header_scan import headers, scan_offset_addressed
 from tests.peers.kafka import KafkaBroker
 
 SEGMENT_BYTES = 100 << 20  # at most
@@ -149,20 +149,20 @@ def fill(session: Session, topic: str, requests: list[bytes]) -> None:
     expect(session.end_offsets(topic), [len(requests) * RECORDS], "log end")
 
 
-def copied(kept: Path, copy: Path, segment_bytes: int) -> Job:
+def copied(kept: Path, copy: Path, segment_bytes: int) -> CleanerJob:
     """Copy the sealed segments of a topic; return the job for this project's cleaner."""
     copy.mkdir()
     files = sorted(kept.glob("*.log"))
     sources = []
     for file in files[:-1]:
         shutil.copyfile(file, copy / f"{file.stem}.kafka")
-        sources.append(Source(int(file.stem), str(copy / f"{file.stem}.kafka"), file.stat().st_size, 0))
+        sources.append(SourceSegment(int(file.stem), str(copy / f"{file.stem}.kafka"), file.stat().st_size, 0))
     os.sync()
     end = int(files[-1].stem)
-    return Job(str(copy), tuple(sources), 0, end, int(time.time() * 1000), segment_bytes=segment_bytes)
+    return CleanerJob(str(copy), tuple(sources), 0, end, int(time.time() * 1000), segment_bytes=segment_bytes)
 
 
-def clean(job: Job) -> Round:
+def clean(job: CleanerJob) -> Round:
     """Clean in a process of its own."""
     process = CleanerProcess()
     begin, used = time.perf_counter(), _ended()
@@ -207,7 +207,7 @@ def number(text: str) -> float:
 def left_in(file: Path) -> list[tuple[int, int]]:
     """Return first offset and size of each entry of a segment."""
     read = FileHandle.open(str(file)).read
-    return [(each.first_offset, each.size) for each in headers(walk_numbered(read, 0, file.stat().st_size))]
+    return [(each.first_offset, each.size) for each in headers(scan_offset_addressed(read, 0, file.stat().st_size))]
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
-from pylogbroker.storage.telling import listed
+from pylogbroker.storage.formatting import listed
 from pylogbroker.transactions import TransactionCoordinator
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class Broker:
 
     def _tell_of_unowned(self) -> None:
         by_reason: dict[str, list[str]] = {}
-        for directory in self.logs.unowned.values():
+        for directory in self.logs.foreign.values():
             by_reason.setdefault(directory.reason, []).append(directory.path)
         for reason, found in sorted(by_reason.items()):
             log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
@@ -298,8 +298,8 @@ class Broker:
         config = log_config(self.config.topic(topic.overrides))
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
-        if is_new and self.logs.may_know([(topic.name, index) for index in indexes]):
-            await self.in_thread(self.logs.forget_former, [(topic.name, index) for index in indexes])
+        if is_new and self.logs.has_stale_checkpoints([(topic.name, index) for index in indexes]):
+            await self.in_thread(self.logs.drop_stale_checkpoints, [(topic.name, index) for index in indexes])
         async for index in self.slices.over(indexes):
             key = topic.name, index
             present = self.logs.logs.get(key)
@@ -327,7 +327,7 @@ class Broker:
     def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self.now_ms()
         found = self.logs.create(topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_tell)
-        if found.by_position != config.by_position:
+        if found.byte_addressed != config.byte_addressed:
             raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
         return found
 

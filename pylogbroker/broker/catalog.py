@@ -35,7 +35,7 @@ from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import TOPIC, BrokerConfig, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Operation
-from pylogbroker.storage.telling import listed
+from pylogbroker.storage.formatting import listed
 
 _T = TypeVar("_T")
 log = Logger()

@@ -4,7 +4,7 @@
  idle --log.cleaner.backoff.ms--> look: is a log due, a cleaner free?
    ^                                |
    |                                v
-   +--nothing is due--  a round: the filthiest log -> sync -> clean, in a process -> exchange of segments -> next log
+   +--nothing is due--  a round: the dirtiest log -> sync -> clean, in a process -> exchange of segments -> next log
 ```
 
 A round has a process of its own, which ends with it; there are up to `log.cleaner.threads` rounds at once, each on
@@ -28,11 +28,11 @@ from twisted.logger import Logger
 
 from pylogbroker.errors import CorruptRecords, StorageFailure
 from pylogbroker.storage import Log
-from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, Failed, Job
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
-from pylogbroker.storage.compaction.selection import Cleanable, Limits, examine, filthiest, must_seal
-from pylogbroker.storage.compaction.swap import CalledOff, Exchange, remove_cleaned
-from pylogbroker.storage.telling import listed
+from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
+from pylogbroker.storage.formatting import listed
+from pylogbroker.storage.log.segment_swap import SegmentSwap, SwapAborted, remove_cleaned
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -47,7 +47,7 @@ log = Logger()
 class Cleaner(Protocol):
     """Who does the cleaning; see `CleanerProcess`."""
 
-    def run(self, job: Job) -> Cleaned | Failed: ...
+    def run(self, job: CleanerJob) -> Cleaned | Failed: ...
     def abort(self, for_good: bool = False) -> None: ...
     def close(self) -> None: ...
 
@@ -168,7 +168,7 @@ class Cleaning:
             async for partition in self._broker.slices.over(tuple(self._broker.partitions.values()))
             if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
         ]
-        return filthiest(found for found in candidates if found.log not in self._busy)
+        return dirtiest(found for found in candidates if found.log not in self._busy)
 
     def _examine(self, candidate: Log, now_ms: int) -> Cleanable | None:
         delay = self._delayed.get(candidate)
@@ -180,13 +180,13 @@ class Cleaning:
             self._storage_failed(candidate, error)
             return None
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> CleanerLimits:
         """What each of the cleaners may use."""
         config = self._broker.config
         cleaners = max(config.integer("log.cleaner.threads"), 1)
         memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _MOST_MEMORY)
         rate = config.number("log.cleaner.io.max.bytes.per.second") / cleaners
-        return Limits(
+        return CleanerLimits(
             int(memory * config.number("log.cleaner.io.buffer.load.factor")), max(int(min(rate, NO_LIMIT)), 1)
         )
 
@@ -218,11 +218,11 @@ class Cleaning:
             job = chosen.job(self._broker.now_ms(), self._limits())
             cleaned = await self._broker.in_thread(_sync_and_clean, found, cleaner, job)
             if self._is_wanted(found, cuts):
-                await self._exchange(found, cleaned)
+                await self._swap(found, cleaned)
                 self._tell(job, cleaned)
             elif self._is_on and self._is_here(found):
                 log.info("{path} was compacted in vain, it has changed meanwhile", path=found.path)
-        except (CleanerDied, NotNow, CalledOff, CorruptRecords, StorageFailure, OSError) as error:
+        except (CleanerDied, NotNow, SwapAborted, CorruptRecords, StorageFailure, OSError) as error:
             self._failed(found, error)
         finally:
             del self._busy[found]
@@ -238,29 +238,29 @@ class Cleaning:
         partition = self._broker.partitions.get((found.topic, found.partition))
         return partition is not None and partition.log is found
 
-    async def _exchange(self, found: Log, cleaned: Cleaned) -> None:
+    async def _swap(self, found: Log, cleaned: Cleaned) -> None:
         """Let the compacted segments take their places."""
-        exchange = found.begin_exchange(cleaned.replacements)
+        swap = found.begin_swap(cleaned.replacements)
         try:
-            if exchange.replacements:
-                await self._carry_out(found, exchange)
-            if exchange.is_complete:
-                found.cleaned_upto = max(found.cleaned_upto, cleaned.first_dirty_offset)
+            if swap.replacements:
+                await self._carry_out(found, swap)
+            if swap.is_complete:
+                found.cleaner_checkpoint = max(found.cleaner_checkpoint, cleaned.first_dirty_offset)
                 self._delayed.pop(found, None)
         finally:
-            found.end_exchange()
+            found.end_swap()
         self._broker.housekeeping.checkpoint_cleaned()
 
-    async def _carry_out(self, found: Log, exchange: Exchange) -> None:
+    async def _carry_out(self, found: Log, swap: SegmentSwap) -> None:
         in_thread = self._broker.in_thread
         try:
-            await in_thread(exchange.promise)
-            gone = found.exchange(self._broker.now_ms())
-        except (CalledOff, CorruptRecords, OSError):
+            await in_thread(swap.commit)
+            gone = found.swap(self._broker.now_ms())
+        except (SwapAborted, CorruptRecords, OSError):
             if not found.broken:  # else the directory may be another log's by now
-                await in_thread(_blocking, found, exchange.abandon)
+                await in_thread(_blocking, found, swap.abort_and_remove)
             raise
-        await in_thread(_blocking, found, exchange.close)
+        await in_thread(_blocking, found, swap.close)
         self._broker.housekeeping.unlink_later(found, gone)
 
     async def _clear(self, found: Log) -> None:
@@ -273,7 +273,7 @@ class Cleaning:
 
     # -- what is told ----------------------------------------------------------------------------------------------
 
-    def _tell(self, job: Job, cleaned: Cleaned) -> None:
+    def _tell(self, job: CleanerJob, cleaned: Cleaned) -> None:
         log.info(
             "{path} is compacted from {first} to {end}: {read} bytes became {written}, {kept} of {records} records "
             "stay, in {seconds} s",
@@ -288,7 +288,7 @@ class Cleaning:
         )
 
     def _failed(self, found: Log, error: Exception) -> None:
-        if not self._is_on or not self._is_here(found) or isinstance(error, CalledOff):
+        if not self._is_on or not self._is_here(found) or isinstance(error, SwapAborted):
             return
         if isinstance(error, CorruptRecords):
             self._given_up.add(found)
@@ -318,7 +318,7 @@ class Cleaning:
             self._delay(found, error)
 
 
-def _sync_and_clean(found: Log, cleaner: Cleaner, job: Job) -> Cleaned:
+def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
     """What is cleaned must be on the disk before: what takes its place will be.  Blocks."""
     found.sync(job.end_offset)
     outcome = cleaner.run(job)

@@ -23,7 +23,7 @@ from pylogbroker.config import TOPIC, TopicConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView
 from pylogbroker.storage import GuardedPolicy
-from pylogbroker.storage.telling import listed
+from pylogbroker.storage.formatting import listed
 
 SETTING = "delete.policies"
 SETTING_OF_ALL = "log.delete.policies"

@@ -20,7 +20,7 @@ from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes
 from pylogbroker.coordination import layout, paths
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
-from pylogbroker.storage.telling import listed
+from pylogbroker.storage.formatting import listed
 
 log = Logger()
 

@@ -202,7 +202,7 @@ class Conversion:
             with suppress(KafkaError):  # it is gone meanwhile
                 partition = self.broker.find(asked.topic, wanted.partition)
                 log = partition.log
-                if log.by_position:
+                if log.byte_addressed:
                     partition.pass_over(wanted.fetch_offset, offset)
                 answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
         return any(answer.records for _, answer, _ in barren)

@@ -345,7 +345,7 @@ class Fetch:
         answer.aborted_transactions, answer.records = [] if self._committed else None, b""
         if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
             max_bytes = min(wanted.partition_max_bytes, left)
-            offset = partition.begin_of(wanted.fetch_offset) if log.by_position else wanted.fetch_offset
+            offset = partition.begin_of(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
                 region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
                 if self._committed and region is not None:

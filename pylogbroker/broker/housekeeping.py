@@ -28,8 +28,8 @@ from pylogbroker.broker.partition import Partition
 from pylogbroker.broker.repeating import Repeating
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, Notice
-from pylogbroker.storage.retention import REPEAT_MS
-from pylogbroker.storage.telling import counted
+from pylogbroker.storage.formatting import counted
+from pylogbroker.storage.log.guarded_policy import REPEAT_MS
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
@@ -221,9 +221,9 @@ class Housekeeping:
 
     def _directories_failed(self, notices: list[Notice] | None) -> None:
         for notice in notices or ():
-            if not notice.passing or self._broker.complaints.is_due(str(notice), self._broker.now_ms()):
+            if not notice.is_transient or self._broker.complaints.is_due(str(notice), self._broker.now_ms()):
                 log.error("{notice}", notice=notice)
-            if not notice.passing:
+            if not notice.is_transient:
                 self._broker.directory_failed(notice.path, notice.text)
 
 

@@ -162,7 +162,7 @@ def _placed(broker: Broker, part: Production) -> Production:
 
 def _writable(broker: Broker, part: Production) -> Partition:
     partition = broker.find(part.topic, part.partition)
-    if not partition.log.by_position:
+    if not partition.log.byte_addressed:
         raise KafkaError("the topic is not of format 0.7", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return partition
 
@@ -226,7 +226,7 @@ def _find(broker: Broker, topic: str, index: int) -> tuple[Legacy07ErrorCode, Pa
     if known is None:
         return Legacy07ErrorCode.NONE, None
     partition = broker.partitions.get((topic, index))
-    if partition is None or not partition.log.by_position:
+    if partition is None or not partition.log.byte_addressed:
         why = "it is offline" if partition is None else "it is not of format 0.7"
         if broker.complaints.is_due(f"{topic} over the simple protocol", broker.now_ms()):
             log.warn("{topic}-{index} is asked for over the simple protocol: {why}", topic=topic, index=index, why=why)

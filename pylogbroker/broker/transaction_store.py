@@ -21,7 +21,7 @@ from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, end_marker
-from pylogbroker.storage.telling import counted
+from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
     Loading,
     Marker,

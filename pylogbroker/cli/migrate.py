@@ -11,7 +11,7 @@ from pylogbroker.cli.brokers import broker_options
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
-    from pylogbroker.offline.kafka07_source import Source, SourcePartition
+    from pylogbroker.offline.kafka07_source import Kafka07LogDirectory, Kafka07Partition
 
 
 @click.group("migrate", short_help="Import Kafka 0.7 data, and topics and offsets from ZooKeeper.")
@@ -46,7 +46,7 @@ def kafka07(
     """
     from pylogbroker.config import properties
     from pylogbroker.offline.kafka07_import import Kafka07Import, plan_topics
-    from pylogbroker.offline.stopped import check_stopped, stopped_broker
+    from pylogbroker.offline.stopped_broker import check_stopped, stopped_broker
 
     check_stopped(config)
     chosen = properties.parse_assignments(settings)
@@ -94,7 +94,7 @@ def zookeeper(
     """
     from pylogbroker.offline.registry import read_registry
     from pylogbroker.offline.registry_import import RegistryImport
-    from pylogbroker.offline.stopped import check_stopped, stopped_broker
+    from pylogbroker.offline.stopped_broker import check_stopped, stopped_broker
     from pylogbroker.offline.zookeeper import read_nodes
 
     check_stopped(config)
@@ -127,14 +127,14 @@ def _warn(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _source(text: str) -> Source:
-    from pylogbroker.offline.kafka07_source import Source
+def _source(text: str) -> Kafka07LogDirectory:
+    from pylogbroker.offline.kafka07_source import Kafka07LogDirectory
 
     found = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
-    return Source(int(found[1]), found[2]) if found else Source(0, text)
+    return Kafka07LogDirectory(int(found[1]), found[2]) if found else Kafka07LogDirectory(0, text)
 
 
-def _show(partition: SourcePartition, number: int) -> None:
+def _show(partition: Kafka07Partition, number: int) -> None:
     size = partition.end - partition.start
     click.echo(
         f"{partition.path}: {partition.messages} message(s), positions {partition.start} to {partition.end} "

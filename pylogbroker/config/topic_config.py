@@ -32,10 +32,10 @@ class TopicConfig(Values):
     @property
     def magic(self) -> int:
         """The message format's magic: 0, 1 or 2; 0 also if it is 0.7's."""
-        return 0 if self.by_position else magic_of(self.text(_FORMAT))
+        return 0 if self.byte_addressed else magic_of(self.text(_FORMAT))
 
     @property
-    def by_position(self) -> bool:
+    def byte_addressed(self) -> bool:
         """Whether the message format is that of 0.7, whose offsets are positions."""
         return is_by_position(self.text(_FORMAT))
 
@@ -94,11 +94,11 @@ def check_together(config: TopicConfig) -> None:
 
 def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
     """Refuse what a topic of format 0.7 cannot be, and that a topic becomes or ceases to be one."""
-    if before is not None and before.by_position != config.by_position:
+    if before is not None and before.byte_addressed != config.byte_addressed:
         raise ConfigError(
             f"{_FORMAT}: {config.text(_FORMAT)} is not accepted; a topic is of format 0.7 from its creation on or never"
         )
-    if not config.by_position:
+    if not config.byte_addressed:
         return
     if config.compacts:
         raise ConfigError("cleanup.policy: compact is not accepted; messages of format 0.7 have no keys")

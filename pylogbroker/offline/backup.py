@@ -28,7 +28,7 @@ from pylogbroker.broker.group_store import OFFSETS_TOPIC
 from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import embedded
-from pylogbroker.offline.stopped import OfflineError
+from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
 from pylogbroker.storage.files import sync_file
 
@@ -37,9 +37,9 @@ _CHECKPOINTS = (
     names.RECOVERY_POINTS,
     names.LOG_STARTS,
     names.HIGH_WATERMARKS,
-    names.CLEANED_UPTO,
+    names.CLEANER_CHECKPOINT,
 )
-_PASSING = (names.CLEANED, names.DELETED, names.TEMPORARY, names.EXCHANGE)
+_PASSING = (names.CLEANED, names.DELETED, names.TEMPORARY, names.SWAP_COMMIT)
 _FIRST = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
 _ATTEMPTS = 100
 _PAUSE_SECONDS = 0.05
@@ -117,7 +117,7 @@ def _copy_partition(partition: _Partition) -> bool:
             if newest not in present:
                 newest = max(present, default=-1)
             wanted = {base: inode for base, inode in present.items() if base <= newest}
-            if wanted == copied and not os.path.exists(f"{partition.path}/{names.EXCHANGE}"):
+            if wanted == copied and not os.path.exists(f"{partition.path}/{names.SWAP_COMMIT}"):
                 _copy_others(partition)
                 return True
             for base in [base for base in copied if wanted.get(base) != copied[base]]:
@@ -136,7 +136,7 @@ def _copy_partition(partition: _Partition) -> bool:
 def _segments(path: str) -> dict[int, int]:
     """Return the inode of each segment file by base offset."""
     found = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
-    return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.ENTRIES}
+    return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.RECORDS}
 
 
 def _copy_segment(partition: _Partition, base: int) -> int:
@@ -145,7 +145,7 @@ def _copy_segment(partition: _Partition, base: int) -> int:
         with suppress(FileNotFoundError):
             _copy(names.file_of(partition.path, base, suffix), names.file_of(partition.target, base, suffix))
     return _copy(
-        names.file_of(partition.path, base, names.ENTRIES), names.file_of(partition.target, base, names.ENTRIES)
+        names.file_of(partition.path, base, names.RECORDS), names.file_of(partition.target, base, names.RECORDS)
     )
 
 

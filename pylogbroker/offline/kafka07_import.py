@@ -27,18 +27,24 @@ from pylogbroker.broker.topics import Topic
 from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.layout import Kafka07Topic
 from pylogbroker.interfaces import Create, Operation, SetData
-from pylogbroker.offline.kafka07_source import Source, SourcePartition, SourceSegment, examine, find_partitions
-from pylogbroker.offline.stopped import OfflineError, StoppedBroker, finish
+from pylogbroker.offline.kafka07_source import (
+    Kafka07LogDirectory,
+    Kafka07Partition,
+    Kafka07Segment,
+    examine_partition,
+    find_partitions,
+)
+from pylogbroker.offline.stopped_broker import OfflineError, StoppedBroker, finish
 from pylogbroker.storage import LogDirectory, names
 from pylogbroker.storage.files import remove, sync_file
-from pylogbroker.storage.layouts import POSITIONED, mark_layout
-from pylogbroker.storage.partition_metadata import read_topic_id, write_topic_id
+from pylogbroker.storage.log.addressing import BYTE_ADDRESSED, write_message_format
+from pylogbroker.storage.log.partition_metadata import read_topic_id, write_topic_id
 
 SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": "-1", "retention.bytes": "-1"}
 """Settings of an imported topic. Its files keep their age, so the broker's default retention might delete them."""
 
 _BLOCK_BYTES = 1 << 20
-Progress = Callable[[SourcePartition, int], object]
+Progress = Callable[[Kafka07Partition, int], object]
 Wanted = Callable[[str], bool]
 
 
@@ -47,17 +53,17 @@ class TopicPlan:
     """Sources of a topic's partitions; None for a partition that 0.7 never wrote to."""
 
     name: str
-    partitions: tuple[SourcePartition | None, ...]
+    partitions: tuple[Kafka07Partition | None, ...]
     origins: Mapping[str, int]  # new partition by `<broker>-<partition>` of 0.7
 
 
-def plan_topics(sources: Sequence[Source], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
+def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
     """Verify all wanted topics of the sources; call `progress` with each partition and its new number.
 
     Raise OfflineError if sources contradict each other or nothing is wanted.
     """
     _check_sources(sources)
-    found: dict[str, dict[Source, dict[int, str]]] = {}
+    found: dict[str, dict[Kafka07LogDirectory, dict[int, str]]] = {}
     for source in sorted(sources, key=lambda each: each.broker):
         for (topic, number), path in find_partitions(source).items():
             if wanted(topic):
@@ -67,7 +73,7 @@ def plan_topics(sources: Sequence[Source], wanted: Wanted, progress: Progress) -
     return [_plan_topic(name, found[name], progress) for name in sorted(found)]
 
 
-def _check_sources(sources: Sequence[Source]) -> None:
+def _check_sources(sources: Sequence[Kafka07LogDirectory]) -> None:
     for number, source in enumerate(sources):
         for other in sources[:number]:
             if other.broker == source.broker:
@@ -77,13 +83,13 @@ def _check_sources(sources: Sequence[Source]) -> None:
                 )
 
 
-def _plan_topic(name: str, found: Mapping[Source, Mapping[int, str]], progress: Progress) -> TopicPlan:
-    partitions: list[SourcePartition | None] = []
+def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]], progress: Progress) -> TopicPlan:
+    partitions: list[Kafka07Partition | None] = []
     origins = {}
     for source, directories in found.items():
         for number in range(max(directories) + 1):
             origins[f"{source.broker}-{number}"] = len(partitions)
-            examined = examine(source, name, number, directories[number]) if number in directories else None
+            examined = examine_partition(source, name, number, directories[number]) if number in directories else None
             if examined is not None:
                 progress(examined, len(partitions))
             partitions.append(examined)
@@ -174,7 +180,7 @@ class Kafka07Import:
                 if os.path.lexists(path) and not os.path.exists(f"{path}/{names.IMPORTED}"):
                     raise OfflineError(f"{path} exists: move it out of {home.path}, and import it from there")
 
-    def _home(self, partition: SourcePartition | None) -> LogDirectory:
+    def _home(self, partition: Kafka07Partition | None) -> LogDirectory:
         homes: Sequence[LogDirectory] = self._broker.logs.directories
         if self._link and partition is not None:
             device = os.stat(partition.path).st_dev
@@ -186,14 +192,14 @@ class Kafka07Import:
                 )
         return min(homes, key=lambda home: home.logs)
 
-    def _stage(self, partition: SourcePartition | None, final: str, topic: Topic) -> None:
+    def _stage(self, partition: Kafka07Partition | None, final: str, topic: Topic) -> None:
         path = final + names.IMPORT_DIRECTORY
         shutil.rmtree(path, ignore_errors=True)
         os.mkdir(path)
         origin = "" if partition is None else partition.path
         with open(f"{path}/{names.IMPORTED}", "x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{origin}\n")
-        mark_layout(path, POSITIONED)
+        write_message_format(path, BYTE_ADDRESSED)
         write_topic_id(path, topic.id)
         segments = () if partition is None else partition.segments
         for segment in segments[:-1]:
@@ -201,13 +207,13 @@ class Kafka07Import:
         for segment in segments[-1:]:
             self._bring(segment, path, False)  # it will be appended to
         if not segments:
-            open(names.file_of(path, 0, names.ENTRIES), "xb").close()
+            open(names.file_of(path, 0, names.RECORDS), "xb").close()
         for name in (names.PARTITION_METADATA, names.IMPORTED):
             sync_file(f"{path}/{name}")
         sync_file(path)
 
-    def _bring(self, segment: SourceSegment, directory: str, link: bool) -> None:
-        target = names.file_of(directory, segment.position, names.ENTRIES)
+    def _bring(self, segment: Kafka07Segment, directory: str, link: bool) -> None:
+        target = names.file_of(directory, segment.position, names.RECORDS)
         if link:
             os.link(segment.path, target)
             return

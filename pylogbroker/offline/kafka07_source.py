@@ -13,16 +13,16 @@ from itertools import pairwise
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
-from pylogbroker.offline.stopped import OfflineError
+from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import FileHandle, Pools, Segment, kafka07, names
-from pylogbroker.storage.layouts import POSITIONED
-from pylogbroker.storage.recovery import whole_entries
-from pylogbroker.storage.segment import MAX_RELATIVE
+from pylogbroker.storage.log.addressing import BYTE_ADDRESSED
+from pylogbroker.storage.log.recovery import whole_entries
+from pylogbroker.storage.log.segment import MAX_RELATIVE
 
 
 @attrs.frozen
-class Source:
+class Kafka07LogDirectory:
     """Log directory of Kafka 0.7, and the `brokerid` of its broker."""
 
     broker: int
@@ -30,7 +30,7 @@ class Source:
 
 
 @attrs.frozen
-class SourceSegment:
+class Kafka07Segment:
     """Segment file; `sound` is the number of leading bytes with complete messages and correct CRCs."""
 
     path: str
@@ -41,18 +41,18 @@ class SourceSegment:
 
 
 @attrs.frozen
-class SourcePartition:
+class Kafka07Partition:
     """Partition of Kafka 0.7, with its sound segments.
 
     `damage` says why bytes are `left_out`, if any are. `unreadable` are positions of compressed messages with a correct
     CRC but damaged contents: their producer wrote them so.
     """
 
-    source: Source
+    source: Kafka07LogDirectory
     topic: str
     number: int
     path: str
-    segments: tuple[SourceSegment, ...]
+    segments: tuple[Kafka07Segment, ...]
     damage: str = ""
     left_out: int = 0
     unreadable: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ class SourcePartition:
         return sum(segment.messages for segment in self.segments)
 
 
-def find_partitions(source: Source) -> dict[tuple[str, int], str]:
+def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
     """Return the directories of a source by topic and partition; raise OfflineError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
@@ -109,13 +109,13 @@ def _nothing_in(path: str) -> str:
     )
 
 
-def examine(source: Source, topic: str, number: int, path: str) -> SourcePartition:
+def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
     """Read a partition and check every CRC; raise OfflineError if its files contradict each other."""
     found = kafka07.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
             raise OfflineError(f"{path}: {name} and {twin} have the same position: remove one of them")
-    segments: list[SourceSegment] = []
+    segments: list[Kafka07Segment] = []
     unreadable: list[int] = []
     damage, rest = "", []
     for at, (position, name) in enumerate(found):
@@ -129,14 +129,14 @@ def examine(source: Source, topic: str, number: int, path: str) -> SourcePartiti
             damage, rest = f"{name}: {damage}", found[at + 1 :]
             break
     left_out = sum(segment.size - segment.sound for segment in segments) + _total(path, rest)
-    return SourcePartition(source, topic, number, path, tuple(segments), damage, left_out, tuple(unreadable))
+    return Kafka07Partition(source, topic, number, path, tuple(segments), damage, left_out, tuple(unreadable))
 
 
 def _total(path: str, files: Sequence[tuple[int, str]]) -> int:
     return sum(os.path.getsize(f"{path}/{name}") for _, name in files)
 
 
-def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[SourceSegment, str]:
+def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[Kafka07Segment, str]:
     size = os.path.getsize(path)
     if size > MAX_RELATIVE:
         raise OfflineError(f"{path} has {size} bytes: a segment of this broker has at most {MAX_RELATIVE}")
@@ -151,12 +151,12 @@ def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[S
             messages += 1
     except CorruptRecords as error:
         damage = error.detail
-    return SourceSegment(path, position, size, sound, messages), damage
+    return Kafka07Segment(path, position, size, sound, messages), damage
 
 
 def _messages(path: str, position: int, size: int) -> Iterator[LogEntry]:
     segment = Segment.existing(
-        os.path.dirname(path), position, {names.ENTRIES: size}, Pools.of(), layout=POSITIONED
+        os.path.dirname(path), position, {names.RECORDS: size}, Pools.of(), addressing=BYTE_ADDRESSED
     )  # fmt: skip
     segment.admit(FileHandle.open(path))
     yield from whole_entries(segment, size)

@@ -39,8 +39,8 @@ from pylogbroker.coordination.layout import ProducerIdBlock
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
 from pylogbroker.offline import kafka07_import
-from pylogbroker.offline.stopped import OfflineError, finish
-from pylogbroker.offline.survey import NO_PRODUCER, FoundLog, find_logs, has_logs
+from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
+from pylogbroker.offline.stopped_broker import OfflineError, finish
 from pylogbroker.storage import LogManager
 from pylogbroker.storage.files import sync_file
 from pylogbroker.tap import checks
@@ -76,7 +76,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
         os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never replaces a file
         sync_file(metadata)
     finally:
-        logs.let_go()
+        logs.unlock()
         shutil.rmtree(workplace, ignore_errors=True)
 
 

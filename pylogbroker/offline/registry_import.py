@@ -18,7 +18,7 @@ from pylogbroker.groups import CommittedOffset, Loading, TopicPartition
 from pylogbroker.groups.layout import encode_offset_key, encode_offset_value
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
-from pylogbroker.offline.stopped import StoppedBroker, finish
+from pylogbroker.offline.stopped_broker import StoppedBroker, finish
 from pylogbroker.partitioning import partition_for
 from pylogbroker.records import Record, build, entries
 from pylogbroker.storage import Log, Origin
@@ -79,7 +79,7 @@ class RegistryImport:
         for offset in offsets:
             try:
                 key = self._place(offset, logs)
-            except _LeftOut as problem:
+            except _Skipped as problem:
                 left_out[offset.group, str(problem)] += 1
             else:
                 by_group.setdefault(offset.group, {})[key] = offset.offset
@@ -92,13 +92,13 @@ class RegistryImport:
         """Return the partition of an offset; raise _LeftOut if there is none."""
         topic = self._broker.catalog.topics.get(offset.topic)
         if topic is None:
-            raise _LeftOut(f"there is no topic {offset.topic}")
+            raise _Skipped(f"there is no topic {offset.topic}")
         key = offset.topic, self._index(offset.place, topic)
         log = logs.get(key)
         if log is None:
-            raise _LeftOut(f"{offset.topic} has no partition {offset.place}")
+            raise _Skipped(f"{offset.topic} has no partition {offset.place}")
         if not log.log_start_offset <= offset.offset <= log.log_end_offset:
-            raise _LeftOut(
+            raise _Skipped(
                 f"{offset.topic}-{key[1]} holds {log.log_start_offset} to {log.log_end_offset}, "
                 f"not {offset.offset}: consumers will use auto.offset.reset"
             )
@@ -115,7 +115,7 @@ class RegistryImport:
             return _BEGINNING
         only = {origin.partition("-")[0] for origin in origins}
         if place not in origins and len(only) == 1:
-            raise _LeftOut(
+            raise _Skipped(
                 f"{topic.name} was imported as of broker {only.pop()}, the offset is of broker {broker}: "
                 f"import its logs as {broker}=DIRECTORY"
             )
@@ -184,7 +184,7 @@ class RegistryImport:
             log.append(build(some), self._broker.now_ms(), epoch, Origin.COORDINATOR)
 
 
-class _LeftOut(Exception):
+class _Skipped(Exception):
     """Reason why an offset cannot be committed."""
 
 

@@ -39,18 +39,18 @@ Seen from above, each knows only what is below:
 Everything runs on the reactor's thread, but for what is said to block: that belongs into workers.
 """
 
-from pylogbroker.storage.directory import Identity, LogDirectory, Notice
 from pylogbroker.storage.files import DeletedFiles, FileHandle, FileRegion, NotCached, Pools
-from pylogbroker.storage.loading import Recovered
-from pylogbroker.storage.log import Appended, Log
-from pylogbroker.storage.log_config import LogConfig
-from pylogbroker.storage.manager import LogManager
-from pylogbroker.storage.ownership import NO_TOPIC, Topics, Unowned
-from pylogbroker.storage.producers import Origin, ProducerState, ProducerStates
-from pylogbroker.storage.retention import GuardedPolicy
-from pylogbroker.storage.segment import Segment
-from pylogbroker.storage.survey import DeletedDirectory
-from pylogbroker.storage.timestamps import TimestampedOffset
+from pylogbroker.storage.log.config import LogConfig
+from pylogbroker.storage.log.guarded_policy import GuardedPolicy
+from pylogbroker.storage.log.loader import Recovered
+from pylogbroker.storage.log.log import Appended, Log
+from pylogbroker.storage.log.producer_states import Origin, ProducerState, ProducerStates
+from pylogbroker.storage.log.segment import Segment
+from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
+from pylogbroker.storage.logdirs.inventory import DeletedDirectory
+from pylogbroker.storage.logdirs.log_directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.logdirs.log_manager import LogManager
+from pylogbroker.storage.logdirs.ownership import NO_TOPIC, ForeignDirectory, Topics
 
 __all__ = [
     "NO_TOPIC",
@@ -59,6 +59,7 @@ __all__ = [
     "DeletedFiles",
     "FileHandle",
     "FileRegion",
+    "ForeignDirectory",
     "GuardedPolicy",
     "Identity",
     "Log",
@@ -75,5 +76,4 @@ __all__ = [
     "Segment",
     "TimestampedOffset",
     "Topics",
-    "Unowned",
 ]

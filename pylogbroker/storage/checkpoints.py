@@ -57,7 +57,7 @@ def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
     replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
-def read_exchange(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
+def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
     """Which segments take the place of which others; None if there is no such file."""
     lines = _read(path)
     if lines is None:
@@ -68,9 +68,9 @@ def read_exchange(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
     return [(base, tuple(replaced)) for base, *replaced in rows]
 
 
-def write_exchange(path: str, exchange: Iterable[tuple[int, Sequence[int]]]) -> None:
+def write_swap(path: str, swap: Iterable[tuple[int, Sequence[int]]]) -> None:
     """Keep the same.  Blocks on the disk."""
-    replace_file(path, _text([" ".join(map(str, (base, *replaced))) for base, replaced in exchange]))
+    replace_file(path, _text([" ".join(map(str, (base, *replaced))) for base, replaced in swap]))
 
 
 def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:

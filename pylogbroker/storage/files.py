@@ -27,13 +27,13 @@ _fallocate: Final = ctypes.CDLL(None).fallocate
 _KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate cannot be told so
 _MANY: Final = 100_000  # descriptors, if the process may have any number
 _VECTORS: Final = os.sysconf("SC_IOV_MAX")
-PASSING: Final = frozenset(
+TRANSIENT_ERRNOS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
 )
 """Errors that do not mean that a disk has failed: another try, or another name, may succeed."""
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The same, unless they come when data is forced to the disk: what there was no room for then is lost."""
-CONFINED: Final = frozenset(
+PATH_ERRNOS: Final = frozenset(
     {
         errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.EACCES,
         errno.EPERM,
@@ -257,7 +257,7 @@ class Releasable(Protocol):
 
 
 @attrs.define(eq=False)
-class Pool:
+class ResourcePool:
     """Bounds what is held at once (descriptors, bytes of indexes): who came first gives back first.
 
     Members are used, and so give back, on the reactor's thread only, but logs may be opened by several threads.
@@ -289,8 +289,8 @@ class Pool:
 class Pools:
     """What all logs share: bounds on open descriptors and on the memory of loaded indexes."""
 
-    files: Pool
-    indexes: Pool
+    files: ResourcePool
+    indexes: ResourcePool
 
     @classmethod
     def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
@@ -298,4 +298,4 @@ class Pools:
         if descriptors is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             descriptors = _MANY if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
-        return cls(Pool(descriptors), Pool(index_bytes))
+        return cls(ResourcePool(descriptors), ResourcePool(index_bytes))

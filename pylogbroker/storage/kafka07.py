@@ -43,7 +43,7 @@ def holds_kafka07(path: str) -> bool:
     Segments with names that the broker does not give count, and so does a segment that begins with a sound message.
     """
     segments = segments_in(path)
-    if any(len(name) != _OWN_DIGITS + len(names.ENTRIES) for _, name in segments):
+    if any(len(name) != _OWN_DIGITS + len(names.RECORDS) for _, name in segments):
         return True
     return any(_begins_with_message(f"{path}/{name}", position) for position, name in segments)
 

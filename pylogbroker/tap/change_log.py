@@ -16,7 +16,7 @@ from pylogbroker.config import BROKER, ConfigSource, Value
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
 from pylogbroker.net.limits import PeerLines
-from pylogbroker.storage.telling import counted
+from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # characters of a value that a client chose
 log = Logger()

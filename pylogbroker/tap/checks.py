@@ -42,7 +42,7 @@ class Glance:
     def partitions(self) -> Iterator[str]:
         """Yield the partition directories that have segments."""
         ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
-        return (name for name in ours if _holds(f"{self.path}/{name}", names.ENTRIES) and not self._of_kafka07(name))
+        return (name for name in ours if _holds(f"{self.path}/{name}", names.RECORDS) and not self._of_kafka07(name))
 
     def _of_kafka07(self, name: str) -> bool:
         path = f"{self.path}/{name}"

@@ -23,15 +23,15 @@ async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_threa
     StartupError if the data is another broker's. `in_thread` runs blocking calls.
     """
     await identity.lay_out(tree)
-    known = await in_thread(logs.identities)
+    known = await in_thread(logs.read_identity)
     cluster_id = await identity.cluster_id(tree, known.cluster_id)
     broker_id = await _number(config, tree, known)
     remembered = await identity.directories(tree, broker_id)
-    logs.recognize(remembered, os.path.abspath(config.metadata_dir))
+    logs.check_directory_ids(remembered, os.path.abspath(config.metadata_dir))
     for notice in await in_thread(logs.lock):
         log.error("a log directory is offline: {why}", why=notice.text)
     await in_thread(logs.identify, broker_id, cluster_id)
-    await identity.remember_directories(tree, broker_id, logs.to_remember(remembered))
+    await identity.remember_directories(tree, broker_id, logs.expected_directory_ids(remembered))
     config.decide("broker.id", str(broker_id))
     return broker_id, cluster_id
 

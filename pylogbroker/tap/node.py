@@ -35,7 +35,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.net.service import Bounds, KafkaListener
 from pylogbroker.net.stalls import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
-from pylogbroker.storage.telling import counted
+from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import checks, plugins
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.identification import identify
@@ -239,7 +239,7 @@ class Node:
 
     async def _close_logs(self) -> None:
         if not self._logs_are_loaded:
-            self._logs.let_go()
+            self._logs.unlock()
             return
         for notice in await self._threads.in_thread(self._logs.close):
             log.error("{notice}", notice=notice)

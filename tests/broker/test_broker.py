@@ -147,7 +147,7 @@ class DeletionTests(NodeTests):
             [name for name in os.listdir(self.directories[0]) if name.startswith("t_") and "-" not in name], []
         )
         self.assertTrue(now(self.node.broker.tree.exists("/brokers/topics/t")))
-        with patch("pylogbroker.storage.manager.sync_file", synced.append):
+        with patch("pylogbroker.storage.logdirs.log_manager.sync_file", synced.append):
             self.node.threads.run_one()
         self.assertEqual(synced, [self.directories[0]])
         self.successResultOf(deleted)

@@ -18,8 +18,8 @@ from pylogbroker.broker.apis import find_coordinator, offset_commit, offset_fetc
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.storage import Log
-from pylogbroker.storage.compaction.cleaning import clean
-from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, Failed, Job
+from pylogbroker.storage.compaction.cleaner import clean
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_commit import (
@@ -39,12 +39,12 @@ from tests.storage.support import offset_for_timestamp
 class InProcess:
     """A cleaner without a process; `before` is called with each job, and may raise, or say what became of it."""
 
-    before: Callable[[Job], Cleaned | Failed | None] = lambda job: None
-    jobs: list[Job] = attrs.field(factory=list)
+    before: Callable[[CleanerJob], Cleaned | Failed | None] = lambda job: None
+    jobs: list[CleanerJob] = attrs.field(factory=list)
     aborted: int = 0
     closed: int = 0
 
-    def run(self, job: Job) -> Cleaned | Failed:
+    def run(self, job: CleanerJob) -> Cleaned | Failed:
         self.jobs.append(job)
         outcome = self.before(job)
         return clean(job) if outcome is None else outcome
@@ -307,7 +307,7 @@ class MeanwhileTests(CleaningTests):
         self.before = self.records()
 
     def while_cleaning(self, what: Callable[[], Any]) -> None:
-        def before(job: Job) -> Cleaned | Failed | None:
+        def before(job: CleanerJob) -> Cleaned | Failed | None:
             outcome = clean(attrs.evolve(job, segment_bytes=1000))  # so that some are merged
             self.cleaner.before = lambda job: None
             what()
@@ -400,8 +400,8 @@ class TroubleTests(CleaningTests):
         self.put()
         self.before = self.records()
 
-    def fail(self, error: Exception | Failed) -> Callable[[Job], Failed]:
-        def before(job: Job) -> Failed:
+    def fail(self, error: Exception | Failed) -> Callable[[CleanerJob], Failed]:
+        def before(job: CleanerJob) -> Failed:
             clean(job)  # and so leaves its files
             if isinstance(error, Failed):
                 return error
@@ -428,7 +428,7 @@ class TroubleTests(CleaningTests):
         data[90] ^= 1
         path.write_bytes(data)
 
-        def before(job: Job) -> Failed:
+        def before(job: CleanerJob) -> Failed:
             try:
                 clean(job)
             except CorruptRecords as error:

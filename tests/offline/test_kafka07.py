@@ -10,7 +10,7 @@ import pytest
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.offline import kafka07_import
-from pylogbroker.offline.stopped import finish, stopped_broker
+from pylogbroker.offline.stopped_broker import finish, stopped_broker
 from tests.legacy07.message_sets import GZIP, message
 from tests.offline.commands import fail, run, succeed
 from tests.offline.kafka07 import content, messages, write_partition

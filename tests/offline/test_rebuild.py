@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.offline.stopped import finish, stopped_broker
+from pylogbroker.offline.stopped_broker import finish, stopped_broker
 from tests.clients.admin import create_topic
 from tests.legacy07.message_sets import ONE
 from tests.offline.commands import fail, succeed

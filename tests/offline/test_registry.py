@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.offline.stopped import stopped_broker
+from pylogbroker.offline.stopped_broker import stopped_broker
 from tests.legacy07.message_sets import ONE, THREE, TWO
 from tests.offline.commands import fail, succeed
 from tests.offline.kafka07 import write_partition

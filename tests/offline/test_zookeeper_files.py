@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.offline.stopped import OfflineError
+from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.zookeeper import read_nodes
 from tests.offline.registries import BEFORE, CHROOT, FILES, after
 from tests.peers import available

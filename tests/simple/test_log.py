@@ -16,7 +16,7 @@ from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, ZIPPED, message, read
 from tests.storage.support import NOW, batch, bytes_on_disk, expired, open_log, reopen
 from tests.support.examples import examples
 
-CONFIG = LogConfig(magic=0, by_position=True, segment_bytes=1000, index_interval_bytes=100)
+CONFIG = LogConfig(magic=0, byte_addressed=True, segment_bytes=1000, index_interval_bytes=100)
 
 
 def append(log: Log, data: bytes, origin: Origin = Origin.SIMPLE) -> int:
@@ -93,7 +93,7 @@ def test_the_format_is_the_directorys_whatever_the_settings_say(tmp_path: Path) 
     log.close()
     for saved in ({}, {"clean": True, "recovery_point": len(data)}):
         log = open_log(tmp_path, LogConfig(), **saved)
-        assert log.by_position
+        assert log.byte_addressed
         assert log.log_end_offset == len(data)
         assert append(log, ONE) == len(data)
         data += ONE
@@ -108,7 +108,7 @@ def test_a_log_of_numbers_stays_one(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(), NOW)
     log.close()
-    assert not open_log(tmp_path, CONFIG).by_position
+    assert not open_log(tmp_path, CONFIG).byte_addressed
 
 
 def test_a_clean_stop_and_more(tmp_path: Path) -> None:

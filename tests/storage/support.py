@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig, Pools, Recovered, TimestampedOffset
-from pylogbroker.storage.loading import Checkpointed, load_log
+from pylogbroker.storage.log.loader import Checkpointed, load_log
 
 NOW = 1_700_000_000_000
 _crc32c = crcmod.predefined.mkCrcFun("crc-32c")
@@ -81,13 +81,13 @@ def open_log(
     recovery_point: int = 0,
     log_start: int = 0,
     high_watermark: int = 0,
-    cleaned_upto: int = 0,
+    cleaner_checkpoint: int = 0,
     found: list[Recovered] | None = None,
     pools: Pools | None = None,
 ) -> Log:
     """The log in a directory, made if there is none, with what checkpoints would say of it."""
     os.makedirs(path, exist_ok=True)
-    saved = Checkpointed(clean, recovery_point, log_start, high_watermark, cleaned_upto)
+    saved = Checkpointed(clean, recovery_point, log_start, high_watermark, cleaner_checkpoint)
     report = [] if found is None else found
     return load_log("events", 0, str(path), config or LogConfig(), pools or Pools.of(64), saved, NOW, report.append)
 

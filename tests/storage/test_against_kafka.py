@@ -14,7 +14,8 @@ import attrs
 import pytest
 
 from pylogbroker.records import end_marker
-from pylogbroker.storage import LogConfig, Origin, ProducerState, producer_snapshots
+from pylogbroker.storage import LogConfig, Origin, ProducerState
+from pylogbroker.storage.log import producer_snapshots
 from tests.storage.support import NOW, batch, messages, open_log, reopen
 from tests.support.oracle_answers import OracleAnswers
 

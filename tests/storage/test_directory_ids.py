@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import LogManager
-from pylogbroker.storage.directory_ids import strangers, to_remember
+from pylogbroker.storage.logdirs.directory_ids import expected_directory_ids, unexpected_directories
 from tests.broker.disks import broken, failing
 
 PATHS = ("/a", "/b", "/c")
@@ -22,11 +22,11 @@ IDS = ("A", "B", "C", "D")
 def started(remembered: dict[str, str], *paths: Path, certain: Path | str = "") -> tuple[LogManager, dict[str, str]]:
     """A start, and what it wants to be remembered."""
     manager = LogManager([str(path) for path in paths])
-    manager.identities()
-    manager.recognize(remembered, str(certain))
+    manager.read_identity()
+    manager.check_directory_ids(remembered, str(certain))
     manager.lock()
     manager.identify(3, "cluster")
-    return manager, manager.to_remember(remembered)
+    return manager, manager.expected_directory_ids(remembered)
 
 
 def id_of(path: Path) -> str:
@@ -102,13 +102,13 @@ class TestSwitched:
     def test_the_missing_one_is_expected_at_the_free_place(self) -> None:
         remembered = {"/a": "A", "/b": "B", "/c": "C"}
         found = {"/a": "A", "/b": "C", "/c": None}
-        assert strangers(found, remembered) == {"/c": "C"}
-        later = to_remember(found, remembered)
+        assert unexpected_directories(found, remembered) == {"/c": "C"}
+        later = expected_directory_ids(found, remembered)
         assert later == {"/a": "A", "/b": "C", "/c": "B"}
-        assert strangers({**found, "/c": "B"}, later) == {}
+        assert unexpected_directories({**found, "/c": "B"}, later) == {}
 
     def test_what_is_not_in_use_any_more_is_forgotten(self) -> None:
-        assert to_remember({"/a": "A"}, {"/a": "A", "/b": "B"}) == {"/a": "A"}
+        assert expected_directory_ids({"/a": "A"}, {"/a": "A", "/b": "B"}) == {"/a": "A"}
 
     @given(
         st.permutations(IDS).map(lambda ids: dict(zip(PATHS, ids, strict=False))),
@@ -118,7 +118,7 @@ class TestSwitched:
         self, remembered: dict[str, str], found: dict[str, str | None]
     ) -> None:
         """As long as the paths are the same: what is missing is expected until it comes, and nothing else is taken."""
-        refused = strangers(found, remembered)
+        refused = unexpected_directories(found, remembered)
         taken = {path: None if path in refused else own for path, own in found.items()}
         assert set(taken.values()) - {None} == set(remembered.values()) & set(found.values())
-        assert set(to_remember(taken, remembered).values()) == set(remembered.values())
+        assert set(expected_directory_ids(taken, remembered).values()) == set(remembered.values())

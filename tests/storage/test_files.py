@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import files
-from pylogbroker.storage.files import FileHandle, FileRegion, Pool, read_at, replace_file, write_at
+from pylogbroker.storage.files import FileHandle, FileRegion, ResourcePool, read_at, replace_file, write_at
 
 
 class ShortWrites:
@@ -102,7 +102,7 @@ class Member:
 
 
 def test_the_pool_takes_back_from_the_oldest() -> None:
-    pool = Pool(10)
+    pool = ResourcePool(10)
     first, second, third = Member(), Member(), Member()
     pool.admit(first, 4)
     pool.admit(second, 4)
@@ -116,7 +116,7 @@ def test_the_pool_takes_back_from_the_oldest() -> None:
 
 
 def test_a_member_too_large_for_the_pool_is_alone_in_it() -> None:
-    pool = Pool(10)
+    pool = ResourcePool(10)
     small, large = Member(), Member()
     pool.admit(small, 1)
     pool.admit(large, 20)

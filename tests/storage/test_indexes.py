@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.storage.files import Pool
-from pylogbroker.storage.offset_index import OffsetIndex
-from pylogbroker.storage.time_index import TimeIndex
+from pylogbroker.storage.files import ResourcePool
+from pylogbroker.storage.log.offset_index import OffsetIndex
+from pylogbroker.storage.log.time_index import TimeIndex
 
 BASE = 1 << 33
 increasing = st.lists(st.integers(0, 10_000), unique=True, min_size=0, max_size=60).map(sorted)
 
 
-def offset_index(path: Path, entries: int = 0, pool: Pool | None = None) -> OffsetIndex:
-    return OffsetIndex(str(path), BASE, entries * 8, pool or Pool(1 << 20))
+def offset_index(path: Path, entries: int = 0, pool: ResourcePool | None = None) -> OffsetIndex:
+    return OffsetIndex(str(path), BASE, entries * 8, pool or ResourcePool(1 << 20))
 
 
 def time_index(path: Path, entries: int = 0) -> TimeIndex:
@@ -48,7 +48,7 @@ def test_offset_lookups(
 ) -> None:
     """Whatever part of the index is on disk, and whether it was loaded before or has to make room."""
     path = tmp_path_factory.mktemp("index") / "i"
-    index = offset_index(path, pool=Pool(0 if again else 1 << 20))
+    index = offset_index(path, pool=ResourcePool(0 if again else 1 << 20))
     entries = [(offset, 100 + 2 * offset) for offset in offsets]
     for number, (offset, position) in enumerate(entries):
         if number == stored:
@@ -115,7 +115,7 @@ def test_memory_stays_small_while_an_index_grows(tmp_path: Path) -> None:
 
 
 def test_a_loaded_index_makes_room_for_another(tmp_path: Path) -> None:
-    pool = Pool(3000)
+    pool = ResourcePool(3000)
     for name in "ab":
         index = offset_index(tmp_path / name)
         for number in range(256):

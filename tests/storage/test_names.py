@@ -31,7 +31,7 @@ def test_other_directories_are_no_partitions(name: str) -> None:
 
 
 def test_file_names_have_twenty_digits() -> None:
-    assert names.file_of("/d", 42, names.ENTRIES) == "/d/00000000000000000042.kafka"
+    assert names.file_of("/d", 42, names.RECORDS) == "/d/00000000000000000042.kafka"
     assert names.parse_file("00000000000000000042.timeindex") == (42, ".timeindex")
     assert names.parse_file("leader-epoch-checkpoint") is None
     assert names.parse_file("0000000000000000004x.kafka") is None

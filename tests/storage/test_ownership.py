@@ -47,7 +47,7 @@ def test_data_of_kafka07_is_left_alone(tmp_path: Path, name: str, in_tree: bool)
     before = content(found)
     manager = started(tmp_path, {("my_topic", 0): TOPIC} if in_tree else {}, [])
     assert manager.logs == {}
-    assert "pylogbroker migrate kafka07" in manager.unowned["my_topic", 0].reason
+    assert "pylogbroker migrate kafka07" in manager.foreign["my_topic", 0].reason
     with pytest.raises(StorageFailure, match=r"my_topic_0 holds data of Kafka 0\.7: .* start the broker again"):
         manager.create("my_topic", 0, CONFIG, NOW, topic_id=TOPIC, is_new=not in_tree)
     assert ("my_topic", 0) in manager.offline
@@ -60,7 +60,7 @@ def test_a_directory_that_nobody_marked_is_left_alone(tmp_path: Path) -> None:
     notes.mkdir()
     (notes / "notes.txt").write_text("mine")
     manager = started(tmp_path, {}, [])
-    assert manager.unowned["backup", 2024].reason == "was not written by this broker: move it away"
+    assert manager.foreign["backup", 2024].reason == "was not written by this broker: move it away"
     manager.close()
     assert content(notes) == {"notes.txt": b"mine"}
 
@@ -71,7 +71,7 @@ def test_the_log_of_a_topic_that_is_gone_is_left_alone_and_its_checkpoints_kept(
     manager.close()
     before = content(tmp_path / "events_0")
     orphaned = started(tmp_path, {}, [])
-    assert orphaned.unowned["events", 0].reason == "belongs to no topic"
+    assert orphaned.foreign["events", 0].reason == "belongs to no topic"
     orphaned.close()
     assert content(tmp_path / "events_0") == before
     told: list[Notice | Recovered] = []
@@ -89,7 +89,7 @@ def test_a_namesake_sets_the_log_of_an_earlier_topic_aside(tmp_path: Path) -> No
     told: list[object] = []
     log = again.create("events", 0, CONFIG, NOW, topic_id=OTHER, is_new=False, report=told.append)
     assert log.log_end_offset == 0
-    assert again.unowned == {}
+    assert again.foreign == {}
     [stray] = tmp_path.glob("*-stray")
     assert content(stray) == before
     assert "another topic of that name" in str(told[0])

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.storage import Log, LogConfig, producer_snapshots
-from pylogbroker.storage.producers import ProducerState, WrittenBatch
+from pylogbroker.storage import Log, LogConfig
+from pylogbroker.storage.log import producer_snapshots
+from pylogbroker.storage.log.producer_states import ProducerState, WrittenBatch
 from tests.storage.support import NOW, batch, open_log, reopen
 
 CONFIG = LogConfig()

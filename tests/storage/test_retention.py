@@ -99,7 +99,7 @@ def test_nothing_goes_if_an_exchange_begins_meanwhile(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     steps = log.expire(NOW, guarded_size(0))
     next(steps)
-    log.begin_exchange([])
+    log.begin_swap([])
     assert not any(steps)
     assert log.log_start_offset == 0
 

@@ -13,7 +13,7 @@ import pytest
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import LogConfig
-from pylogbroker.storage.partition_metadata import write_topic_id
+from pylogbroker.storage.log.partition_metadata import write_topic_id
 from tests.storage.support import NOW, batch, fill, open_log
 
 

@@ -26,7 +26,7 @@ from pylogbroker.broker.repeating import Repeating
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError
-from pylogbroker.storage import manager
+from pylogbroker.storage.logdirs import log_manager
 from pylogbroker.tap.service import BrokerService
 from tests.support.reactor_run import run, wait_for
 from tests.tap import programs
@@ -115,13 +115,13 @@ class TestStart:
 
     def test_logs_are_recovered_in_a_worker_thread(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         threads: list[threading.Thread] = []
-        load = manager.LogManager.load
+        load = log_manager.LogManager.load
 
         def loading(*arguments: Any) -> Any:
             threads.append(threading.current_thread())
             return load(*arguments)
 
-        monkeypatch.setattr(manager.LogManager, "load", loading)
+        monkeypatch.setattr(log_manager.LogManager, "load", loading)
 
         async def work() -> None:
             service = BrokerService(reactor, settings(tmp_path / "data"))

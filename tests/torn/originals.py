@@ -84,7 +84,7 @@ def start(home: Path, config: LogConfig) -> Started:
     """What a start of the broker does with its log directory."""
     manager, found = LogManager([str(home)]), list[Notice | Recovered]()
     notices = manager.lock()
-    identity = manager.identities()
+    identity = manager.read_identity()
     manager.identify(3, identity.cluster_id or "cluster")
     for deleted in manager.load(lambda topic: config, NOW, found.append):
         deleted.remove()
@@ -112,7 +112,7 @@ def make(home: Path, magic: int, *, clean: bool) -> Original:
         assert manager.close() == []
     else:
         log.segments[-1].store_indexes()
-        manager.let_go()
+        manager.unlock()
     return Original(home, config, bytes_on_disk(path), tuple(split(Path(path))))
 
 
@@ -156,7 +156,7 @@ def check(home: Path, original: Original, kept: int, *, reason: str | None) -> S
         assert reason in told[0]
         assert f"ends at {log.log_end_offset}" in told[0]
     _check_goes_on(log, original, kept)
-    started.manager.let_go()
+    started.manager.unlock()
     return started
 
 

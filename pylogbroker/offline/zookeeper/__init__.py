@@ -8,6 +8,6 @@ dump              nodes as JSON, or as a listing
 live              a running server
 """
 
-from pylogbroker.offline.zookeeper.reading import Nodes, read_nodes
+from pylogbroker.offline.zookeeper.sources import Nodes, read_nodes
 
 __all__ = ["Nodes", "read_nodes"]

@@ -12,16 +12,16 @@ from threading import Thread
 from typing import NoReturn, TextIO
 
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.storage.compaction.blocks import DamagedFile
-from pylogbroker.storage.compaction.cleaning import clean
-from pylogbroker.storage.compaction.jobs import Cleaned, Failed, Job
+from pylogbroker.storage.compaction.blocks import DamagedSegment
+from pylogbroker.storage.compaction.cleaner import clean
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed
 
 
 def answer(line: str) -> Cleaned | Failed:
     """The outcome of the job in a line."""
     try:
-        return clean(Job.from_json(line))
-    except DamagedFile as error:
+        return clean(CleanerJob.from_json(line))
+    except DamagedSegment as error:
         return Failed(error.detail, error.path, error.position)
     except (PylogbrokerError, OSError, MemoryError, ValueError) as error:
         return Failed(f"{type(error).__name__}: {error}")

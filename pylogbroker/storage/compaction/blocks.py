@@ -21,7 +21,7 @@ from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
 from pylogbroker.records.columnar.batch_headers import batch_headers_at
 from pylogbroker.records.log_entry import parse
-from pylogbroker.storage.compaction.jobs import Source
+from pylogbroker.storage.compaction.jobs import SourceSegment
 from pylogbroker.storage.files import opened
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -38,7 +38,7 @@ _HEAD: Final = Struct(">8xiIbI")  # length, CRC of v0 and v1, magic, CRC of v2
 _SMALLEST: Final = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
 
-class DamagedFile(CorruptRecords):
+class DamagedSegment(CorruptRecords):
     """A segment's file is not what it should be at a position."""
 
     def __init__(self, path: str, position: int, detail: str) -> None:
@@ -58,7 +58,7 @@ class DamagedEntry(CorruptRecords):
 class Block:
     """Entries of one file that lie back to back.  Columns of v2 mean nothing for entries of v0 and v1."""
 
-    source: Source
+    source: SourceSegment
     position: int  # of `data` in the file
     data: Bytes
     starts: Ints  # in `data`
@@ -89,9 +89,9 @@ class Block:
         """One entry."""
         return parse(self.raw(index, index + 1))
 
-    def damaged(self, index: int, detail: str) -> DamagedFile:
+    def damaged(self, index: int, detail: str) -> DamagedSegment:
         """What to raise for an entry."""
-        return DamagedFile(self.source.path, self.position + int(self.starts[index]), detail)
+        return DamagedSegment(self.source.path, self.position + int(self.starts[index]), detail)
 
 
 def block_size(bytes_per_second: int) -> int:
@@ -99,7 +99,7 @@ def block_size(bytes_per_second: int) -> int:
     return max(_SMALLEST_BLOCK, min(BLOCK, bytes_per_second // _STEPS))
 
 
-def read_blocks(source: Source, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
+def read_blocks(source: SourceSegment, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
     """The file of a segment in blocks of about `size` bytes; DamagedFile where it is not sound.
 
     `spent` is told of what was read.
@@ -118,19 +118,19 @@ def read_blocks(source: Source, spent: Callable[[int], None], size: int = BLOCK)
                 wanted = _claimed(source, position, data, wanted)
 
 
-def _read(fd: int, source: Source, position: int, size: int) -> Bytes:
+def _read(fd: int, source: SourceSegment, position: int, size: int) -> Bytes:
     data = np.empty(size + PADDING, np.uint8)
     data[size:] = 0
     view, done = data.data[:size], 0
     while done < size:
         read = os.preadv(fd, [view[done:]], position + done)
         if not read:
-            raise DamagedFile(source.path, position + done, f"the file ends before its {source.size} bytes")
+            raise DamagedSegment(source.path, position + done, f"the file ends before its {source.size} bytes")
         done += read
     return data
 
 
-def _split(source: Source, position: int, data: Bytes) -> tuple[list[int], list[int]]:
+def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int], list[int]]:
     """Starts and sizes of the whole entries in `data`, which all have good CRCs."""
     whole = data.data
     end = len(whole) - PADDING
@@ -140,7 +140,7 @@ def _split(source: Source, position: int, data: Bytes) -> tuple[list[int], list[
     while start + ENTRY_PREFIX < end:
         length, crc, magic, crc_of_batch = head(whole, start)
         if not 0 <= magic <= 2 or length < _SMALLEST[magic]:
-            raise DamagedFile(source.path, position + start, f"no entry: magic {magic}, size {length}")
+            raise DamagedSegment(source.path, position + start, f"no entry: magic {magic}, size {length}")
         stop = start + ENTRY_PREFIX + length
         if stop > end:
             break
@@ -149,22 +149,22 @@ def _split(source: Source, position: int, data: Bytes) -> tuple[list[int], list[
         else:
             good = crc32(whole[start + message_set.CRC_START : stop]) == crc
         if not good:
-            raise DamagedFile(source.path, position + start, "the CRC does not fit")
+            raise DamagedSegment(source.path, position + start, "the CRC does not fit")
         starts.append(start)
         sizes.append(stop - start)
         start = stop
     return starts, sizes
 
 
-def _claimed(source: Source, position: int, data: Bytes, wanted: int) -> int:
+def _claimed(source: SourceSegment, position: int, data: Bytes, wanted: int) -> int:
     """The size of the entry that begins `data` and is not whole in it."""
     claimed = ENTRY_PREFIX + int(_HEAD.unpack_from(data.data)[0])
     if claimed > source.size - position or claimed <= wanted:
-        raise DamagedFile(source.path, position, f"an entry of {claimed} bytes is cut off")
+        raise DamagedSegment(source.path, position, f"an entry of {claimed} bytes is cut off")
     return claimed
 
 
-def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
+def _block(source: SourceSegment, position: int, data: Bytes, starts: list[int], sizes: list[int]) -> Block:
     begins = np.array(starts, np.int64)
     heads = batch_headers_at(data.data, begins)
 
@@ -183,10 +183,10 @@ def _block(source: Source, position: int, data: Bytes, starts: list[int], sizes:
     )  # fmt: skip
 
 
-def _check_order(source: Source, position: int, begins: Ints, bases: Ints, lasts: Ints) -> None:
+def _check_order(source: SourceSegment, position: int, begins: Ints, bases: Ints, lasts: Ints) -> None:
     """Each entry comes behind the one before it, and none before the file begins."""
     before = np.concatenate((np.array([source.base_offset - 1]), lasts[:-1]))
     wrong = np.flatnonzero((bases <= before) | (lasts < bases))
     if len(wrong):
         index = int(wrong[0])
-        raise DamagedFile(source.path, position + int(begins[index]), f"offset {bases[index]} goes back")
+        raise DamagedSegment(source.path, position + int(begins[index]), f"offset {bases[index]} goes back")

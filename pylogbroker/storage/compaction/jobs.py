@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import attrs
 
-from pylogbroker.storage.transaction_index import AbortedTransaction
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 NO_LIMIT: Final = 1 << 62  # bytes a second, for a cleaner that is not held back
 
 
 @attrs.frozen
-class Source:
+class SourceSegment:
     """A sealed segment as it is to be cleaned: its file of entries, and that file's size and modification time."""
 
     base_offset: int
@@ -33,7 +33,7 @@ class Source:
 
 
 @attrs.frozen
-class Job:
+class CleanerJob:
     """One cleaning of one log.
 
     `sources` are all of the log's segments below `end_offset`, the first offset that must stay as it is, oldest first.
@@ -47,7 +47,7 @@ class Job:
     """
 
     directory: str
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     first_dirty_offset: int
     end_offset: int
     now_ms: int
@@ -58,10 +58,10 @@ class Job:
     dedupe_bytes: int = 128 << 20
     io_bytes_per_second: int = NO_LIMIT
     last_sequences: Mapping[int, int] = attrs.field(factory=dict)
-    aborted: tuple[AbortedTransaction, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
 
     @property
-    def bounded(self) -> Iterator[tuple[Source, int]]:
+    def bounded(self) -> Iterator[tuple[SourceSegment, int]]:
         """The sources, and the offset behind each."""
         return zip(self.sources, (*(source.base_offset for source in self.sources[1:]), self.end_offset), strict=False)
 
@@ -73,12 +73,12 @@ class Job:
         return json.dumps(fields)
 
     @classmethod
-    def from_json(cls, line: str | bytes) -> Job:
+    def from_json(cls, line: str | bytes) -> CleanerJob:
         """The job in a line that `to_json` made."""
         fields: dict[str, Any] = json.loads(line)
-        fields["sources"] = tuple(Source(*each) for each in fields["sources"])
+        fields["sources"] = tuple(SourceSegment(*each) for each in fields["sources"])
         fields["last_sequences"] = dict(fields["last_sequences"])
-        fields["aborted"] = tuple(AbortedTransaction(*each) for each in fields["aborted"])
+        fields["aborted"] = tuple(AbortedTxn(*each) for each in fields["aborted"])
         return cls(**fields)
 
 

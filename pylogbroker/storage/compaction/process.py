@@ -16,7 +16,7 @@ from typing import IO, Final
 import attrs
 
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.storage.compaction.jobs import Cleaned, Failed, Job, outcome
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed, outcome
 
 _COMMAND: Final = ("-P", "-m", "pylogbroker.storage.compaction")
 _NICENESS: Final = 5
@@ -37,7 +37,7 @@ class CleanerProcess:
     _stopped: bool = attrs.field(default=False, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
-    def run(self, job: Job) -> Cleaned | Failed:
+    def run(self, job: CleanerJob) -> Cleaned | Failed:
         """Have a log cleaned.  CleanerDied; OSError if there can be no process."""
         process = self._started()
         line = b""

@@ -16,15 +16,15 @@ import attrs
 import numpy as np
 
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from pylogbroker.storage.compaction.batch_rewriter import emptied, rewritten
 from pylogbroker.storage.compaction.blocks import Block, Flags
-from pylogbroker.storage.compaction.jobs import Job
-from pylogbroker.storage.compaction.latest import Latest
+from pylogbroker.storage.compaction.jobs import CleanerJob
+from pylogbroker.storage.compaction.latest_records import LatestRecords
 from pylogbroker.storage.compaction.message_sets import shortened
-from pylogbroker.storage.compaction.pieces import BatchPiece, MessagePiece, pieces
-from pylogbroker.storage.compaction.rewriting import emptied, rewritten
-from pylogbroker.storage.compaction.rows import has_value, read_keys
-from pylogbroker.storage.compaction.transactions import Transactions
-from pylogbroker.storage.transaction_index import AbortedTransaction
+from pylogbroker.storage.compaction.record_chunks import BatchChunk, MessageChunk, record_chunks
+from pylogbroker.storage.compaction.record_columns import has_value, read_keys
+from pylogbroker.storage.compaction.transactions import CleanedTransactions
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 Changes = dict[int, bytes | None]
 """By the index of an entry what takes its place; None: nothing."""
@@ -34,11 +34,11 @@ Changes = dict[int, bytes | None]
 class Retention:
     """Asked block by block, in the order of the log."""
 
-    job: Job
-    latest: Latest
+    job: CleanerJob
+    latest: LatestRecords
     end: int
-    transactions: Transactions
-    on_aborted: Callable[[AbortedTransaction], None]
+    transactions: CleanedTransactions
+    on_aborted: Callable[[AbortedTxn], None]
     old_tombstones_before_ms: int
     records_read: int = 0
     records_dropped: int = 0
@@ -52,12 +52,12 @@ class Retention:
         """What becomes of the entries of a block; those that are not named stay as they are."""
         verdict = Verdict.of(block, self.job.now_ms)
         self._look_at_transactions(block, verdict)
-        for piece in pieces(block, verdict.is_data & (block.last_offsets < self.end)):
-            keep = self.latest(piece)
-            if isinstance(piece, MessagePiece):
-                self._look_at_messages(block, piece, keep, ends_file, verdict)
+        for chunk in record_chunks(block, verdict.is_data & (block.last_offsets < self.end)):
+            keep = self.latest(chunk)
+            if isinstance(chunk, MessageChunk):
+                self._look_at_messages(block, chunk, keep, ends_file, verdict)
             else:
-                self._look_at_batches(block, piece, keep, verdict)
+                self._look_at_batches(block, chunk, keep, verdict)
         self._empty(block, self._must_stay(block, ends_file), verdict)
         self.records_read += int(block.counts[block.magics == 2].sum())
         return verdict.changes
@@ -70,8 +70,8 @@ class Retention:
                 self._look_at_control(block, index, verdict)
             elif self.transactions.data(int(block.producer_ids[index]), int(block.last_offsets[index])):
                 verdict.is_data[index], verdict.is_empty[index] = False, True
-        for piece in pieces(block, verdict.is_due):
-            self._rewrite(block, piece, np.ones(len(piece.offsets), np.bool_), verdict)
+        for chunk in record_chunks(block, verdict.is_due):
+            self._rewrite(block, chunk, np.ones(len(chunk.offsets), np.bool_), verdict)
 
     def _look_at_control(self, block: Block, index: int, verdict: Verdict) -> None:
         verdict.is_data[index] = False
@@ -85,8 +85,8 @@ class Retention:
         elif not verdict.has_horizon[index]:
             verdict.is_due[index] = True
 
-    def _look_at_batches(self, block: Block, piece: BatchPiece, keep: Flags, verdict: Verdict) -> None:
-        rows, numbers = piece.rows, piece.numbers
+    def _look_at_batches(self, block: Block, chunk: BatchChunk, keep: Flags, verdict: Verdict) -> None:
+        rows, numbers = chunk.rows, chunk.numbers
         latest = np.flatnonzero(keep)
         tombstones = latest[~has_value(read_keys(rows, latest))]
         has_expired = verdict.has_expired[rows.batch[tombstones]]
@@ -97,19 +97,19 @@ class Retention:
         verdict.is_empty[numbers] = left == 0
         touched = np.zeros(len(block), np.bool_)
         touched[numbers] = (left > 0) & ((left < block.counts[numbers]) | verdict.is_due[numbers])
-        self._rewrite(block, piece, keep & touched[rows.batch], verdict)
+        self._rewrite(block, chunk, keep & touched[rows.batch], verdict)
         self.records_dropped += len(rows) - int(left.sum())
 
-    def _rewrite(self, block: Block, piece: BatchPiece | MessagePiece, keep: Flags, verdict: Verdict) -> None:
-        if isinstance(piece, BatchPiece):
-            verdict.changes.update(rewritten(block, piece.rows, keep, verdict.is_due, self.horizon))
+    def _rewrite(self, block: Block, chunk: BatchChunk | MessageChunk, keep: Flags, verdict: Verdict) -> None:
+        if isinstance(chunk, BatchChunk):
+            verdict.changes.update(rewritten(block, chunk.rows, keep, verdict.is_due, self.horizon))
 
     def _look_at_messages(
-        self, block: Block, piece: MessagePiece, keep: Flags, ends_file: bool, verdict: Verdict
+        self, block: Block, chunk: MessageChunk, keep: Flags, ends_file: bool, verdict: Verdict
     ) -> None:
         stay_anyway = block.source.modified_ms > self.old_tombstones_before_ms
         position = 0
-        for number, records in zip(piece.numbers.tolist(), piece.records, strict=True):
+        for number, records in zip(chunk.numbers.tolist(), chunk.records, strict=True):
             latest = keep[position : position + len(records)].tolist()
             kept = [
                 is_last and (stay_anyway or r.value is not None) for is_last, r in zip(latest, records, strict=True)

@@ -20,16 +20,16 @@ from operator import attrgetter
 
 import attrs
 
-from pylogbroker.storage.compaction.jobs import NO_LIMIT, Job, Source
-from pylogbroker.storage.log import Log
-from pylogbroker.storage.log_config import LogConfig
-from pylogbroker.storage.segment import Segment
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, CleanerJob, SourceSegment
+from pylogbroker.storage.log.config import LogConfig
+from pylogbroker.storage.log.log import Log
+from pylogbroker.storage.log.segment import Segment
 
 _LONG_MAX = 2**63 - 1
 
 
 @attrs.frozen
-class Limits:
+class CleanerLimits:
     """What one cleaner may use: bytes of memory for keys, bytes to be read and written per second."""
 
     dedupe_bytes: int = 128 << 20
@@ -61,11 +61,11 @@ class Cleanable:
             return False
         return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
-    def job(self, now_ms: int, limits: Limits) -> Job:
+    def job(self, now_ms: int, limits: CleanerLimits) -> CleanerJob:
         """What the cleaner is asked to do; OSError or StorageFailure if the disk fails."""
         log, config = self.log, self.log.config
         sources = tuple(_source(segment) for segment in self.segments)
-        return Job(
+        return CleanerJob(
             log.path, sources, self.first_dirty_offset, self.end_offset, now_ms,
             delete_retention_ms=config.delete_retention_ms,
             segment_bytes=config.segment_bytes,
@@ -78,8 +78,8 @@ class Cleanable:
         )  # fmt: skip
 
 
-def _source(segment: Segment) -> Source:
-    return Source(segment.base_offset, segment.path, segment.size, _modified_ms(segment))
+def _source(segment: Segment) -> SourceSegment:
+    return SourceSegment(segment.base_offset, segment.path, segment.size, _modified_ms(segment))
 
 
 def _modified_ms(segment: Segment) -> int:
@@ -142,6 +142,6 @@ def must_seal(log: Log, now_ms: int) -> bool:
     return now_ms - max(active.first_timestamp(), active.created_ms) > lag_ms
 
 
-def filthiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
+def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
     """Of those that are due the one with the largest dirty ratio."""
     return max((each for each in candidates if each.is_due), key=attrgetter("dirty_ratio"), default=None)

@@ -20,27 +20,27 @@ import attrs
 
 from pylogbroker.records import LogEntry
 from pylogbroker.records.control import parse_marker
-from pylogbroker.storage.transaction_index import AbortedTransaction
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 
 @attrs.define
 class _Open:
     """An aborted transaction between its first offset and its marker."""
 
-    transaction: AbortedTransaction
+    transaction: AbortedTxn
     seen: bool = False  # data of it
 
 
 @attrs.define
-class Transactions:
+class CleanedTransactions:
     """Is told of the entries of transactions in the order of the log."""
 
-    _coming: list[AbortedTransaction]  # the next one last
+    _coming: list[AbortedTxn]  # the next one last
     _aborted: dict[int, _Open] = attrs.field(factory=dict)  # by producer id
     _committed: set[int] = attrs.field(factory=set)
 
     @classmethod
-    def of(cls, aborted: Iterable[AbortedTransaction]) -> Transactions:
+    def of(cls, aborted: Iterable[AbortedTxn]) -> CleanedTransactions:
         return cls(sorted(set(aborted), key=lambda each: each.first_offset, reverse=True))
 
     def data(self, producer_id: int, last_offset: int) -> bool:
@@ -53,7 +53,7 @@ class Transactions:
         found.seen = True
         return True
 
-    def control(self, entry: LogEntry) -> tuple[bool, AbortedTransaction | None]:
+    def control(self, entry: LogEntry) -> tuple[bool, AbortedTxn | None]:
         """Whether this control batch has served, and the aborted transaction that it ends and still stands for."""
         self._reach(entry.last_offset)
         if not entry.count:

@@ -17,9 +17,9 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from pylogbroker.records import Record, build
 from pylogbroker.records.control import end_marker
-from pylogbroker.storage.compaction.cleaning import clean
-from pylogbroker.storage.compaction.jobs import Cleaned, Job, Source
-from pylogbroker.storage.transaction_index import AbortedTransaction
+from pylogbroker.storage.compaction.cleaner import clean
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, SourceSegment
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 ABORTED = struct.Struct(">hqqqq")
 NOW = 1_700_000_000_000
@@ -106,7 +106,7 @@ class Files:
     end: int = 0
     first_dirty: int = 0
     open: dict[int, int] = attrs.field(factory=dict)  # producer id -> first offset of its transaction
-    aborted: list[AbortedTransaction] = attrs.field(factory=list)
+    aborted: list[AbortedTxn] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.path(0).touch()
@@ -138,7 +138,7 @@ class Files:
         first = self.open.pop(producer, self.end)
         if not committed and first < self.end:
             stable = min(self.open.values(), default=self.end + 1)
-            transaction = AbortedTransaction(producer, first, self.end, stable)
+            transaction = AbortedTxn(producer, first, self.end, stable)
             self.aborted.append(transaction)
             with self.path(self.bases[-1], ".txnindex").open("ab") as file:
                 file.write(ABORTED.pack(0, *transaction))
@@ -154,17 +154,17 @@ class Files:
         """The last stable offset."""
         return min(self.open.values(), default=self.end)
 
-    def job(self, now: int = NOW, **settings: Any) -> Job:
+    def job(self, now: int = NOW, **settings: Any) -> CleanerJob:
         """To clean what may be: sealed segments below the last stable offset."""
         borders = [base for base in self.bases if base <= self.stable]
         sources = tuple(self._source(base) for base in borders[:-1])
         behind = tuple(each for each in self.aborted if each.last_offset >= borders[-1])
         given: dict[str, Any] = {"aborted": behind, "segment_bytes": 1, "index_interval_bytes": 100} | settings
-        return Job(str(self.directory), sources, self.first_dirty, borders[-1], now, **given)
+        return CleanerJob(str(self.directory), sources, self.first_dirty, borders[-1], now, **given)
 
-    def _source(self, base: int) -> Source:
+    def _source(self, base: int) -> SourceSegment:
         state = self.path(base).stat()
-        return Source(base, str(self.path(base)), state.st_size, int(state.st_mtime * 1000))
+        return SourceSegment(base, str(self.path(base)), state.st_size, int(state.st_mtime * 1000))
 
     def clean(self, now: int = NOW, **settings: Any) -> Cleaned:
         """Clean, and let the new files take their places."""
@@ -194,11 +194,11 @@ class Files:
         """Offsets, keys and values of all records but markers."""
         return [(record.offset, record.key, record.value) for record in self.records()]
 
-    def indexed_aborted(self) -> list[AbortedTransaction]:
+    def indexed_aborted(self) -> list[AbortedTxn]:
         """What the transaction indexes hold."""
         found = []
         for base in self.bases:
             path = self.path(base, ".txnindex")
             if path.exists():
-                found += [AbortedTransaction(*fields) for _, *fields in ABORTED.iter_unpack(path.read_bytes())]
+                found += [AbortedTxn(*fields) for _, *fields in ABORTED.iter_unpack(path.read_bytes())]
         return found

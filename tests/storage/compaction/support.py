@@ -10,9 +10,9 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from pylogbroker.storage import DeletedFiles, Log, LogConfig
-from pylogbroker.storage.compaction.cleaning import clean
+from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import Cleaned
-from pylogbroker.storage.compaction.selection import Cleanable, Limits, examine
+from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, examine
 from tests.storage.support import NOW
 
 Found = tuple[int, bytes | None, bytes | None]  # offset, key, value
@@ -83,20 +83,20 @@ def cleanable(log: Log, now_ms: int = NOW) -> Cleanable:
 def cleaned(log: Log, now_ms: int = NOW, **changes: Any) -> Cleaned:
     """What the cleaner makes of a log, still called `.cleaned`."""
     log.sync()
-    return clean(attrs.evolve(cleanable(log, now_ms).job(now_ms, Limits()), **changes))
+    return clean(attrs.evolve(cleanable(log, now_ms).job(now_ms, CleanerLimits()), **changes))
 
 
-def exchange(log: Log, outcome: Cleaned, now_ms: int = NOW) -> list[DeletedFiles]:
+def swap(log: Log, outcome: Cleaned, now_ms: int = NOW) -> list[DeletedFiles]:
     """The exchange of segments, from its promise to its end."""
-    found = log.begin_exchange(outcome.replacements)
-    found.promise()
-    gone = log.exchange(now_ms)
+    found = log.begin_swap(outcome.replacements)
+    found.commit()
+    gone = log.swap(now_ms)
     found.close()
-    log.end_exchange()
-    log.cleaned_upto = outcome.first_dirty_offset
+    log.end_swap()
+    log.cleaner_checkpoint = outcome.first_dirty_offset
     return gone
 
 
 def compact(log: Log, now_ms: int = NOW, **changes: Any) -> list[DeletedFiles]:
     """Both."""
-    return exchange(log, cleaned(log, now_ms, **changes), now_ms)
+    return swap(log, cleaned(log, now_ms, **changes), now_ms)

@@ -12,9 +12,9 @@ from threading import Thread
 
 import pytest
 
-from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
-from pylogbroker.storage.compaction.selection import Limits
+from pylogbroker.storage.compaction.selection import CleanerLimits
 from tests.storage.compaction.support import COMPACT, cleanable, put_rounds
 from tests.storage.support import NOW, open_log
 
@@ -31,10 +31,10 @@ print(cleaner._process.pid, flush=True)
 
 
 @pytest.fixture
-def endless(tmp_path: Path) -> Job:
+def endless(tmp_path: Path) -> CleanerJob:
     log = open_log(tmp_path / "events_0", COMPACT)
     put_rounds(log, 8)
-    return cleanable(log).job(NOW, Limits(io_bytes_per_second=1))
+    return cleanable(log).job(NOW, CleanerLimits(io_bytes_per_second=1))
 
 
 def is_alive(pid: int) -> bool:
@@ -53,7 +53,7 @@ def reads(pid: int, directory: Path) -> bool:
     return any(path.is_relative_to(directory) for path in opened)
 
 
-def test_it_ends_when_the_broker_is_killed(endless: Job, tmp_path: Path) -> None:
+def test_it_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) -> None:
     broker = subprocess.Popen([sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert broker.stdin is not None
     assert broker.stdout is not None
@@ -75,7 +75,7 @@ def test_it_ends_when_the_broker_is_killed(endless: Job, tmp_path: Path) -> None
     broker.stdout.close()
 
 
-def test_it_can_be_stopped(endless: Job) -> None:
+def test_it_can_be_stopped(endless: CleanerJob) -> None:
     cleaner, told = CleanerProcess(), []
 
     def run() -> None:
@@ -96,7 +96,7 @@ def test_it_can_be_stopped(endless: Job) -> None:
     cleaner.close()
 
 
-def test_what_it_said_last_is_told(endless: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_said_last_is_told(endless: CleanerJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "pylogbroker.storage.compaction.process._COMMAND", ("-c", "import sys; input(); sys.exit('no numpy')")
     )

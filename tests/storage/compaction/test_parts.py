@@ -13,40 +13,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.records import Codec, Record, build, crc32c, encode_varint
-from pylogbroker.storage.compaction.blocks import PADDING, DamagedFile, read_blocks
-from pylogbroker.storage.compaction.cleaning import clean
-from pylogbroker.storage.compaction.hashing import KeyHash, keys_of
+from pylogbroker.storage.compaction.blocks import PADDING, DamagedSegment, read_blocks
+from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import (
     Cleaned,
+    CleanerJob,
     Failed,
-    Job,
     Replacement,
-    Source,
+    SourceSegment,
     Statistics,
     outcome,
 )
-from pylogbroker.storage.compaction.key_map import KeyMap
-from pylogbroker.storage.compaction.rows import read_keys, read_rows
+from pylogbroker.storage.compaction.key_hash import KeyHash, keys_of
+from pylogbroker.storage.compaction.offset_map import OffsetMap
+from pylogbroker.storage.compaction.record_columns import read_columns, read_keys
 from pylogbroker.storage.compaction.throttle import Throttle
-from pylogbroker.storage.transaction_index import AbortedTransaction
+from pylogbroker.storage.log.transaction_index import AbortedTxn
 from tests.storage.compaction.log_files import NOW, Files
 
 # Values that travel
 
 
 def test_a_job_travels() -> None:
-    job = Job(
+    job = CleanerJob(
         "/logs/t_0",
-        (Source(0, "/logs/t_0/a.kafka", 10, 1), Source(7, "/logs/t_0/ü.kafka", 20, 2)),
+        (SourceSegment(0, "/logs/t_0/a.kafka", 10, 1), SourceSegment(7, "/logs/t_0/ü.kafka", 20, 2)),
         3,
         9,
         NOW,
         dedupe_bytes=5,
         last_sequences={1 << 40: 8},
-        aborted=(AbortedTransaction(1, 2, 3, 4),),
+        aborted=(AbortedTxn(1, 2, 3, 4),),
     )
     assert "\n" not in job.to_json()
-    assert Job.from_json(job.to_json()) == job
+    assert CleanerJob.from_json(job.to_json()) == job
 
 
 def test_an_outcome_travels() -> None:
@@ -62,7 +62,7 @@ def test_an_outcome_travels() -> None:
 @given(st.lists(st.lists(st.integers(0, 60), max_size=30), max_size=8), st.integers(0, 5))
 def test_the_map_is_a_dictionary(puts: list[list[int]], collisions: int) -> None:
     """Hashes that share a half, or the slots they are tried in, are told apart."""
-    key_map, known, offset = KeyMap.of(24 * 100, 1000), dict[tuple[int, int], int](), 0
+    key_map, known, offset = OffsetMap.of(24 * 100, 1000), dict[tuple[int, int], int](), 0
 
     def halves(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
         first = [(n % (collisions + 1) + 1) << 40 for n in numbers]
@@ -86,7 +86,7 @@ def test_the_map_is_a_dictionary(puts: list[list[int]], collisions: int) -> None
 
 
 def test_the_map_holds_what_it_says() -> None:
-    key_map = KeyMap.of(24 * 10_000, 1 << 40)
+    key_map = OffsetMap.of(24 * 10_000, 1 << 40)
     drawn = np.frombuffer(random.Random(1).randbytes(16 * key_map.free), np.uint64).reshape(2, -1)
     assert 8_000 <= key_map.free <= 9_000
     key_map.put(drawn[0], drawn[1], np.arange(drawn.shape[1]))
@@ -95,7 +95,7 @@ def test_the_map_holds_what_it_says() -> None:
 
 
 def test_a_small_log_takes_a_small_map() -> None:
-    assert KeyMap.of(1 << 40, 100).free < 200
+    assert OffsetMap.of(1 << 40, 100).free < 200
 
 
 # Hashes
@@ -157,7 +157,7 @@ def test_rows_are_what_the_records_say(data: st.DataObject) -> None:
     sizes = np.array([len(payload) for payload in payloads])
     ends = np.cumsum(sizes)
     buffer = np.frombuffer(b"".join(payloads) + bytes(PADDING), np.uint8)
-    rows = read_rows(buffer, np.arange(len(counts)), ends - sizes, ends, np.array(counts))
+    rows = read_columns(buffer, np.arange(len(counts)), ends - sizes, ends, np.array(counts))
     keys = read_keys(rows)
     raw = buffer.tobytes()
     found = [
@@ -204,7 +204,7 @@ def test_records_that_cannot_be(tmp_path: Path, records: bytes, copies: int, cod
     for number in range(copies):
         files.append(struct.pack(">q", number) + bytes(bad if number == copies // 2 else good)[8:], 1)
     files.roll()
-    with pytest.raises(DamagedFile) as raised:
+    with pytest.raises(DamagedSegment) as raised:
         clean(files.job())
     assert raised.value.position == copies // 2 * len(good)
 
@@ -217,7 +217,7 @@ def test_a_count_that_cannot_be(tmp_path: Path, count: int) -> None:
     files = Files(tmp_path)
     files.append(bytes(data), 1)
     files.roll()
-    with pytest.raises(DamagedFile):
+    with pytest.raises(DamagedSegment):
         clean(files.job())
 
 

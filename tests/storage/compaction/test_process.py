@@ -11,14 +11,14 @@ from pathlib import Path
 import attrs
 
 from pylogbroker.records import Codec, Record
-from pylogbroker.storage.compaction.jobs import Cleaned, Failed, Job
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed
 from pylogbroker.storage.compaction.process import CleanerProcess
 from tests.peers.tools import tool
 from tests.storage.compaction.log_files import NOW, SUFFIXES, Files
 
 MEASURED = """
 import resource, sys
-from pylogbroker.storage.compaction.cleaning import clean
+from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import Job
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 cleaned = clean(Job.from_json(sys.stdin.read()))
@@ -26,7 +26,7 @@ print(cleaned.statistics.records_kept, before, resource.getrusage(resource.RUSAG
 """
 
 
-def run(*jobs: Job) -> list[Cleaned | Failed]:
+def run(*jobs: CleanerJob) -> list[Cleaned | Failed]:
     """What one process says of some jobs."""
     process = CleanerProcess()
     try:

@@ -11,8 +11,8 @@ import pytest
 
 from pylogbroker.records import Record, build
 from pylogbroker.storage import Log, LogConfig, Origin
-from pylogbroker.storage.compaction.jobs import Source
-from pylogbroker.storage.compaction.selection import Cleanable, Limits, examine, filthiest, must_seal
+from pylogbroker.storage.compaction.jobs import SourceSegment
+from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
 from tests.storage.compaction.support import COMPACT, compact, keyed, put
 from tests.storage.support import NOW, batch, open_log
 
@@ -106,14 +106,14 @@ def test_the_files_age_stands_in_for_records_without_time(tmp_path: Path) -> Non
 def test_what_was_compacted_may_be_young(tmp_path: Path) -> None:
     """It counts as clean, and is read again with what is old enough by now."""
     log = log_of(tmp_path, NOW - 9000, NOW - 9000, NOW - 100, NOW, min_compaction_lag_ms=1000)
-    log.cleaned_upto = 3
+    log.cleaner_checkpoint = 3
     assert bases(examine(log, NOW)) == [0, 1, 2]
 
 
 def test_clean_and_dirty_bytes(tmp_path: Path) -> None:
     log = log_of(tmp_path, *[NOW] * 6)
     sizes = [segment.size for segment in log.segments]
-    log.cleaned_upto = 2
+    log.cleaner_checkpoint = 2
     found = examine(log, NOW)
     assert found is not None
     assert (found.clean_bytes, found.dirty_bytes, found.first_dirty_offset) == (sum(sizes[:2]), sum(sizes[2:5]), 2)
@@ -125,7 +125,7 @@ def test_a_segment_that_is_clean_in_part_is_dirty(tmp_path: Path) -> None:
     for _ in range(3):
         put(log, (b"a", b"1"), (b"b", b"1"))
         log.roll(NOW)
-    log.cleaned_upto = 3
+    log.cleaner_checkpoint = 3
     found = examine(log, NOW)
     assert found is not None
     assert found.clean_bytes == log.segments[0].size
@@ -134,7 +134,7 @@ def test_a_segment_that_is_clean_in_part_is_dirty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("ratio", "due"), [(0.0, True), (0.59, True), (0.6, False), (0.9, False), (1.0, False)])
 def test_the_ratio_decides(tmp_path: Path, ratio: float, due: bool) -> None:
     log = log_of(tmp_path, *[NOW] * 6, min_cleanable_dirty_ratio=ratio)
-    log.cleaned_upto = 2
+    log.cleaner_checkpoint = 2
     found = examine(log, NOW)
     assert found is not None
     assert found.is_due is due
@@ -151,7 +151,7 @@ def test_without_anything_new_nothing_is_due(tmp_path: Path) -> None:
 def test_what_waited_for_too_long_is_due_whatever_the_ratio(tmp_path: Path, age: int, due: bool) -> None:
     settings = {"min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 1000}
     log = log_of(tmp_path, *[NOW - 9000] * 5, NOW - age, NOW, **settings)
-    log.cleaned_upto = 5
+    log.cleaner_checkpoint = 5
     found = examine(log, NOW)
     assert found is not None
     assert (found.is_overdue, found.is_due) == (due, due)
@@ -187,14 +187,14 @@ def test_the_filthiest_comes_first(tmp_path: Path) -> None:
     found = []
     for number, upto in enumerate((3, 1, 2, 5)):
         log = log_of(tmp_path / str(number), *[NOW] * 6, min_cleanable_dirty_ratio=0.1)
-        log.cleaned_upto = upto
+        log.cleaner_checkpoint = upto
         found.append(examine(log, NOW))
     candidates = [each for each in found if each is not None]
     assert len(candidates) == 4
-    first = filthiest(candidates)
+    first = dirtiest(candidates)
     assert first is not None
-    assert first.log.cleaned_upto == 1
-    assert filthiest(candidates[3:]) is None
+    assert first.log.cleaner_checkpoint == 1
+    assert dirtiest(candidates[3:]) is None
 
 
 def test_what_the_cleaner_is_asked(tmp_path: Path) -> None:
@@ -202,16 +202,16 @@ def test_what_the_cleaner_is_asked(tmp_path: Path) -> None:
     log.append(keyed((b"k", b"v"), producer=(8, 1, 0)), NOW)
     log.append(keyed((b"k", b"v"), (b"l", b"v"), producer=(8, 1, 1)), NOW)
     log.high_watermark = log.log_end_offset
-    log.cleaned_upto = 1
+    log.cleaner_checkpoint = 1
     found = examine(log, NOW)
     assert found is not None
-    job = found.job(NOW + 5, Limits(dedupe_bytes=1 << 20, io_bytes_per_second=99))
+    job = found.job(NOW + 5, CleanerLimits(dedupe_bytes=1 << 20, io_bytes_per_second=99))
     assert (job.directory, job.first_dirty_offset, job.end_offset, job.now_ms) == (log.path, 1, 2, NOW + 5)
     assert (job.delete_retention_ms, job.segment_bytes, job.index_interval_bytes) == (7, 5000, 100)
     assert (job.dedupe_bytes, job.io_bytes_per_second) == (1 << 20, 99)
     assert job.last_sequences == {8: 5}
     stats = [os.stat(segment.path) for segment in log.segments[:2]]
     assert job.sources == tuple(
-        Source(base, segment.path, stat.st_size, int(stat.st_mtime * 1000))
+        SourceSegment(base, segment.path, stat.st_size, int(stat.st_mtime * 1000))
         for base, segment, stat in zip((0, 1), log.segments, stats, strict=False)
     )

@@ -21,18 +21,18 @@ from pylogbroker.storage import Log, LogConfig, LogManager, Pools
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.compaction.jobs import Cleaned, Replacement
 from pylogbroker.storage.compaction.selection import Cleanable, examine
-from pylogbroker.storage.compaction.swap import CalledOff, remove_cleaned
+from pylogbroker.storage.log.segment_swap import SwapAborted, remove_cleaned
 from tests.storage.compaction.support import (
     COMPACT,
     Found,
     cleaned,
     compact,
-    exchange,
     keyed,
     latest,
     put,
     put_rounds,
     read_from,
+    swap,
 )
 from tests.storage.support import NOW, expired, offset_for_timestamp, open_log
 
@@ -141,10 +141,10 @@ def test_an_index_of_aborted_transactions_does_not_outlive_its_segment(log: Log,
     assert found is not None
     outcome = clean_by_hand(log, found)
     if is_killed:  # when it was promised
-        log.begin_exchange(outcome.replacements).promise()
+        log.begin_swap(outcome.replacements).commit()
         log = open_log(log.path, COMPACT, clean=True, recovery_point=40)
     else:
-        exchange(log, outcome)
+        swap(log, outcome)
     assert not names_in(log.path, ".txnindex")
     assert log.aborted_transactions(0, log.log_end_offset) == []
     assert latest(read_from(log, 0)) == latest(before)
@@ -270,7 +270,7 @@ def prepared(tmp_path: Path) -> PreparedRecords:
     assert len(log.segments) == 7
     before = read_from(log, 0)
     path = Path(shutil.copytree(log.path, tmp_path / "prepared" / "events_0"))
-    exchange(log, outcome)
+    swap(log, outcome)
     return PreparedRecords(path, outcome, before, read_from(log, 0))
 
 
@@ -303,13 +303,13 @@ def assert_sound(path: Path, prepared: PreparedRecords, why: object) -> bool:
 
 def test_killed_at_every_step(prepared: PreparedRecords) -> None:
     first = opened(prepared.copy(-1))
-    steps = steps_of(lambda: exchange(first, prepared.outcome))
+    steps = steps_of(lambda: swap(first, prepared.outcome))
     assert steps > 40
     became = []
     for step in range(steps + 1):
         path = prepared.copy(step)
         log = opened(path)
-        kill(step, partial(exchange, log, prepared.outcome))
+        kill(step, partial(swap, log, prepared.outcome))
         became.append(assert_sound(path, prepared, step))
     assert became == sorted(became)  # at one of the steps it is decided, and for good
     assert (became[0], became[-1]) == (False, True)
@@ -318,11 +318,11 @@ def test_killed_at_every_step(prepared: PreparedRecords) -> None:
 def test_killed_at_every_step_of_the_start_that_carries_it_through(prepared: PreparedRecords) -> None:
     """At some moments of the exchange, and there at every step of the start."""
     first = opened(prepared.copy(-1))
-    steps = steps_of(lambda: exchange(first, prepared.outcome))
+    steps = steps_of(lambda: swap(first, prepared.outcome))
     tried = 0
     for step in range(steps // 4, steps, steps // 4):
         path = prepared.copy(step)
-        kill(step, partial(exchange, opened(path), prepared.outcome))
+        kill(step, partial(swap, opened(path), prepared.outcome))
         if not (path / "cleaned-segments").exists():
             continue
         fresh = Path(shutil.copytree(path, path.parent / "fresh"))
@@ -391,7 +391,7 @@ def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> No
     whole = prepared.copy(-1)
     log = opened(whole)
     with recorded(whole) as stretches:
-        exchange(log, prepared.outcome)
+        swap(log, prepared.outcome)
     assert max(map(len, stretches)) > 20
     durable = prepared.copy(-2)
     for each in [each for with_last_offset in stretches for each in with_last_offset]:
@@ -418,13 +418,13 @@ def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> No
 
 def test_a_log_that_is_cut_before_keeps_what_it_is_cut_to(log: Log) -> None:
     outcome = cleaned(log)
-    found = log.begin_exchange(outcome.replacements)
+    found = log.begin_swap(outcome.replacements)
     log.truncate_to(20)
     before = read_from(log, 0)
-    with pytest.raises(CalledOff):
-        found.promise()
-    found.abandon()
-    log.end_exchange()
+    with pytest.raises(SwapAborted):
+        found.commit()
+    found.abort_and_remove()
+    log.end_swap()
     assert (read_from(log, 0), log.log_end_offset) == (before, 20)
     assert read_from(open_log(log.path, COMPACT), 0) == before
 
@@ -432,33 +432,33 @@ def test_a_log_that_is_cut_before_keeps_what_it_is_cut_to(log: Log) -> None:
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(20), lambda log: log.restart_at(50, NOW)])
 def test_and_one_that_is_cut_when_it_was_promised_already(log: Log, cut: Callable[[Log], object]) -> None:
     outcome = cleaned(log)
-    found = log.begin_exchange(outcome.replacements)
-    found.promise()
+    found = log.begin_swap(outcome.replacements)
+    found.commit()
     cut(log)
     before = read_from(log, log.log_start_offset)
-    with pytest.raises(CalledOff):
-        log.exchange(NOW)
+    with pytest.raises(SwapAborted):
+        log.swap(NOW)
     again = open_log(shutil.copytree(log.path, log.path + "-killed"), COMPACT)
     assert read_from(again, again.log_start_offset) == before
-    found.abandon()
-    log.end_exchange()
+    found.abort_and_remove()
+    log.end_swap()
     assert read_from(log, log.log_start_offset) == before
 
 
 def test_nothing_is_promised_in_a_directory_that_may_be_another_logs(log: Log) -> None:
-    found = log.begin_exchange(cleaned(log).replacements)
+    found = log.begin_swap(cleaned(log).replacements)
     log.take_offline("deleted")
-    with pytest.raises(CalledOff):
-        found.promise()
+    with pytest.raises(SwapAborted):
+        found.commit()
     assert "cleaned-segments" not in os.listdir(log.path)
 
 
 def test_what_was_promised_stays_promised(log: Log) -> None:
     records = read_from(log, 0)
-    log.begin_exchange(cleaned(log).replacements).promise()
+    log.begin_swap(cleaned(log).replacements).commit()
     log.take_offline("the disk failed")
     with pytest.raises(StorageFailure):
-        log.exchange(NOW)
+        log.swap(NOW)
     after = read_from(open_log(log.path, COMPACT), 0)
     assert (latest(after), len(after) < len(records)) == (latest(records), True)
 
@@ -472,13 +472,13 @@ def test_a_cut_takes_what_was_compacted_behind_it(log: Log) -> None:
 
 def test_no_segment_is_dropped_meanwhile(log: Log) -> None:
     outcome = cleaned(log)
-    found = log.begin_exchange(outcome.replacements)
+    found = log.begin_swap(outcome.replacements)
     log.delete_records_before(20)
     assert expired(log, NOW) == []
-    found.promise()
-    log.exchange(NOW)
+    found.commit()
+    log.swap(NOW)
     found.close()
-    log.end_exchange()
+    log.end_swap()
     assert expired(log, NOW)
     assert log.segments[0].base_offset <= 20
     assert read_from(log, 20) == [each for each in read_from(log, 20) if each[0] >= 20]
@@ -491,13 +491,13 @@ def test_segments_that_were_dropped_before_are_left_out(log: Log) -> None:
     gone = expired(log, NOW)
     assert gone
     before = read_from(log, last)
-    found = log.begin_exchange(outcome.replacements)
+    found = log.begin_swap(outcome.replacements)
     assert not found.is_complete  # of the first replacement some segments are left, which hold what it would not
     assert [each for each, _ in found.replacements] == list(outcome.replacements[1:])
-    found.promise()
-    log.exchange(NOW)
+    found.commit()
+    log.swap(NOW)
     found.close()
-    log.end_exchange()
+    log.end_swap()
     assert latest(read_from(log, last)) == latest(before)
     assert read_from(open_log(log.path, COMPACT, log_start=last), last) == read_from(log, last)
 
@@ -506,14 +506,14 @@ def test_all_segments_of_a_replacement_were_dropped(log: Log) -> None:
     outcome = cleaned(log)
     log.delete_records_before(log.segments[2].base_offset)
     expired(log, NOW)
-    assert log.begin_exchange(outcome.replacements).is_complete
+    assert log.begin_swap(outcome.replacements).is_complete
 
 
 @pytest.mark.parametrize("call", ["rename", "stat"])
 def test_a_disk_that_fails_in_the_midst_takes_the_log_offline_until_the_start(log: Log, call: str) -> None:
     before, outcome = read_from(log, 0), cleaned(log)
-    found = log.begin_exchange(outcome.replacements)
-    found.promise()
+    found = log.begin_swap(outcome.replacements)
+    found.commit()
     real, count = getattr(os, call), [0]
 
     def failing(*arguments: Any, **options: Any) -> Any:
@@ -523,7 +523,7 @@ def test_a_disk_that_fails_in_the_midst_takes_the_log_offline_until_the_start(lo
         return real(*arguments, **options)
 
     with patch.object(os, call, failing), pytest.raises(StorageFailure):
-        log.exchange(NOW)
+        log.swap(NOW)
     assert "it burns" in log.broken
     after = read_from(open_log(log.path, COMPACT), 0)
     assert latest(after) == latest(before)
@@ -538,7 +538,7 @@ def test_what_the_cleaner_wrote_is_looked_at(log: Log) -> None:
     for wrong in (b"", data[:-1], keyed((b"k", b"v"))):
         Path(name + ".kafka.cleaned").write_bytes(wrong)
         with pytest.raises(CorruptRecords):
-            log.begin_exchange(outcome.replacements).promise()
+            log.begin_swap(outcome.replacements).commit()
         assert not os.path.exists(f"{log.path}/cleaned-segments")
 
 
@@ -548,7 +548,7 @@ def test_what_the_cleaner_wrote_is_looked_at(log: Log) -> None:
 @pytest.fixture
 def promised(log: Log) -> Log:
     """A log of which an exchange was promised, and nothing else."""
-    log.begin_exchange(cleaned(log, segment_bytes=1000).replacements).promise()
+    log.begin_swap(cleaned(log, segment_bytes=1000).replacements).commit()
     return log
 
 
@@ -639,11 +639,11 @@ def test_where_compaction_got_to_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("said", "first_dirty"), [(15, 15), (99, 40), (0, 0)])
 def test_what_the_checkpoint_says_of_a_log_that_is_shorter(log: Log, said: int, first_dirty: int) -> None:
     """Records may be lost in a crash, and their offsets given to others."""
-    again = open_log(log.path, COMPACT, cleaned_upto=said)
+    again = open_log(log.path, COMPACT, cleaner_checkpoint=said)
     assert again.first_dirty_offset == first_dirty
 
 
 def test_a_log_that_begins_later_than_it_was_compacted_to(log: Log) -> None:
-    log.cleaned_upto = 5
+    log.cleaner_checkpoint = 5
     log.delete_records_before(12)
     assert log.first_dirty_offset == 12

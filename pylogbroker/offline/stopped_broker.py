@@ -1,0 +1,134 @@
+"""Exclusive access to a stopped broker's files.
+
+    with stopped_broker(config) as broker:
+        broker.topics()
+        with broker.loaded_logs(print) as logs:
+            ...
+
+Opening fails for the same reasons as a broker's start: both run the same checks (`tap.checks`) and claim the
+directories in the same way (`tap.identification`). An unused directory becomes the broker's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, TypeVar
+
+import attrs
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.task import Clock
+
+from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.topics import Topic
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.errors import PylogbrokerError, StartupError
+from pylogbroker.interfaces import ITree
+from pylogbroker.storage import Log, LogManager
+from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.logdirs.inventory import Report
+from pylogbroker.tap import checks
+from pylogbroker.tap.identification import identify
+
+T = TypeVar("T")
+
+
+def check_stopped(config: BrokerConfig) -> None:
+    """Raise StartupError if a broker runs on these directories, or if they are not the broker's. Nothing is created."""
+    checks.look(config)
+
+
+class OfflineError(PylogbrokerError):
+    """Work on a stopped broker's files failed; the message gives the reason and the cure."""
+
+
+def endless_slices() -> Slices:
+    """Return slices that never yield, since there is no reactor."""
+    return Slices(Clock(), inf)
+
+
+def finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits, as all do whose blocking work is done synchronously."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise OfflineError("the coordination tree is not a local one")
+
+
+@attrs.define(eq=False)
+class StoppedBroker:
+    """Stopped broker, with its tree open and its log directories locked."""
+
+    config: BrokerConfig
+    tree: ITree
+    logs: LogManager
+    id: int
+    catalog: Catalog
+
+    def now_ms(self) -> int:
+        """Return the time in ms since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def topics(self) -> dict[str, Topic]:
+        """Return every topic in the tree, also those being deleted."""
+        return {topic.name: topic for topic in finish(TopicStore(self.tree).load(endless_slices()))}
+
+    @contextmanager
+    def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
+        """Open the logs of all topics and recover them as a start does; report findings to `report`.
+
+        On exit, flush the logs and mark them as cleanly stopped.
+        """
+        topics = self.topics()
+        known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
+        configs = {name: log_config(self.config.topic(topic.overrides)) for name, topic in topics.items()}
+        default = log_config(self.config.topic({}))
+        for deleted in self.logs.load(lambda topic: configs.get(topic, default), self.now_ms(), report, known):
+            deleted.remove()
+        try:
+            for log in self.logs.logs.values():
+                log.high_watermark = log.log_end_offset
+            yield self.logs.logs
+        finally:
+            failed = self.logs.close()
+        if failed:
+            raise OfflineError("; ".join(map(str, failed)))
+
+    def make_logs(self, topic: Topic) -> None:
+        """Create the logs of a new topic; only within `loaded_logs`."""
+        config = log_config(self.config.topic(topic.overrides))
+        for index in topic.partitions:
+            self.logs.create(topic.name, index, config, self.now_ms(), topic_id=topic.id)
+
+
+@contextmanager
+def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
+    """Open a broker's files; raise StartupError if it runs, or if the files are not its own."""
+    check_stopped(config)
+    tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
+    try:
+        logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
+        try:
+            yield _opened(config, tree, logs)
+        finally:
+            logs.unlock()
+    finally:
+        finish(tree.close())
+
+
+def _opened(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager) -> StoppedBroker:
+    broker_id, _ = finish(identify(config, tree, logs, maybeDeferred))
+    failed = [directory.failure for directory in logs.directories if directory.failure]
+    if failed:
+        raise StartupError(f"a log directory cannot be used: {'; '.join(failed)}")
+    catalog = Catalog(TopicStore(tree), config, lambda: [broker_id])
+    finish(catalog.open(endless_slices()))
+    return StoppedBroker(config, tree, logs, broker_id, catalog)

@@ -1,0 +1,36 @@
+"""Read nodes from a running ZooKeeper server."""
+
+from __future__ import annotations
+
+from pylogbroker.offline.stopped_broker import OfflineError
+
+_PARTS = ("/brokers", "/config", "/consumers", "/admin")
+_TIMEOUT_SECONDS = 10
+
+
+def read_server(address: str, chroot: str) -> dict[str, bytes]:
+    """Return the data of Kafka's nodes below `chroot` by path; raise OfflineError if the server cannot be reached."""
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError as error:
+        raise OfflineError("kazoo, the client for ZooKeeper, is missing: pip install kazoo") from error
+    client = KazooClient(address, timeout=_TIMEOUT_SECONDS)
+    nodes: dict[str, bytes] = {}
+    try:
+        client.start(timeout=_TIMEOUT_SECONDS)
+        waiting = [chroot + part for part in _PARTS]
+        while waiting:
+            path = waiting.pop()
+            try:
+                nodes[path] = client.get(path)[0] or b""
+                waiting += [f"{path}/{name}" for name in client.get_children(path)]
+            except NoNodeError:
+                continue
+    except (KazooTimeoutError, KazooException) as error:
+        raise OfflineError(f"ZooKeeper at {address} does not answer: {error or type(error).__name__}") from error
+    finally:
+        client.stop()
+        client.close()
+    return nodes

@@ -1,0 +1,131 @@
+"""One cleaning of one log: learn the last offset of each key, then copy what stays.
+
+First pass: the dirty part, as far as its keys fit into the memory they are given.  Second pass: all sources from the
+log's begin to where the first pass got, in groups that become one segment each.  Every batch keeps its offsets, and the
+last one of each new file stays, without records if need be: so each segment still ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from pylogbroker.storage import names
+from pylogbroker.storage.compaction.blocks import DamagedEntry, block_size, read_blocks
+from pylogbroker.storage.compaction.cleaned_segment import CleanedSegment
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Replacement, SourceSegment, Statistics
+from pylogbroker.storage.compaction.latest_records import LatestRecords
+from pylogbroker.storage.compaction.offset_map_builder import OffsetMapBuilder
+from pylogbroker.storage.compaction.retention import Retention
+from pylogbroker.storage.compaction.segment_groups import groups
+from pylogbroker.storage.compaction.throttle import Throttle
+from pylogbroker.storage.compaction.transactions import CleanedTransactions
+from pylogbroker.storage.files import sync_file
+from pylogbroker.storage.log.transaction_index import AbortedTxn, TransactionIndex
+
+Spent = Callable[[int], None]
+
+
+def clean(job: CleanerJob) -> Cleaned:
+    """Do a job.  Blocks; what it writes is safe on the disk then.
+
+    DamagedFile for a source that is not sound, StorageFailure, CorruptRecords or OSError for what else there may be;
+    `.cleaned` files may be left then.
+    """
+    began = time.monotonic()
+    spent = Throttle(job.io_bytes_per_second).spent
+    aborted = _aborted_transactions(job)
+    builder = OffsetMapBuilder.of(job, aborted)
+    builder.learn(job, spent)
+    learned = time.monotonic()
+    statistics = Statistics(
+        dirty_bytes=builder.bytes_read,
+        keys=builder.map.used,
+        without_key=builder.without_key,
+        map_full=builder.is_full,
+        map_seconds=learned - began,
+    )
+    cleaner = _Cleaner(job, builder, aborted, spent)
+    replacements = cleaner.replace_all()
+    sync_file(job.directory)
+    return Cleaned(replacements, builder.end, cleaner.complete(statistics, time.monotonic() - began))
+
+
+def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
+    """All that have data or a marker below the end."""
+    found = list(job.aborted)
+    for source, end in job.bounded:
+        path = names.file_of(job.directory, source.base_offset, names.TRANSACTION_INDEX)
+        index = TransactionIndex(path, 0)
+        index.check(source.base_offset, end)
+        found += index.overlapping(source.base_offset, end)[0]
+    return found
+
+
+@attrs.define(eq=False)
+class _Cleaner:
+    """The second pass."""
+
+    job: CleanerJob
+    builder: OffsetMapBuilder
+    aborted: Sequence[AbortedTxn]
+    spent: Spent
+    bytes_read: int = 0
+    bytes_written: int = 0
+    _latest: LatestRecords = attrs.field(init=False)
+    _retention: Retention = attrs.field(init=False)
+    _output: CleanedSegment = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        job, builder = self.job, self.builder
+        clean = [source for source in job.sources if source.base_offset < job.first_dirty_offset]
+        old_before = clean[-1].modified_ms - job.delete_retention_ms if clean else 0
+        transactions = CleanedTransactions.of(self.aborted)
+        self._latest = LatestRecords(builder.map, builder.hash, job.first_dirty_offset)
+        self._retention = Retention(job, self._latest, builder.end, transactions, self._add_aborted, old_before)
+
+    def replace_all(self) -> tuple[Replacement, ...]:
+        sources = tuple(source for source in self.job.sources if source.base_offset < self.builder.end)
+        job = attrs.evolve(self.job, sources=sources)
+        return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
+
+    def _replace(self, group: tuple[SourceSegment, ...]) -> Replacement | None:
+        """The new files for some sources; None for a single one of which everything stays."""
+        self._output = CleanedSegment(self.job, group[0].base_offset, self.spent)
+        changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
+        self.bytes_written += self._output.size
+        if len(group) == 1 and not any(changed):
+            self._output.discard()
+            return None
+        self._output.finish(group[-1].modified_ms)
+        return Replacement(tuple(source.base_offset for source in group), group[0].base_offset, self._output.size)
+
+    def _copy(self, source: SourceSegment, ends_file: bool) -> bool:
+        """Copy what stays of a source; says whether anything changed."""
+        changed = False
+        for block in read_blocks(source, self.spent, block_size(self.job.io_bytes_per_second)):
+            try:
+                changes = self._retention.changes(block, ends_file and block.end == source.size)
+            except DamagedEntry as error:
+                raise block.damaged(error.index, error.detail) from error
+            self._output.write(block, changes)
+            self.bytes_read += int(block.sizes.sum())
+            changed |= bool(changes)
+        return changed
+
+    def _add_aborted(self, transaction: AbortedTxn) -> None:
+        self._output.add_aborted(transaction)
+
+    def complete(self, statistics: Statistics, seconds: float) -> Statistics:
+        read = self._retention.records_read
+        return attrs.evolve(
+            statistics,
+            records_read=read,
+            records_kept=read - self._retention.records_dropped,
+            bytes_read=self.bytes_read,
+            bytes_written=self.bytes_written,
+            without_key=statistics.without_key + self._latest.without_key,
+            seconds=seconds,
+        )

@@ -1,0 +1,76 @@
+"""Keys as 128 bits, many at once.
+
+A key's hash is two sums, modulo 2^64, of its 32-bit words and its length, each times a random number that is drawn for
+the run (multilinear hashing, which is universal: how likely two keys are to meet does not depend on what they are, so
+that nobody can choose keys that do).  Two keys that differ meet with a probability of about 2^-128 for most, and 2^-66
+for the worst of pairs, whose only difference is the highest bit of a word.  Of a key of more than 1 KiB the BLAKE2b of
+128 bits, with a random key, is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Final
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from pylogbroker.storage.compaction.blocks import PADDING, Words
+from pylogbroker.storage.compaction.record_columns import Keys, words
+
+_LONGEST: Final = 1024
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_HIGH: Final = np.uint64(32)
+_MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+
+
+@attrs.frozen(eq=False)
+class KeyHash:
+    """One run's way to hash."""
+
+    _factors: Words  # two rows
+    _secret: bytes
+
+    @classmethod
+    def random(cls) -> KeyHash:
+        count = _LONGEST // 4 + 2
+        drawn = np.frombuffer(secrets.token_bytes(16 * count), np.uint64).reshape(2, count)
+        return cls(drawn | np.uint64(1), secrets.token_bytes(32))
+
+    def __call__(self, keys: Keys) -> tuple[Words, Words]:
+        """Both halves of each key's hash; the first is never 0."""
+        first, second = (keys.length.view(np.uint64) * row[-1] + row[-2] for row in self._factors)
+        window = words(keys.data)
+        chosen: npt.NDArray[np.intp] | slice = slice(None)
+        longest = min(int(keys.length.max(initial=0)), _LONGEST)
+        shortest = int(keys.length.min(initial=longest))
+        for at in range(0, longest, 8):
+            if at >= shortest:
+                chosen = np.flatnonzero(keys.length > at)
+            word = window[keys.start[chosen] + at]
+            if at + 8 > shortest:
+                word &= _MASKS[np.minimum(keys.length[chosen] - at, 8)]
+            low, high = word & _LOW, word >> _HIGH
+            for half, row in zip((first, second), self._factors, strict=True):
+                half[chosen] += low * row[at // 4] + high * row[at // 4 + 1]
+        self._hash_long(keys, first, second)
+        first[first == 0] = 1
+        return first, second
+
+    def _hash_long(self, keys: Keys, first: Words, second: Words) -> None:
+        raw = keys.data.data
+        for index in np.flatnonzero(keys.length > _LONGEST).tolist():
+            start = int(keys.start[index])
+            key = raw[start : start + int(keys.length[index])]
+            digest = hashlib.blake2b(key, digest_size=16, key=self._secret).digest()
+            first[index], second[index] = np.frombuffer(digest, np.uint64)
+
+
+def keys_of(keys: list[bytes | None]) -> Keys:
+    """Keys that are not part of rows."""
+    lengths = np.array([-1 if key is None else len(key) for key in keys], np.int64)
+    sizes = np.maximum(lengths, 0)
+    joined = b"".join(key for key in keys if key) + bytes(PADDING)
+    return Keys(np.frombuffer(joined, np.uint8), np.cumsum(sizes) - sizes, lengths)

@@ -1,0 +1,47 @@
+"""Which records are the last of their keys, as the first pass found out.
+
+Below the first dirty offset keys are looked up.  From there on it is enough to know which offsets are in the map, and
+no key need be looked at again; the map's memory is given back then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pylogbroker.storage.compaction.blocks import Flags, Ints
+from pylogbroker.storage.compaction.key_hash import KeyHash
+from pylogbroker.storage.compaction.offset_map import OffsetMap
+from pylogbroker.storage.compaction.record_chunks import RecordChunk
+
+
+class LatestRecords:
+    """Asked piece by piece, in the order of the log."""
+
+    def __init__(self, key_map: OffsetMap, key_hash: KeyHash, first_dirty: int) -> None:
+        self._map = key_map
+        self._hash = key_hash
+        self._first_dirty = first_dirty
+        self._offsets: Ints | None = None
+        self.without_key = 0  # records of the clean part
+
+    def __call__(self, chunk: RecordChunk) -> Flags:
+        """Whether each record has a key of which there is no later record."""
+        if self._offsets is None and len(chunk.offsets) and chunk.offsets.min() >= self._first_dirty:
+            self._offsets = self._map.into_offsets()
+        return self._in_clean_part(chunk) if self._offsets is None else _are_in(chunk.offsets, self._offsets)
+
+    def _in_clean_part(self, chunk: RecordChunk) -> Flags:
+        keyed = chunk.keys.length >= 0
+        self.without_key += int(np.count_nonzero(~keyed & (chunk.offsets < self._first_dirty)))
+        latest = np.zeros(len(keyed), np.bool_)
+        latest[keyed] = self._map.last(*self._hash(chunk.keys.some(keyed))) <= chunk.offsets[keyed]
+        return latest
+
+
+def _are_in(offsets: Ints, known: Ints) -> Flags:
+    """Which of the offsets are known; both are in order."""
+    if not len(known) or not len(offsets):
+        return np.zeros(len(offsets), np.bool_)
+    slots = np.searchsorted(known, offsets)
+    flags: Flags = known[np.minimum(slots, len(known) - 1)] == offsets
+    return flags

@@ -1,0 +1,119 @@
+"""The records of a block, some ten thousand at once and in order: offsets and keys, whatever the format.
+
+Payloads of v2 are looked at where they lie in the block, or where there are compressed ones, in a copy of them all.
+Messages of v0 and v1 are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.records import HEADER_V2, Record
+from pylogbroker.records.compression import codec_of, decompress
+from pylogbroker.storage.compaction.blocks import PADDING, Block, Bytes, DamagedEntry, Flags, Ints
+from pylogbroker.storage.compaction.key_hash import keys_of
+from pylogbroker.storage.compaction.record_columns import Keys, RecordColumns, read_columns, read_keys
+
+_ROWS: Final = 1 << 16  # in a piece, unless a single batch has more
+_BYTES: Final = 8 << 20  # of decompressed payloads, unless a single batch has more
+_CODEC: Final = 0x07
+
+
+class BatchChunk:
+    """Records of some v2 batches."""
+
+    def __init__(self, block: Block, numbers: Ints, rows: RecordColumns) -> None:
+        self.numbers = numbers
+        self.rows = rows
+        self.batch = rows.batch
+        self.offsets: Ints = block.base_offsets[rows.batch] + rows.offset_delta
+
+    @cached_property
+    def keys(self) -> Keys:
+        return read_keys(self.rows)
+
+
+class MessageChunk:
+    """Records of some entries of v0 or v1."""
+
+    def __init__(self, numbers: Ints, records: list[list[Record]]) -> None:
+        self.numbers = numbers
+        self.records = records
+        self.batch: Ints = np.repeat(numbers, [len(each) for each in records])
+        self.offsets: Ints = np.array([record.offset for each in records for record in each], np.int64)
+
+    @cached_property
+    def keys(self) -> Keys:
+        return keys_of([record.key for each in self.records for record in each])
+
+
+RecordChunk: TypeAlias = BatchChunk | MessageChunk
+
+
+def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
+    """The records of the wanted entries; DamagedEntry for one that is not what it should be."""
+    chosen = np.flatnonzero(wanted)
+    if not len(chosen):
+        return
+    is_old = block.magics[chosen] < 2
+    for run in np.split(chosen, np.flatnonzero(is_old[1:] != is_old[:-1]) + 1):
+        if block.magics[run[0]] < 2:
+            yield from (MessageChunk(part, _messages(block, part)) for part in _parts(np.ones_like(run), run))
+        elif (block.attributes[run] & _CODEC).any():
+            yield from _compressed(block, run)
+        else:
+            for part in _parts(block.counts[run], run):
+                begins = block.starts[part] + HEADER_V2.size
+                yield _batches(block, part, block.data, begins, block.starts[part] + block.sizes[part])
+
+
+def _parts(counts: Ints, numbers: Ints) -> list[Ints]:
+    """The numbers in runs of about as many records as a piece has."""
+    shares = np.cumsum(counts) // _ROWS
+    return np.split(numbers, np.flatnonzero(shares[1:] != shares[:-1]) + 1)
+
+
+def _batches(block: Block, numbers: Ints, data: Bytes, begins: Ints, ends: Ints) -> BatchChunk:
+    return BatchChunk(block, numbers, read_columns(data, numbers, begins, ends, block.counts[numbers]))
+
+
+def _compressed(block: Block, numbers: Ints) -> Iterator[BatchChunk]:
+    first, size, records = 0, 0, 0
+    payloads: list[bytes | memoryview] = []
+    for behind, number in enumerate(numbers.tolist(), 1):
+        payloads.append(_payload(block, number))
+        size += len(payloads[-1])
+        records += int(block.counts[number])
+        if size >= _BYTES or records >= _ROWS or behind == len(numbers):
+            sizes = np.array([len(payload) for payload in payloads], np.int64)
+            data = np.frombuffer(b"".join((*payloads, bytes(PADDING))), np.uint8)
+            ends = np.cumsum(sizes)
+            yield _batches(block, numbers[first:behind], data, ends - sizes, ends)
+            first, size, records = behind, 0, 0
+            payloads.clear()
+
+
+def _payload(block: Block, number: int) -> bytes | memoryview:
+    payload = block.raw(number, number + 1)[HEADER_V2.size :]
+    attributes = int(block.attributes[number])
+    if not attributes & _CODEC or not block.counts[number]:
+        return payload
+    try:
+        return decompress(codec_of(attributes), payload)
+    except (CorruptRecords, InvalidRecords) as error:
+        raise DamagedEntry(number, error.detail) from error
+
+
+def _messages(block: Block, numbers: Ints) -> list[list[Record]]:
+    found = []
+    for number in numbers.tolist():
+        try:
+            found.append(list(block.entry(number).records()))
+        except (CorruptRecords, InvalidRecords) as error:
+            raise DamagedEntry(number, error.detail) from error
+    return found

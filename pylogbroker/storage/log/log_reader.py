@@ -1,0 +1,88 @@
+"""Finding what a fetch returns: a region of one segment, whole entries only.
+
+A fetch ends at an entry's boundary, and the next one of the same reader begins there.  So the reader remembers some
+dozens of places, offset -> (segment, position), and who reads on need not search.  For who comes from elsewhere the
+segment is found by bisection, the region's start by its offset index, and its end likewise by position.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import Final
+
+from pylogbroker.storage.files import FileRegion
+from pylogbroker.storage.log.segment import Segment
+
+Segments = tuple[Segment, ...]
+_base_offset = attrgetter("base_offset")
+_REMEMBERED: Final = 64
+
+
+class LogReader:
+    """The places of one log's readers.  Used on the reactor's thread only."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[Segment, int]] = {}
+
+    def region(
+        self,
+        segments: Segments,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        log_end_offset: int,
+        min_one: bool,
+        may_wait: bool,
+    ) -> FileRegion | None:
+        """Entries from the one that reaches `offset` on, below `upto`, in `max_bytes`; None if there are none.
+
+        NotCached if that cannot be said without waiting for the disk, which the caller may not.
+        """
+        place = self._places.get(offset)
+        if place is None or place[1] >= place[0].size:
+            place = self.locate(segments, offset, may_wait)
+            if place is None:
+                return None
+        segment, position = place
+        stop = segment.size
+        next_offset = log_end_offset if segment is segments[-1] else -1
+        if upto < log_end_offset:
+            bound = self._places.get(upto) or self.locate(segments, upto, may_wait)
+            if bound is not None and bound[0] is segment:
+                stop, next_offset = bound[1], upto
+        if position + max_bytes < stop:
+            header = segment.boundary(position, position + max_bytes, may_wait)
+            if header is not None:
+                stop, next_offset = header.position, header.first_offset
+                if stop == position and min_one:
+                    stop, next_offset = stop + header.size, header.last_offset + 1
+        if stop <= position:
+            return None
+        self._remember(next_offset, segment, stop)
+        if next_offset < 0:
+            next_offset = segments[bisect_right(segments, segment.base_offset, key=_base_offset)].base_offset
+        return segment.region(position, stop - position, next_offset)
+
+    def locate(self, segments: Segments, offset: int, may_wait: bool) -> tuple[Segment, int] | None:
+        """Where the first entry begins that reaches `offset`."""
+        first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+        for segment in segments[first:]:
+            header = segment.find(offset, may_wait)
+            if header is not None:
+                self._remember(offset, segment, header.position)
+                return segment, header.position
+        return None
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        places = self._places
+        if offset >= 0:
+            if len(places) >= _REMEMBERED:
+                del places[next(iter(places))]
+            places[offset] = segment, position
+
+    def forget(self) -> None:
+        """The log was cut: offsets may be elsewhere from now on."""
+        self._places.clear()

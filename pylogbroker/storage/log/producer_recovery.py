@@ -1,0 +1,84 @@
+"""Bringing producer states back: from the newest snapshot that is sound, and the entries behind it.
+
+Only headers are read, and markers.  A snapshot beyond the log's end is of no use and is removed, as is one that is
+damaged, and one that an earlier stop left in the middle of a segment.  Where entries are damaged, what they tell of
+producers is missed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import DamagedFile
+from pylogbroker.storage.files import remove
+from pylogbroker.storage.log import producer_snapshots
+from pylogbroker.storage.log.producer_states import EndedTransaction, ProducerState, ProducerStates
+from pylogbroker.storage.log.segment import Segment
+
+
+def load_producers(
+    path: str, snapshots: Collection[int], segments: tuple[Segment, ...], log_end_offset: int
+) -> tuple[ProducerStates, int]:
+    """The states as of `log_end_offset`, and the offset of the snapshot they were taken from (-1: none)."""
+    offset, known = _newest(path, snapshots, log_end_offset)
+    bases = {segment.base_offset for segment in segments}
+    for older in snapshots:
+        if older < offset and older not in bases:
+            remove(names.file_of(path, older, names.SNAPSHOT))
+    states = ProducerStates(known)
+    for segment, end in _with_ends(segments, log_end_offset):
+        if end > offset:
+            with suppress(CorruptRecords):
+                deque(replay(segment, offset, states), maxlen=0)
+    return states, offset
+
+
+def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:
+    """The states where the `number`-th segment begins."""
+    base = segments[number].base_offset
+    offset, known = _newest_sound(path, snapshots, base)
+    states = ProducerStates(known)
+    for segment, following in pairwise(segments[: number + 1]):
+        if following.base_offset > offset:
+            with suppress(CorruptRecords):
+                deque(replay(segment, offset, states), maxlen=0)
+    return states
+
+
+def _newest_sound(path: str, snapshots: Iterable[int], upto: int) -> tuple[int, list[ProducerState]]:
+    for offset in sorted(snapshots, reverse=True):
+        if offset <= upto:
+            with suppress(DamagedFile):
+                return offset, producer_snapshots.read(names.file_of(path, offset, names.SNAPSHOT))
+    return -1, []
+
+
+def _newest(path: str, snapshots: Iterable[int], log_end_offset: int) -> tuple[int, list[ProducerState]]:
+    for offset in sorted(snapshots, reverse=True):
+        name = names.file_of(path, offset, names.SNAPSHOT)
+        if offset <= log_end_offset:
+            try:
+                return offset, producer_snapshots.read(name)
+            except DamagedFile:
+                pass
+        remove(name)
+    return -1, []
+
+
+def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[tuple[Segment, int]]:
+    return zip(segments, [*(segment.base_offset for segment in segments[1:]), log_end_offset], strict=True)
+
+
+def replay(segment: Segment, offset: int, states: ProducerStates) -> Iterator[EndedTransaction]:
+    """Let `states` know a segment's entries from `offset` on; tells of each transaction that ends, when it does."""
+    found = segment.find(offset) if offset > segment.base_offset else None
+    for header, entry in segment.entry_headers(0 if found is None else found.position):
+        if entry.producer_id >= 0 and entry.base_offset >= offset:
+            ended = states.record(segment.whole(header) if entry.is_control else entry)
+            if ended is not None:
+                yield ended

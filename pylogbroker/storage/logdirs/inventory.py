@@ -1,0 +1,93 @@
+"""What a start finds in the log directories, before any log is opened, and what it tells of the recovery of logs.
+
+The survey changes nothing: what keeps the broker from starting is found while clean-stop markers are still there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from pylogbroker.errors import StartupError
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.formatting import counted
+from pylogbroker.storage.log.loader import Recovered
+from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
+
+Report = Callable[[Notice | Recovered], None]
+
+
+@attrs.frozen
+class DeletedDirectory:
+    """A partition's directory that has been renamed away and waits for a worker."""
+
+    path: str
+
+    def remove(self) -> None:
+        """Remove the directory with all that is in it.  Blocks; any thread."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@attrs.frozen
+class Inventory:
+    """What lies in one log directory, by path."""
+
+    home: LogDirectory
+    logs: dict[TopicPartition, str] = attrs.field(factory=dict)
+    misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # something else, where a log should be
+    deleted: list[DeletedDirectory] = attrs.field(factory=list)
+
+
+def take_inventory(home: LogDirectory) -> Inventory:
+    """List a log directory; OSError if its disk fails."""
+    found = Inventory(home)
+    with os.scandir(home.path) as listing:
+        for entry in listing:
+            if names.is_deleted_directory(entry.name):
+                found.deleted.append(DeletedDirectory(entry.path))
+            elif (key := names.parse_partition_directory(entry.name)) is not None:
+                (found.logs if entry.is_dir() else found.misplaced)[key] = entry.path
+    return found
+
+
+def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
+    """StartupError if a partition lies in two log directories: which of the two counts, only a person can say."""
+    seen: dict[TopicPartition, str] = {}
+    for found in inventories:
+        for key, path in found.logs.items():
+            other = seen.setdefault(key, path)
+            if other != path:
+                raise StartupError(
+                    f"partition {key[1]} of {key[0]} lies in two log directories, as {other} and as {path}: "
+                    "move the one that is not wanted out of its log directory"
+                )
+
+
+class RecoverySummary:
+    """Makes a line of what was recovered in each directory, besides one for each log that lost something.
+
+    Logs may be opened by several threads.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._found: list[Recovered] = []
+
+    def note(self, found: Recovered) -> None:
+        """A log was recovered."""
+        self._found.append(found)
+        if found.cut is not None:
+            self._report(found)
+
+    def tell(self) -> None:
+        """All logs are open."""
+        cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
+        for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
+            self._report(
+                Notice(path, f"not stopped cleanly: {counted(count, 'log')} checked, {cut[path] or 'none'} cut")
+            )
