@@ -21,8 +21,8 @@ from twisted.logger import Logger
 from pylogbroker.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from pylogbroker.broker.admin import PartitionAllowance
     from pylogbroker.broker.catalog import Catalog
+    from pylogbroker.broker.request_limits import PartitionAllowance
 
 WAITING_MAX = 1000
 log = Logger()

@@ -17,29 +17,29 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock, ensureD
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.apis import APIS, Api
 from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.catalog import Catalog
-from pylogbroker.broker.cleaning import Cleaning
-from pylogbroker.broker.complaints import Complaints
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.delete_policies import DeletePolicies, MissingPolicies
+from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.dynamic_settings import DynamicSettings
-from pylogbroker.broker.fetch_conversion import ConvertedPieces
-from pylogbroker.broker.fetch_sessions import FetchSessions
+from pylogbroker.broker.fetch.conversion import ConversionCache
+from pylogbroker.broker.fetch.sessions import FetchSessions
 from pylogbroker.broker.group_store import GroupStore
-from pylogbroker.broker.housekeeping import Housekeeping
-from pylogbroker.broker.log_config import log_config
-from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.jobs.log_cleaner import LogCleaner
+from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
+from pylogbroker.broker.log_rate_limit import LogRateLimit
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
+from pylogbroker.broker.partitions.group_commit import GroupCommit
+from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.producer_ids import ProducerIds
+from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.slices import Slices
-from pylogbroker.broker.syncing import GroupCommit
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.broker.transaction_store import TransactionStore
-from pylogbroker.broker.turns import Turns
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
@@ -50,14 +50,14 @@ from pylogbroker.storage.formatting import listed
 from pylogbroker.transactions import TransactionCoordinator
 
 T = TypeVar("T")
-_MOST_AT_ONCE = 100  # logs that are made without a pause
+_REOPENED_PER_ROUND_MAX = 100  # logs that are made without a pause
 log = Logger()
 
 
-class Waiting(Protocol):
+class DelayedRequest(Protocol):
     """A request that waits for something to happen."""
 
-    def stop_waiting(self) -> None:
+    def expire(self) -> None:
         """Answer with what there is."""
 
 
@@ -84,19 +84,19 @@ class Broker:
     dynamic_settings: DynamicSettings = attrs.field(init=False)
     producer_ids: ProducerIds = attrs.field(init=False)
     fetch_sessions: FetchSessions = attrs.field(init=False)
-    converted: ConvertedPieces = attrs.field(factory=ConvertedPieces, init=False)
+    converted: ConversionCache = attrs.field(factory=ConversionCache, init=False)
     group_commit: GroupCommit = attrs.field(init=False)
-    housekeeping: Housekeeping = attrs.field(init=False)
-    cleaning: Cleaning = attrs.field(init=False)
+    log_maintenance: LogMaintenance = attrs.field(init=False)
+    cleaning: LogCleaner = attrs.field(init=False)
     group_store: GroupStore = attrs.field(init=False)
     transaction_store: TransactionStore = attrs.field(init=False)
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
-    waiting: set[Waiting] = attrs.field(factory=set, init=False)
-    complaints: Complaints = attrs.field(factory=Complaints, init=False)
+    waiting: set[DelayedRequest] = attrs.field(factory=set, init=False)
+    log_rate_limit: LogRateLimit = attrs.field(factory=LogRateLimit, init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    turns: Turns = attrs.field(init=False)
+    deferred_actions: DeferredActions = attrs.field(init=False)
     coordinators_loaded: Deferred[Any] = attrs.field(init=False)  # set by `open`
     slices: Slices = attrs.field(init=False)
     fetch_max_bytes: int = attrs.field(init=False)
@@ -105,20 +105,20 @@ class Broker:
     def __attrs_post_init__(self) -> None:
         config = self.config
         config.add_topic_check(self.delete_policies.check)
-        self._missing_policies = MissingPolicies(self.clock, self.complaints)
+        self._missing_policies = MissingPolicies(self.clock, self.log_rate_limit)
         self.catalog = Catalog(
-            TopicStore(self.tree, self.in_thread), config, lambda: [self.node_id], self._is_due, self._lead
+            TopicStore(self.tree, self.in_thread), config, lambda: [self.node_id], self._is_due, self._open_partitions
         )
         self.auto_creation = AutoCreation(self.catalog, self.clock, self._is_due)
         self.dynamic_settings = DynamicSettings(self.tree, config, self.node_id)
         self.producer_ids = ProducerIds(self.tree, self.node_id, self._is_due)
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         self.group_commit = GroupCommit(self.in_thread)
-        self.housekeeping = Housekeeping(self)
-        self.cleaning = Cleaning(self)
+        self.log_maintenance = LogMaintenance(self)
+        self.cleaning = LogCleaner(self)
         self.group_store = GroupStore(self)
         self.transaction_store = TransactionStore(self)
-        self.turns = Turns(self.clock)
+        self.deferred_actions = DeferredActions(self.clock)
         self.slices = Slices(self.clock)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.rack = config.optional_text("broker.rack")
@@ -144,14 +144,14 @@ class Broker:
         await self.dynamic_settings.open()
         await self.catalog.open(self.slices)
         async for topic in self.slices.over(tuple(self.catalog.topics.values())):
-            await self._lead(topic, topic.partitions, is_new=False)
+            await self._open_partitions(topic, topic.partitions, is_new=False)
             await self._configure(topic)
         self._tell_of_unowned()
         self.catalog.subscribe(self)
         self.coordinators_loaded = DeferredList([self.group_store.open(), self.transaction_store.open()])
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
-        self.housekeeping.start()
+        self.log_maintenance.start()
         self.cleaning.start()
 
     def _tell_of_unowned(self) -> None:
@@ -164,13 +164,13 @@ class Broker:
     def release(self) -> None:
         """The broker stops: answer whoever waits."""
         self.auto_creation.stop()
-        self.housekeeping.stop()
+        self.log_maintenance.stop()
         self.cleaning.stop()
         self.slices.stop()
         self.transaction_store.close()
         self.group_store.close()
         for waiting in tuple(self.waiting):
-            waiting.stop_waiting()
+            waiting.expire()
 
     # -- what handlers ask ---------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Broker:
             partition = self.partitions.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
-                self.cleaning.let_go(partition.log)
+                self.cleaning.abort_cleaning(partition.log)
             try:
                 found = self.logs.delete(topic.name, index)
             except StorageFailure as failure:
@@ -261,10 +261,10 @@ class Broker:
         directory = os.path.dirname(failed.path)
         if failed.broken:
             self.storage_failed(failed)
-        elif self.complaints.is_due(directory, self.now_ms()):
+        elif self.log_rate_limit.is_due(directory, self.now_ms()):
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
 
-    def records_refused(self, partition: Partition, why: InvalidRecords) -> None:
+    def log_rejected_records(self, partition: Partition, why: InvalidRecords) -> None:
         """Log, once a minute for each topic, that a producer's records break the topic's rules."""
         if self._is_due(f"refused records of {partition.topic}"):
             log.warn(
@@ -275,7 +275,7 @@ class Broker:
             )
 
     def _is_due(self, about: str) -> bool:
-        return self.complaints.is_due(about, self.now_ms())
+        return self.log_rate_limit.is_due(about, self.now_ms())
 
     def storage_failed(self, failed: Log) -> None:
         """A log failed: if its disk did, and is not just full, all partitions of its directory are gone."""
@@ -293,7 +293,7 @@ class Broker:
             if partition is not None:
                 partition.close()
 
-    async def _lead(self, topic: Topic, indexes: Collection[int], is_new: bool = True) -> None:
+    async def _open_partitions(self, topic: Topic, indexes: Collection[int], is_new: bool = True) -> None:
         """Open or make the logs of a topic's partitions, and serve them."""
         config = log_config(self.config.topic(topic.overrides))
         failed: dict[str, list[TopicPartition]] = {}
@@ -304,7 +304,7 @@ class Broker:
             key = topic.name, index
             present = self.logs.logs.get(key)
             try:
-                self._lead_one(topic, index, config, is_new)
+                self._open_partition(topic, index, config, is_new)
             except StorageFailure as failure:
                 failed.setdefault(str(failure), []).append(key)
                 continue
@@ -315,7 +315,7 @@ class Broker:
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_listed(recreated))
 
-    def _lead_one(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
+    def _open_partition(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
         """Serve a partition; StorageFailure if it has no log and none can be made."""
         found = self._open_log(topic, index, config, is_new)
         found.high_watermark = found.log_end_offset
@@ -326,12 +326,14 @@ class Broker:
 
     def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self.now_ms()
-        found = self.logs.create(topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_tell)
+        found = self.logs.create(
+            topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_log_finding
+        )
         if found.byte_addressed != config.byte_addressed:
             raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
         return found
 
-    async def lead_missing(self, tried: set[TopicPartition]) -> None:
+    async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
         """Try again to lead what has no log because it could not be made, up to the first that fails again.
 
         That one is added to `tried`: those come last the next time.
@@ -343,12 +345,12 @@ class Broker:
             topic = self.catalog.topics.get(name)
             if topic is not None:
                 missing += ((name, index) for index in topic.partitions if self._is_missing((name, index)))
-        async for key in self.slices.over(sorted(missing, key=tried.__contains__)[:_MOST_AT_ONCE]):
+        async for key in self.slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
             topic = self.catalog.topics.get(key[0])
             if topic is None or not self._is_missing(key):  # any more
                 continue
             try:
-                self._lead_one(topic, key[1], log_config(self.config.topic(topic.overrides)), is_new=True)
+                self._open_partition(topic, key[1], log_config(self.config.topic(topic.overrides)), is_new=True)
             except StorageFailure as failure:
                 log.error("{partitions} offline: {why}", partitions=_listed([key]), why=failure)
                 if key in tried:
@@ -394,7 +396,7 @@ class Broker:
                 partition.may_down_convert = may_down_convert
 
 
-def _tell(found: object) -> None:
+def _log_finding(found: object) -> None:
     log.warn("{found}", found=found)
 
 

@@ -27,8 +27,8 @@ from twisted.logger import Logger
 
 from pylogbroker.broker import placement
 from pylogbroker.broker import topics as rules
-from pylogbroker.broker.admin import PartitionAllowance
-from pylogbroker.broker.refusals import refusal
+from pylogbroker.broker.coordination_errors import kafka_error
+from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
@@ -191,7 +191,7 @@ class Catalog:
             await self._get_ready(topic, topic.partitions)
             self._show(topic)
             self._log_without_effect(topic, {})
-            await self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+            await self._notify("on_topic_created", lambda listener: listener.on_topic_created(topic))
             return topic
 
         return await self._one_at_a_time(change)
@@ -204,7 +204,7 @@ class Catalog:
             await self._store.add(topic, *others)
             await self._get_ready(topic, topic.partitions)
             self._show(topic)
-            await self._tell("on_topic_created", lambda listener: listener.on_topic_created(topic))
+            await self._notify("on_topic_created", lambda listener: listener.on_topic_created(topic))
 
         await self._one_at_a_time(change)
 
@@ -223,7 +223,7 @@ class Catalog:
             await self._store.add_partitions(topic, added)
             await self._get_ready(topic, added)
             self._show(topic)
-            await self._tell("on_partitions_added", lambda listener: listener.on_partitions_added(topic, added))
+            await self._notify("on_partitions_added", lambda listener: listener.on_partitions_added(topic, added))
             return topic
 
         return await self._one_at_a_time(change)
@@ -237,7 +237,7 @@ class Catalog:
             await self._store.set_overrides(topic)
             self._show(topic)
             self._log_without_effect(topic, before)
-            await self._tell("on_config_changed", lambda listener: listener.on_config_changed(topic))
+            await self._notify("on_config_changed", lambda listener: listener.on_config_changed(topic))
             return topic
 
         return await self._one_at_a_time(change)
@@ -265,12 +265,12 @@ class Catalog:
         except CoordinationError as error:
             if self._is_due(f"changes of topics: {type(error).__name__}"):  # clients try again, many times a second
                 log.error("a change of topics failed: {why}", why=error)
-            raise refusal(error) from error
+            raise kafka_error(error) from error
         finally:
             self._lock.release()
 
     async def _finish_deletion(self, topic: Topic) -> None:
-        await self._tell("on_topic_deleted", lambda listener: listener.on_topic_deleted(topic))
+        await self._notify("on_topic_deleted", lambda listener: listener.on_topic_deleted(topic))
         await self._store.remove(topic)
 
     def _check_is_new(self, name: str) -> None:
@@ -352,7 +352,7 @@ class Catalog:
         except Exception:
             log.failure("new partitions of topic {topic} could not all be prepared", topic=topic.name)
 
-    async def _tell(self, what: str, call: Callable[[CatalogListener], Awaitable[None] | None]) -> None:
+    async def _notify(self, what: str, call: Callable[[CatalogListener], Awaitable[None] | None]) -> None:
         for listener in self._listeners:
             try:
                 done = call(listener)

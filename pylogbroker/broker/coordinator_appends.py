@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import Buffer
 from pylogbroker.storage import Appended, Origin
@@ -68,7 +68,7 @@ def _append_now(partition: Partition, batch: Buffer | Callable[[], Buffer], now_
     if callable(batch):
         return None
     if partition.is_internal:
-        return partition.append_at_once(batch, now_ms, origin=Origin.COORDINATOR)
+        return partition.append_now(batch, now_ms, origin=Origin.COORDINATOR)
     return partition.append(batch, now_ms, Origin.COORDINATOR)
 
 
@@ -76,7 +76,7 @@ async def _append_in_line(
     broker: Broker, partition: Partition, batch: Buffer | Callable[[], Buffer], done: Stored, on_disk: bool
 ) -> None:
     try:
-        appended = await partition.append_in_line(batch, broker.now_ms(), broker.in_thread, origin=Origin.COORDINATOR)
+        appended = await partition.append_queued(batch, broker.now_ms(), broker.in_thread, origin=Origin.COORDINATOR)
     except EncodingError as error:
         _failed(broker, partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)
     except KafkaError as error:

@@ -22,7 +22,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.broker.internal_topic import InternalTopic, Replay
-from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.topics import Topic
 
 if TYPE_CHECKING:

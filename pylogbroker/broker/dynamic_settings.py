@@ -14,7 +14,7 @@ import attrs
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from pylogbroker.broker.refusals import refusal
+from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.topics import ConfigChange
 from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
 from pylogbroker.coordination import layout, paths
@@ -65,7 +65,7 @@ class DynamicSettings:
             for observer in self._observers:
                 observer(layer, before, settings)
         except CoordinationError as error:
-            raise refusal(error) from error
+            raise kafka_error(error) from error
         finally:
             self._lock.release()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from pylogbroker.broker.coordinator_appends import Stored, append
-from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import Producer

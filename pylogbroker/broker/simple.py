@@ -18,10 +18,10 @@ import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.apis.old_offsets import offsets_below
 from pylogbroker.broker.context import Caller
-from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.readahead import SMALL, is_cached, read_ahead, read_if_cached
+from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.topics import INTERNAL_TOPICS, check_name
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
 from pylogbroker.storage import Appended, FileRegion, Log, Origin
@@ -114,7 +114,7 @@ def _append_at_once(broker: Broker, part: Production) -> bool:
             return False
         part = _placed(broker, part)
         partition = _writable(broker, part)
-        appended = partition.append_at_once(part.messages, broker.now_ms(), origin=Origin.SIMPLE)
+        appended = partition.append_now(part.messages, broker.now_ms(), origin=Origin.SIMPLE)
     except KafkaError as error:
         raise _refused(broker, part, error) from error
     if appended is None:
@@ -130,7 +130,7 @@ async def _append_late(broker: Broker, part: Production) -> None:
         part = _placed(broker, part)
         partition = _writable(broker, part)
         now_ms, origin = broker.now_ms(), Origin.SIMPLE
-        appended = await partition.append_in_line(part.messages, now_ms, broker.in_thread, origin=origin)
+        appended = await partition.append_queued(part.messages, now_ms, broker.in_thread, origin=origin)
     except KafkaError as error:
         raise _refused(broker, part, error) from error
     _see_to_sync(broker, partition, appended)
@@ -228,7 +228,7 @@ def _find(broker: Broker, topic: str, index: int) -> tuple[Legacy07ErrorCode, Pa
     partition = broker.partitions.get((topic, index))
     if partition is None or not partition.log.byte_addressed:
         why = "it is offline" if partition is None else "it is not of format 0.7"
-        if broker.complaints.is_due(f"{topic} over the simple protocol", broker.now_ms()):
+        if broker.log_rate_limit.is_due(f"{topic} over the simple protocol", broker.now_ms()):
             log.warn("{topic}-{index} is asked for over the simple protocol: {why}", topic=topic, index=index, why=why)
         return Legacy07ErrorCode.UNKNOWN, None
     return Legacy07ErrorCode.NONE, partition
@@ -251,7 +251,7 @@ def _send(
 
 def _at_hand(region: FileRegion, room: int) -> Chunk | None:
     """A region as it is sent, if the disk need not be waited for; read if it is small and there is room."""
-    if region.length <= min(SMALL, room):
+    if region.length <= min(READ_INLINE_BYTES_MAX, room):
         return read_if_cached(region)
     return region if is_cached(region) else None
 
@@ -282,7 +282,7 @@ def _offsets(broker: Broker, request: Offsets) -> Answer:
         return encode_offsets(error, [0] if is_empty else [])
     found = partition.log
     try:
-        offsets = offsets_below(found, request.time, request.max_count, broker.now_ms(), found.high_watermark)
+        offsets = visible_offsets_before(found, request.time, request.max_count, broker.now_ms(), found.high_watermark)
     except OSError as failure:
         broker.request_failed(found, found.failed(failure))
         return encode_offsets(Legacy07ErrorCode.UNKNOWN)

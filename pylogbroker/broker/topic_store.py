@@ -16,8 +16,8 @@ from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.layout import PartitionNode, TopicNode
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
 
-_TOPICS_AT_ONCE = 20
-_MANY_PARTITIONS = 500
+_TOPICS_PER_STEP = 20
+_PARTITIONS_INLINE_MAX = 500
 
 
 @attrs.frozen
@@ -32,8 +32,8 @@ class TopicStore:
         nodes = list((await self._tree.children_with_data(paths.TOPICS)).items())
         configs = await self._tree.children_with_data(paths.CONFIG_TOPICS)
         topics: list[Topic] = []
-        async for start in slices.over(range(0, len(nodes), _TOPICS_AT_ONCE)):
-            some = nodes[start : start + _TOPICS_AT_ONCE]
+        async for start in slices.over(range(0, len(nodes), _TOPICS_PER_STEP)):
+            some = nodes[start : start + _TOPICS_PER_STEP]
             described = {name: layout.decode_topic(node.data) for name, node in some}
             states = await self._load_states(described)
             topics += (_topic(name, node, states, configs.get(name)) for name, node in described.items())
@@ -89,7 +89,7 @@ class TopicStore:
         )
 
     async def _commit(self, topic: Topic, make: Callable[[], Sequence[Operation]]) -> None:
-        in_thread = self._in_thread if len(topic.partitions) > _MANY_PARTITIONS else None
+        in_thread = self._in_thread if len(topic.partitions) > _PARTITIONS_INLINE_MAX else None
         await self._tree.commit(make() if in_thread is None else await in_thread(make))
 
 

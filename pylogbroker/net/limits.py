@@ -20,10 +20,10 @@ from twisted.logger import Logger
 
 log = Logger()
 
-MOST_LINES = 10
+LINES_PER_MINUTE_MAX = 10
 """About one address, of one kind, in a minute."""
 
-_MOST_ADDRESSES = 20
+_ADDRESSES_MAX = 20
 _MINUTE = 60.0
 
 
@@ -32,29 +32,29 @@ def automatic_memory_bound() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
-class Holder(Protocol):
+class MemoryHolder(Protocol):
     """A connection, as its bounds see it."""
 
     def close_because(self, reason: str) -> None:
         """Log the reason and drop the connection."""
 
 
-class MemoryBound:
+class MemoryLimit:
     """Counts the bytes that connections, and requests that outlive theirs, hold; `limit` is in bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.total = 0
-        self._held: dict[Holder, int] = {}  # least recent progress first
+        self._held: dict[MemoryHolder, int] = {}  # least recent progress first
 
-    def holds(self, holder: Holder, size: int) -> None:
+    def holds(self, holder: MemoryHolder, size: int) -> None:
         """`holder` made progress and holds `size` bytes now."""
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
         self._enforce()
 
-    def leaves(self, holder: Holder, left_behind: int) -> None:
+    def leaves(self, holder: MemoryHolder, left_behind: int) -> None:
         """The connection of `holder` is closed; `left_behind` bytes stay in use until they are `released`."""
         self.total += left_behind - self._held.pop(holder, 0)
         self._enforce()
@@ -78,7 +78,7 @@ class MemoryBound:
 
 
 @attrs.define
-class ConnectionBound:
+class ConnectionLimit:
     """Counts connections; refuses those beyond `most` in all, or beyond `most_per_host` (or its override)."""
 
     most: int
@@ -107,26 +107,26 @@ class ConnectionBound:
 
 
 @attrs.define(eq=False)
-class PeerLines:
+class PeerLogLimit:
     """Lines of one kind about peers: of each address `_most` in a minute, and then how many were left out."""
 
     _clock: IReactorTime
     _left_out: str  # the format of that line, of `host` and `count`
-    _most: int = MOST_LINES
+    _most: int = LINES_PER_MINUTE_MAX
     _others: str = "other addresses"
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def is_due(self, host: str) -> bool:
         """Whether to tell one more of `host`; if many have a part in it, the last of them share their lines."""
-        if host not in self._counts and len(self._counts) >= _MOST_ADDRESSES:
+        if host not in self._counts and len(self._counts) >= _ADDRESSES_MAX:
             host = self._others
         if self._minute is None:
-            self._minute = self._clock.callLater(_MINUTE, self.tell_rest)
+            self._minute = self._clock.callLater(_MINUTE, self.log_suppressed)
         self._counts[host] = self._counts.get(host, 0) + 1
         return self._counts[host] <= self._most
 
-    def tell_rest(self) -> None:
+    def log_suppressed(self) -> None:
         """The minute is over."""
         if self._minute is not None and self._minute.active():
             self._minute.cancel()

@@ -41,24 +41,24 @@ from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.recognition import describe_legacy07_request
 
 if TYPE_CHECKING:
-    from pylogbroker.net.limits import MemoryBound
+    from pylogbroker.net.limits import MemoryLimit
     from pylogbroker.net.service import KafkaFactory
 
 log = Logger()
 
-MOST_WAITING = 1000
+REQUESTS_WAITING_MAX = 1000
 """Requests of one connection that may wait for their answer at once."""
 
-MOST_UNSENT = 512 * 1024
+UNSENT_BYTES_MAX = 512 * 1024
 """Bytes of answers that may wait for one peer before its next request is looked at."""
 
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
-_MOST_CALLERS = 64
-_LONG_FRAME_BYTES = 64 * 1024  # of requests that may have many elements, and are decoded in slices if they do
+_CALLERS_MAX = 64
+_DECODE_INLINE_BYTES_MAX = 64 * 1024  # of requests that may have many elements, and are decoded in slices if they do
 
 
-class Answering(Structure):
+class ResponseEncoder(Structure):
     """What is done with the answer of a handler."""
 
     @property
@@ -72,14 +72,14 @@ class Answering(Structure):
 
 
 @attrs.define(eq=False)
-class Slot:
+class ResponseSlot:
     """The place of an answer that is not ready, or may not be sent yet.
 
     `held` counts the bytes in memory of the request while it is worked on, and those of the answer from then on.
     """
 
     connection: KafkaProtocol | None  # None: it is gone
-    route: Answering
+    route: ResponseEncoder
     correlation_id: int
     held: int
     chunks: list[Chunk] | None = None
@@ -96,7 +96,7 @@ class Slot:
         self.work, self.is_encoding = work, True
         work.addCallback(self._encoded).addErrback(self._broken)
 
-    def detach(self, memory: MemoryBound) -> int:
+    def detach(self, memory: MemoryLimit) -> int:
         """Drop the connection, which is gone; return the bytes that stay in use until the work is done.
 
         Work that changes nothing is stopped.
@@ -135,14 +135,14 @@ class KafkaProtocol(Protocol):
 
     transport: ChunkServer
     factory: KafkaFactory
-    most_waiting = MOST_WAITING
+    requests_waiting_max = REQUESTS_WAITING_MAX
     work_seconds = 0.004  # after which the next request waits for the reactor's next iteration
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
         self._port = port
         self._todo: deque[memoryview] = deque()
-        self._waiting: deque[Slot] = deque()
+        self._waiting: deque[ResponseSlot] = deque()
         self._out: list[Chunk] = []
         self._out_bytes = 0
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
@@ -211,7 +211,7 @@ class KafkaProtocol(Protocol):
         if self._working:
             return
         self._working = True
-        self.factory.turns.begin()
+        self.factory.deferred_actions.begin()
         try:
             todo = self._todo
             if self._out or self._blocked:
@@ -229,7 +229,7 @@ class KafkaProtocol(Protocol):
                 self._flush()
         finally:
             self._working = False
-            self.factory.turns.end()
+            self.factory.deferred_actions.end()
         if self._blocked or self._paused or self._finishing or self._busy:
             self._read_on_or_not()
         self._account()
@@ -252,11 +252,11 @@ class KafkaProtocol(Protocol):
             key, version, correlation_id, id_size, client_id, position = read_header(frame)
             caller = self._callers.get((key, version, id_size, client_id))
             if caller is None:
-                caller = self._meet(key, version, id_size, client_id)
+                caller = self._resolve(key, version, id_size, client_id)
             route, context = caller
             if route.flexible:
                 position = skip_tagged(frame, position)
-            if len(frame) <= _LONG_FRAME_BYTES or route.decode_in_steps is None:
+            if len(frame) <= _DECODE_INLINE_BYTES_MAX or route.decode_in_steps is None:
                 request = route.decode(frame, position)
             else:
                 steps = route.decode_in_steps(frame, position)
@@ -268,9 +268,9 @@ class KafkaProtocol(Protocol):
                     self._decode_on(steps, route, context, correlation_id, frame)
                     return
         except NotOffered as violation:
-            self._violated(self._explained(str(violation), frame), violation.api)
+            self._violated(self._with_hint(str(violation), frame), violation.api)
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
-            self._violated(self._explained(f"bad request: {violation}", frame))
+            self._violated(self._with_hint(f"bad request: {violation}", frame))
         else:
             self._handle(request, route, context, correlation_id, len(frame))
 
@@ -288,15 +288,15 @@ class KafkaProtocol(Protocol):
 
         def decoded(request: Any) -> None:
             if not self._closing:
-                self.factory.turns.begin()
+                self.factory.deferred_actions.begin()
                 try:
                     self._handle(request, route, context, correlation_id, held)
                 finally:
-                    self.factory.turns.end()
+                    self.factory.deferred_actions.end()
 
         def failed(failure: Failure) -> None:
             if failure.check(ProtocolViolation):
-                self._violated(self._explained(f"bad request: {failure.value}", frame))
+                self._violated(self._with_hint(f"bad request: {failure.value}", frame))
             elif not failure.check(CancelledError):
                 log.failure("a request of {peer} failed", failure, peer=self.peer)
                 self.close_because("a request failed")
@@ -322,7 +322,7 @@ class KafkaProtocol(Protocol):
             return
         if type(answer) is GeneratorType:
             self._busy += 1
-            answer = self._carry_out(answer)
+            answer = self._run_steps(answer)
         is_ready = type(answer) is route.response_type
         if is_ready and not self._waiting and route.steps_if_long(correlation_id, answer) is None:
             self._send(self._encoded(route, correlation_id, answer))
@@ -331,7 +331,7 @@ class KafkaProtocol(Protocol):
         else:
             self._await(route, correlation_id, answer, held)
 
-    async def _carry_out(self, steps: Generator[None, None, Any]) -> Any:
+    async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
         """The answer of a handler that works in steps; the requests behind it wait until these are done."""
         try:
             answer = await self.factory.broker.slices.run(steps)
@@ -344,7 +344,7 @@ class KafkaProtocol(Protocol):
         self._busy -= 1
         self._work()
 
-    def _meet(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
+    def _resolve(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
         route = self.factory.routes.find(key, version)
         try:
             name = client_id.decode() if id_size >= 0 else None
@@ -352,7 +352,7 @@ class KafkaProtocol(Protocol):
             raise ProtocolViolation("the client id is not UTF-8") from None
         local = self.transport.getHost().host
         context = RequestContext(version, name, self._host, local, self.factory.listener_name, caller=self._caller)
-        if len(self._callers) >= _MOST_CALLERS:
+        if len(self._callers) >= _CALLERS_MAX:
             self._callers.clear()
         self._callers[key, version, id_size, client_id] = route, context
         return route, context
@@ -365,25 +365,25 @@ class KafkaProtocol(Protocol):
             if type(chunk) is bytes or type(chunk) is memoryview:
                 self._out_bytes += len(chunk)
 
-    def _take_slot(self, route: Answering, correlation_id: int, held: int) -> Slot:
-        slot = Slot(self, route, correlation_id, held)
+    def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
+        slot = ResponseSlot(self, route, correlation_id, held)
         self._waiting.append(slot)
         self._waiting_bytes += held
-        if len(self._waiting) >= self.most_waiting:
+        if len(self._waiting) >= self.requests_waiting_max:
             self._blocked = True
         return slot
 
     def _await(
-        self, route: Answering, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
+        self, route: ResponseEncoder, correlation_id: int, answer: Deferred[Any] | Coroutine[Any, Any, Any], held: int
     ) -> None:
         slot = self._take_slot(route, correlation_id, held)
         slot.await_answer(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
 
-    def answer_failed(self, slot: Slot, failure: Failure) -> None:
+    def answer_failed(self, slot: ResponseSlot, failure: Failure) -> None:
         """Answer a request whose handler has failed."""
         self.answer_ready(slot, self._failed(slot.route, failure))
 
-    def answer_ready(self, slot: Slot, answer: Any) -> None:
+    def answer_ready(self, slot: ResponseSlot, answer: Any) -> None:
         """Encode the answer of a slot, in slices if it is long; None if nothing is to be sent."""
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
@@ -392,7 +392,7 @@ class KafkaProtocol(Protocol):
         else:
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 
-    def answer_encoded(self, slot: Slot, chunks: list[Chunk]) -> None:
+    def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         """Send the answer of a slot when those before it are sent."""
         self._fill(slot, chunks)
         waiting = self._waiting
@@ -402,14 +402,14 @@ class KafkaProtocol(Protocol):
             self._send(first.chunks or [])
         self._work()
 
-    def _fill(self, slot: Slot, chunks: list[Chunk]) -> None:
+    def _fill(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         """Let the answer of a slot wait for those before it."""
         slot.work, slot.chunks = None, chunks
         size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
         self._waiting_bytes += size - slot.held
         slot.held = size
 
-    def _failed(self, route: Answering, failure: Failure | None = None) -> Any:
+    def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> Any:
         """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
         failure = failure or Failure()
         error = failure.value
@@ -424,7 +424,7 @@ class KafkaProtocol(Protocol):
             return None
         return route.response_type(error_code=code)
 
-    def _encoded(self, route: Answering, correlation_id: int, answer: Any) -> list[Chunk]:
+    def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk]:
         """Encode an answer; if that fails, there is nothing to send, and the connection is closed."""
         try:
             return route.encode(correlation_id, answer)
@@ -446,9 +446,9 @@ class KafkaProtocol(Protocol):
             self.transport.send_chunks(chunks)
         transport = self.transport
         if (
-            transport.unsent_bytes > MOST_UNSENT
+            transport.unsent_bytes > UNSENT_BYTES_MAX
             or transport.unsent_chunks > _OUT_CHUNKS
-            or len(self._waiting) >= self.most_waiting
+            or len(self._waiting) >= self.requests_waiting_max
         ):
             self._blocked = True
 
@@ -484,7 +484,7 @@ class KafkaProtocol(Protocol):
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port} on {self.factory.listener_name}"
 
-    def _explained(self, reason: str, frame: memoryview) -> str:
+    def _with_hint(self, reason: str, frame: memoryview) -> str:
         """Add to the reason that the frame looks like one of another protocol, if it does."""
         other_protocol = self._describe_other_protocol(frame)
         return reason if other_protocol is None else f"{reason}; {other_protocol}"

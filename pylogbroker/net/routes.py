@@ -21,7 +21,7 @@ from pylogbroker.wire import Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.struct_counter import counter
 
-LONG_ANSWER_STRUCTS = 500
+ENCODE_INLINE_STRUCTS_MAX = 500
 """An answer with more is encoded in slices; fewer take some hundred microseconds."""
 
 _OTHER_APIS = {
@@ -109,7 +109,7 @@ class Route:
 
     def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
         """The encoding of an answer in steps, or None for one that is short enough to encode at once."""
-        if self.length(answer) <= LONG_ANSWER_STRUCTS or self.encode_in_steps is None:
+        if self.length(answer) <= ENCODE_INLINE_STRUCTS_MAX or self.encode_in_steps is None:
             return None
         return self.encode_in_steps(correlation_id, answer)
 
@@ -160,7 +160,7 @@ def _route(api: Api, version: int) -> Route:
         api.handle,
         api.response,
         responses.frame,
-        counter(api.response, LONG_ANSWER_STRUCTS),
+        counter(api.response, ENCODE_INLINE_STRUCTS_MAX),
         api.is_read,
         requests.decode_first_in_steps,
         responses.frame_in_steps,

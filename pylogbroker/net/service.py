@@ -16,9 +16,9 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from pylogbroker.broker.broker import Broker
-from pylogbroker.broker.repeating import Repeating
+from pylogbroker.broker.periodic_call import PeriodicCall
 from pylogbroker.config import SIMPLE, Listener
-from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines, automatic_memory_bound
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.simple import Legacy07Protocol
@@ -31,37 +31,37 @@ _IDLE_TICKS = 10
 
 
 @attrs.define(eq=False)
-class Bounds:
+class SharedLimits:
     """What all listeners of a broker share."""
 
-    memory: MemoryBound
-    connections: ConnectionBound
-    bad_requests: PeerLines
-    not_offered: PeerLines
-    refusals: PeerLines
+    memory: MemoryLimit
+    connections: ConnectionLimit
+    bad_requests: PeerLogLimit
+    not_offered: PeerLogLimit
+    rejected: PeerLogLimit
 
     @classmethod
-    def of(cls, broker: Broker) -> Bounds:
+    def of(cls, broker: Broker) -> SharedLimits:
         """Those of the broker's settings."""
         config = broker.config
         memory = config.integer("queued.max.request.bytes")
         return cls(
-            MemoryBound(memory if memory > 0 else automatic_memory_bound()),
-            ConnectionBound(
+            MemoryLimit(memory if memory > 0 else automatic_memory_bound()),
+            ConnectionLimit(
                 config.integer("max.connections"),
                 config.integer("max.connections.per.ip"),
                 config.address_limits,
             ),
-            PeerLines(broker.clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
-            PeerLines(broker.clock, "closed within a minute, of {host}: {count} connections more", 1),
-            PeerLines(broker.clock, "refused from {host}, within a minute: {count} connections more"),
+            PeerLogLimit(broker.clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
+            PeerLogLimit(broker.clock, "closed within a minute, of {host}: {count} connections more", 1),
+            PeerLogLimit(broker.clock, "refused from {host}, within a minute: {count} connections more"),
         )
 
-    def tell_rest(self) -> None:
+    def log_suppressed(self) -> None:
         """The end of what these keep from the log."""
-        self.bad_requests.tell_rest()
-        self.not_offered.tell_rest()
-        self.refusals.tell_rest()
+        self.bad_requests.log_suppressed()
+        self.not_offered.log_suppressed()
+        self.rejected.log_suppressed()
 
 
 class KafkaFactory(Factory):
@@ -70,15 +70,15 @@ class KafkaFactory(Factory):
     noisy = False
     protocol_class = KafkaProtocol
 
-    def __init__(self, reactor: Any, broker: Broker, listener_name: str, bounds: Bounds) -> None:
+    def __init__(self, reactor: Any, broker: Broker, listener_name: str, bounds: SharedLimits) -> None:
         self.reactor = reactor
         self.broker = broker
         self.listener_name = listener_name
-        self.turns = broker.turns
+        self.deferred_actions = broker.deferred_actions
         self.memory = bounds.memory
         self.bad_requests = bounds.bad_requests
         self.not_offered = bounds.not_offered
-        self._refusals = bounds.refusals
+        self._rejected = bounds.rejected
         self.routes = Routes(broker.apis)
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
         self.connections: set[KafkaProtocol] = set()
@@ -92,15 +92,15 @@ class KafkaFactory(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         host, port = cast(str, getattr(addr, "host", "")), cast(int, getattr(addr, "port", 0))
-        refusal = self._bound.admit(host)
-        if refusal is not None:
-            if self._refusals.is_due(host):
+        rejection = self._bound.admit(host)
+        if rejection is not None:
+            if self._rejected.is_due(host):
                 log.warn(
                     "a connection from {host}:{port} on {listener} is refused: {why}",
                     host=host,
                     port=port,
                     listener=self.listener_name,
-                    why=refusal,
+                    why=rejection,
                 )
             return None
         protocol = self.protocol_class(host, port)
@@ -160,15 +160,15 @@ class KafkaListener:
     _reactor: Any
     _broker: Broker
     _listener: Listener
-    _bounds: Bounds
+    _bounds: SharedLimits
     _factory: KafkaFactory = attrs.field(init=False)
     _port: ChunkPort | None = attrs.field(default=None, init=False)
-    _idle_check: Repeating = attrs.field(init=False)
+    _idle_check: PeriodicCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         factory = Legacy07Factory if self._listener.protocol == SIMPLE else KafkaFactory
         self._factory = factory(self._reactor, self._broker, self._listener.name, self._bounds)
-        self._idle_check = Repeating(self._reactor, self._factory.close_idle)
+        self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:
         """Bind; return the port.  Raises CannotListenError."""
@@ -199,4 +199,4 @@ class KafkaListener:
         if self._idle_check.running:
             self._idle_check.stop()
         await self._factory.close()
-        self._bounds.tell_rest()
+        self._bounds.log_suppressed()

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker import simple
 from pylogbroker.errors import KafkaError, ProtocolViolation
-from pylogbroker.net.protocol import Answering, KafkaProtocol
+from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.recognition import describe_kafka_request
 from pylogbroker.wire.simple import MultiProduce, Produce, decode_legacy07_request
@@ -45,13 +45,13 @@ _CHANGE = _Encoded(is_read=False)
 class Legacy07Protocol(KafkaProtocol):
     """The broker's side of one connection; made by `Legacy07Factory`."""
 
-    most_waiting = 1
+    requests_waiting_max = 1
 
     def _request(self, frame: memoryview) -> None:
         try:
             request = decode_legacy07_request(frame)
         except ProtocolViolation as violation:
-            self._violated(self._explained(f"bad request: {violation}", frame))
+            self._violated(self._with_hint(f"bad request: {violation}", frame))
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
@@ -70,7 +70,7 @@ class Legacy07Protocol(KafkaProtocol):
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
         return describe_kafka_request(frame)
 
-    def _failed(self, route: Answering, failure: Failure | None = None) -> None:
+    def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> None:
         """A request could not be dealt with; there is no way to say so but to close."""
         failure = failure or Failure()
         if failure.check(ProtocolViolation, KafkaError):

@@ -19,24 +19,24 @@ from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStrea
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.net.polling import others_wait
+from pylogbroker.net.poller import others_wait
 from pylogbroker.transport import BUFFERS, ChunkConnection, ChunkReceiver
 
 _PIECE = 256 * 1024  # of a file, which take the kernel about 50 us
 
 
-class File(Protocol):
+class OpenFile(Protocol):
     """An open file, kept open by whoever holds a region of it."""
 
     @property
     def fd(self) -> int: ...
 
 
-class FileRegion(Protocol):
+class SendableRegion(Protocol):
     """A region of a file, to be sent as it lies there: so many bytes from `position` on."""
 
     @property
-    def file(self) -> File: ...
+    def file(self) -> OpenFile: ...
     @property
     def position(self) -> int: ...
     def __len__(self) -> int: ...
@@ -73,7 +73,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
                 piece = 0
         return True
 
-    def _send_region(self, region: FileRegion) -> int:
+    def _send_region(self, region: SendableRegion) -> int:
         """Send of the region what is left, or a piece; how many bytes were sent, or -1 if the file has no more."""
         done = self._head_sent
         left = len(region) - done

@@ -43,7 +43,7 @@ from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_
 from pylogbroker.offline.stopped_broker import OfflineError, finish
 from pylogbroker.storage import LogManager
 from pylogbroker.storage.files import sync_file
-from pylogbroker.tap import checks
+from pylogbroker.tap import preflight
 from pylogbroker.tap.identification import identify
 
 _WORKPLACE = "coordination.rebuild"
@@ -58,7 +58,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
     """
     metadata = os.path.abspath(config.metadata_dir)
     _check_missing(config, metadata)
-    checks.look_at_directories(config)
+    preflight.inspect_directories(config)
     if not any(map(has_logs, config.log_dirs)):
         raise OfflineError(f"{', '.join(config.log_dirs)}: no partition of this broker was found")
     workplace = f"{metadata}/{_WORKPLACE}"

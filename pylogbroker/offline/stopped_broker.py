@@ -5,7 +5,7 @@
         with broker.loaded_logs(print) as logs:
             ...
 
-Opening fails for the same reasons as a broker's start: both run the same checks (`tap.checks`) and claim the
+Opening fails for the same reasons as a broker's start: both run the same checks (`tap.preflight`) and claim the
 directories in the same way (`tap.identification`). An unused directory becomes the broker's.
 """
 
@@ -23,7 +23,7 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.catalog import Catalog
-from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import Topic
@@ -34,7 +34,7 @@ from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.logdirs.inventory import Report
-from pylogbroker.tap import checks
+from pylogbroker.tap import preflight
 from pylogbroker.tap.identification import identify
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 def check_stopped(config: BrokerConfig) -> None:
     """Raise StartupError if a broker runs on these directories, or if they are not the broker's. Nothing is created."""
-    checks.look(config)
+    preflight.look(config)
 
 
 class OfflineError(PylogbrokerError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from twisted.application.service import IService
 
-from pylogbroker.tap.garbage import nothing_is_garbage
+from pylogbroker.tap.garbage_collection import without_garbage_collection
 from pylogbroker.tap.options import Options
 
 __all__ = ["Options", "makeService"]
@@ -16,6 +16,6 @@ __all__ = ["Options", "makeService"]
 
 def makeService(options: Options) -> IService:
     """Return the service with the broker, for twistd."""
-    with nothing_is_garbage():
+    with without_garbage_collection():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)

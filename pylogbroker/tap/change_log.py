@@ -15,7 +15,7 @@ from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BROKER, ConfigSource, Value
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
-from pylogbroker.net.limits import PeerLines
+from pylogbroker.net.limits import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # characters of a value that a client chose
@@ -30,7 +30,7 @@ class ChangeLog:
         self._broker = broker
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._deleted: Topic | None = None
-        self._generations = PeerLines(
+        self._generations = PeerLogLimit(
             broker.clock, "{host}: {count} more generations within a minute", others="other groups"
         )
 
@@ -43,7 +43,7 @@ class ChangeLog:
 
     async def stop(self) -> None:
         """Log how many lines were left out, and cancel the timer."""
-        self._generations.tell_rest()
+        self._generations.log_suppressed()
 
     # -- topics ----------------------------------------------------------------------------------------------------
 

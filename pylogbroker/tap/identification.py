@@ -12,7 +12,7 @@ from pylogbroker.coordination import identity
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.storage import Identity, LogManager
-from pylogbroker.tap import checks
+from pylogbroker.tap import preflight
 
 log = Logger()
 
@@ -50,5 +50,5 @@ async def _number(config: BrokerConfig, tree: ITree, known: Identity) -> int:
 
 def _of_another(config: BrokerConfig, number: int, owner: int) -> str:
     chosen = config.integer("broker.id") >= 0
-    remedy = checks.cure(config, owner) if chosen else "remove meta.properties from the log directories"
+    remedy = preflight.cure(config, owner) if chosen else "remove meta.properties from the log directories"
     return f"the topics here belong to broker {owner}, this is broker {number}: {remedy}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.discovery import installed
 from pylogbroker.interfaces import IDeletePolicyFactory
 

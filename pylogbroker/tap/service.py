@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Listener, Reloaded
 from pylogbroker.errors import StartupError
-from pylogbroker.tap.node import Node
+from pylogbroker.tap.lifecycle import BrokerLifecycle
 
 Listeners = tuple[Listener, ...]
 log = Logger()
@@ -39,7 +39,7 @@ class BrokerService(Service):
     def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
         self._reactor = reactor
         self._settings = dict(settings)
-        self._node: Node | None = None  # set from the beginning of a start to the beginning of the stop
+        self._node: BrokerLifecycle | None = None  # set from the beginning of a start to the beginning of the stop
         self._outcome: Listeners | Failure | None = None  # of the last start
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()
@@ -68,7 +68,7 @@ class BrokerService(Service):
         super().stopService()
         self._outcome = None
         if self._node is not None:
-            self._node.give_up()
+            self._node.abort()
         return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
     def start_failed(self, reason: Failure) -> None:
@@ -101,12 +101,12 @@ class BrokerService(Service):
             return
         config = BrokerConfig(self._settings)  # only for this start: a broker changes its settings
         self.use(config)
-        node = self._node = Node(self._reactor, config)
+        node = self._node = BrokerLifecycle(self._reactor, config)
         try:
             self._decide(await node.start())
         except Exception:
             self._node = None
-            if not node.given_up:
+            if not node.aborted:
                 self.running = 0
                 self.start_failed(Failure())
             if not self.running:  # otherwise another start follows

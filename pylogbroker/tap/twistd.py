@@ -21,9 +21,9 @@ from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Reloaded
 from pylogbroker.errors import ConfigError, StartupError
-from pylogbroker.net.polling import make_eager
+from pylogbroker.net.poller import make_eager
 from pylogbroker.tap.change_log import shown_changes
-from pylogbroker.tap.garbage import nothing_is_garbage
+from pylogbroker.tap.garbage_collection import without_garbage_collection
 from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
 from pylogbroker.tap.service import BrokerService
@@ -56,7 +56,7 @@ class TwistdService(BrokerService):
     def startService(self) -> None:
         """Open everything; StartupError if that fails."""
         outcome: list[object] = []
-        with nothing_is_garbage():
+        with without_garbage_collection():
             super().startService()
             self.listening.addBoth(outcome.append)
         if not outcome:
@@ -94,7 +94,7 @@ class TwistdService(BrokerService):
             log.failure("cannot reload the settings")
             return
         if reloaded is not None:
-            _tell(file, reloaded)
+            _log_reload(file, reloaded)
 
 
 def allow_many_files() -> None:
@@ -103,7 +103,7 @@ def allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _tell(file: str, reloaded: Reloaded) -> None:
+def _log_reload(file: str, reloaded: Reloaded) -> None:
     for warning in reloaded.warnings:
         log.warn("{warning}", warning=warning)
     log.info("reloaded {file}: {changes}", file=file, changes=shown_changes(reloaded.changes) or "nothing changes")

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.log_config import log_config
+from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.records import Buffer, Record, build

@@ -13,7 +13,7 @@ from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
 
@@ -28,7 +28,7 @@ class StrayTests(NodeTests):
         self.node.broker.directory_failed(self.directories[1], "pulled")
         now(self.node.broker.catalog.delete("t"))
         self.restart()
-        with said() as lines:
+        with logged_lines() as lines:
             self.node.create("t", 2)
         self.assertEqual([self.node.broker.find("t", index).log.log_end_offset for index in (0, 1)], [0, 0])
         [stray] = [name for name in os.listdir(self.directories[1]) if name.endswith("-stray")]
@@ -51,7 +51,7 @@ class MissingTests(NodeTests):
         self._stack.close()
         for name in logs:
             shutil.rmtree(f"{self.directories[0]}/{name}")
-        with said() as lines:
+        with logged_lines() as lines:
             self.restart()
         return lines
 
@@ -90,7 +90,7 @@ class SliceTests(NodeTests):
             self.node.clock.calls.remove(call)
             call.func(*call.args, **call.kw)
 
-    def turns(self, work: Awaitable[object]) -> int:
+    def deferred_actions(self, work: Awaitable[object]) -> int:
         """How many iterations something takes."""
         done = ensureDeferred(work)  # type: ignore[arg-type]
         count = 0
@@ -111,13 +111,13 @@ class SliceTests(NodeTests):
         self.assertEqual([broker.find("new", index).index for index in range(5)], list(range(5)))
         self.node.clock.advance(0)
         self.successResultOf(created)
-        self.assertGreater(self.turns(broker.catalog.add_partitions("new", 9)), 3)
+        self.assertGreater(self.deferred_actions(broker.catalog.add_partitions("new", 9)), 3)
 
     def test_deletion_and_changes_of_settings_take_a_turn_for_each_partition(self) -> None:
         catalog = self.node.broker.catalog
-        self.assertGreater(self.turns(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
+        self.assertGreater(self.deferred_actions(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
         self.assertEqual({self.node.broker.find("t", n).log.config.retention_ms for n in range(5)}, {77})
-        self.assertGreater(self.turns(catalog.delete("t")), 3)
+        self.assertGreater(self.deferred_actions(catalog.delete("t")), 3)
         self.assertEqual(self.node.broker.partitions, {})
 
     def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:
@@ -166,7 +166,7 @@ class OneBadPathTests(NodeTests):
         shutil.rmtree(path)
         with open(path, "w"):
             pass
-        with said() as lines:
+        with logged_lines() as lines:
             self.restart()
         self.assertEqual(lines, [f"lines-0 is offline: {path}: not a directory"])
         self.node.produce("load", 0, 1)
@@ -178,6 +178,6 @@ class OneBadPathTests(NodeTests):
 
     def test_a_failing_directory_is_told_once(self) -> None:
         self.node.create("lines", 3)
-        with said() as lines:
+        with logged_lines() as lines:
             self.node.broker.directory_failed(self.directories[0], "the disk burned")
         self.assertEqual(lines, ["lines-0, lines-1, lines-2 are offline: the disk burned"])

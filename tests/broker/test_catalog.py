@@ -23,7 +23,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.trees import now, opened_tree
 
 BROKERS = (1, 2, 3)
@@ -293,7 +293,7 @@ class UnwritableTests(CatalogTests):
             return next(due)
 
         catalog = Catalog(TopicStore(self.tree), self.config, lambda: BROKERS, is_due)
-        with self.unwritable(error=NoRoom("disk full")), said() as lines:
+        with self.unwritable(error=NoRoom("disk full")), logged_lines() as lines:
             for number in range(4):
                 with self.assertRaises(KafkaError) as caught:
                     now(catalog.create(f"t{number}"))

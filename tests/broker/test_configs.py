@@ -12,7 +12,7 @@ from pylogbroker.interfaces import NoRoom, Unavailable
 from pylogbroker.wire.messages import alter_configs as alter_messages
 from pylogbroker.wire.messages import incremental_alter_configs as incremental_messages
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, NodeTests
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -297,7 +297,7 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("60000", ALL_BROKERS)})
 
     def test_settings_that_kafka_defines_are_kept_without_effect(self) -> None:
-        with said() as lines:
+        with logged_lines() as lines:
             changed = self.change(
                 BROKER, ME, ("sasl.kerberos.min.time.before.relogin", SET, "60001"), ("num.network.threads", SET, "4")
             )
@@ -352,7 +352,7 @@ class IncrementalTests(ConfigsTests):
     def test_a_topics_settings_without_effect_are_logged_once_in_a_while(self) -> None:
         change = ("remote.copy.lag.ms", SET, "5")
         note = "remote.copy.lag.ms (tiered storage is not offered)"
-        with said() as lines:
+        with logged_lines() as lines:
             self.change(TOPIC, "t", change)
             self.change(TOPIC, "t", change, ("flush.ms", SET, "1"))
             self.change(TOPIC, "t", ("remote.copy.lag.ms", SET, "6"))

@@ -16,7 +16,7 @@ from tests.broker.trees import now
 from tests.storage.support import NOW
 
 OFFSETS = "__consumer_offsets"
-SMALL, OTHER = (build([Record(0, NOW, b"key", value)]) for value in (b"small", b"other"))
+READ_INLINE_BYTES_MAX, OTHER = (build([Record(0, NOW, b"key", value)]) for value in (b"small", b"other"))
 
 
 def too_long() -> Buffer:
@@ -51,7 +51,7 @@ class BuiltInThreadTests(NodeTests):
         return [record.value for entry in entries(region.read()) for record in entry.records()] if region else []
 
     def test_a_later_append_waits_for_the_batch(self) -> None:
-        self.append("built", lambda: SMALL)
+        self.append("built", lambda: READ_INLINE_BYTES_MAX)
         self.append("later", OTHER)
         self.assertEqual((self.done, self.values()), ([], []))
         self.run_threads()
@@ -59,7 +59,7 @@ class BuiltInThreadTests(NodeTests):
         self.assertEqual(self.values(), [b"small", b"other"])
 
     def test_nothing_waits_when_the_batch_is_appended(self) -> None:
-        self.append("built", lambda: SMALL)
+        self.append("built", lambda: READ_INLINE_BYTES_MAX)
         self.run_threads()
         self.append("later", OTHER)
         self.assertEqual(self.done[1:], [("later", ErrorCode.NONE)])
@@ -72,7 +72,7 @@ class BuiltInThreadTests(NodeTests):
         self.assertEqual(self.values(), [b"other"])
 
     def test_the_partition_is_deleted_meanwhile(self) -> None:
-        self.append("built", lambda: SMALL)
+        self.append("built", lambda: READ_INLINE_BYTES_MAX)
         self.append("later", OTHER)
         self.delete_topic()
         self.run_threads()

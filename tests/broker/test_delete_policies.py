@@ -10,7 +10,7 @@ import attrs
 from zope.interface import implementer
 
 from pylogbroker.broker.apis import create_topics, incremental_alter_configs
-from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
 from pylogbroker.storage import Log
@@ -20,7 +20,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -178,7 +178,7 @@ class DeletePolicyTests(NodeTests):
     def test_one_that_raises_is_told_of_once(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0,size", retention_bytes="0")
         self.fill()
-        with said() as lines:
+        with logged_lines() as lines:
             self.assertEqual(self.starts("t"), [5])  # the other policy goes on
             self.fill()
             self.starts("t")
@@ -190,7 +190,7 @@ class DeletePolicyTests(NodeTests):
     def test_one_that_goes_on_to_raise_is_told_of_once_an_hour(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0")
         self.fill()
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(3 * 360 + 1):
                 self.starts("t")
         self.assertEqual(len([line for line in lines if "oldest" in line]), 4)
@@ -239,14 +239,14 @@ class DeletePolicyTests(NodeTests):
             self.node.create(topic, delete_policies="oldest:1")
         self.restart()  # without the plugin
         why = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(2 * 360):
                 self.node.clock.advance(10)
         line = f"a delete policy deletes nothing in t, u, v: delete.policies: {why}"
         self.assertEqual([each for each in lines if "delete policy" in each], [line] * 3)
         self.alter(TOPIC, "t", "delete.policies", "size")
         now(self.node.broker.catalog.delete("v"))
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(2 * 360):
                 self.node.clock.advance(10)
         self.assertEqual([each for each in lines if "delete policy" in each], [line.replace("t, u, v", "u")] * 2)
@@ -259,7 +259,7 @@ class DeletePolicyTests(NodeTests):
             self.node.create(f"other{number:02}")
         self.node.create("fine", delete_policies="size")
         self.fill()
-        with said() as lines:
+        with logged_lines() as lines:
             self.restart()  # without the plugin
             self.node.clock.advance(0)
         why = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"

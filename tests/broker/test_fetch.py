@@ -18,11 +18,11 @@ import crcmod.predefined
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker import fetch_conversion
 from pylogbroker.broker.apis import fetch
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch_conversion import ConvertedPieces, Piece
-from pylogbroker.broker.readahead import SMALL
+from pylogbroker.broker.fetch import conversion
+from pylogbroker.broker.fetch.conversion import ConversionCache, ConvertedPiece
+from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.storage import FileRegion, Log, Origin
@@ -35,7 +35,7 @@ from pylogbroker.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
-from tests.broker.disks import PageCache, broken, failing
+from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 from tests.records.reference_codecs import PEERS
@@ -693,7 +693,7 @@ class ManyPartitionsTests(FetchTests):
             if call.getTime() <= now_s:
                 call.func(*call.args)
 
-    def turns(self, waiting: Deferred[Any]) -> int:
+    def deferred_actions(self, waiting: Deferred[Any]) -> int:
         """The iterations until the answer is there."""
         for number in range(100):
             if waiting.called:
@@ -709,7 +709,7 @@ class ManyPartitionsTests(FetchTests):
         for partition in range(0, self.count, 7):
             self.put(b"%d" % partition, topic="many", partition=partition)
         waiting = self.send(*self.all, version=12)
-        self.assertGreaterEqual(self.turns(waiting), 3 * 3)
+        self.assertGreaterEqual(self.deferred_actions(waiting), 3 * 3)
         [topic] = self.successResultOf(waiting).responses
         found = {answer.partition_index: values_in(answer.records) for answer in topic.partitions}
         self.assertEqual(found, {n: [] if n % 7 else [b"%d" % n] for n in range(self.count)})
@@ -717,7 +717,7 @@ class ManyPartitionsTests(FetchTests):
     def test_limits_hold_over_all_of_them(self) -> None:
         sizes = [self.put(b"v", topic="many", partition=partition) for partition in (5, 205, 305)]
         waiting = self.send(*self.all, version=12, max_bytes=sum(sizes) - 1)
-        self.turns(waiting)
+        self.deferred_actions(waiting)
         self.assertEqual([answer.partition_index for answer in self.answers(waiting) if answer.records], [5, 205])
 
     def test_records_that_come_behind_the_read_are_not_waited_for(self) -> None:
@@ -725,7 +725,7 @@ class ManyPartitionsTests(FetchTests):
             waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
             self.turn()
             self.put(b"v", topic="many", partition=3 + isolation)
-            self.turns(waiting)
+            self.deferred_actions(waiting)
             self.assertEqual(values_in(self.answers(waiting)[3 + isolation].records), [b"v"])
             self.assert_nobody_waits()
             self.all[3 + isolation] = at(1, 3 + isolation, "many")
@@ -738,7 +738,7 @@ class ManyPartitionsTests(FetchTests):
                 self.turn()
             self.assertNoResult(waiting)
             self.put(b"v", topic="many", partition=partition)
-            self.turns(waiting)
+            self.deferred_actions(waiting)
             self.assertEqual(values_in(self.answers(waiting)[partition].records), [b"v"])
             self.assert_nobody_waits()
             self.all[partition] = at(1, partition, "many")
@@ -746,7 +746,7 @@ class ManyPartitionsTests(FetchTests):
     def test_the_time_is_over_while_they_are_read(self) -> None:
         waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=1)
         self.node.clock.rightNow += 0.01
-        self.turns(waiting)
+        self.deferred_actions(waiting)
         self.assertEqual(len(self.answers(waiting)), self.count)
         self.assert_nobody_waits()
 
@@ -754,8 +754,8 @@ class ManyPartitionsTests(FetchTests):
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
         self.turn()
         deleted = ensureDeferred(self.node.broker.catalog.delete("t"))
-        self.turns(waiting)
-        self.turns(deleted)
+        self.deferred_actions(waiting)
+        self.deferred_actions(deleted)
         self.assert_nobody_waits()
 
     def test_the_caller_goes_at_any_moment(self) -> None:
@@ -772,14 +772,14 @@ class ManyPartitionsTests(FetchTests):
     def test_old_clients_and_sessions(self) -> None:
         self.put(b"v", topic="many", partition=300)
         waiting = self.send(*self.all, version=2)
-        self.turns(waiting)
+        self.deferred_actions(waiting)
         self.assertEqual([len(answer.records) > 0 for answer in self.answers(waiting)].index(True), 300)
         begun = self.send(*self.all, version=12, session_epoch=0)
-        self.turns(begun)
+        self.deferred_actions(begun)
         session_id = self.successResultOf(begun).session_id
         self.put(b"w", topic="many", partition=100)
         next_one = self.send(at(1, 300, "many"), version=12, session_id=session_id, session_epoch=1)
-        self.turns(next_one)
+        self.deferred_actions(next_one)
         self.assertEqual([answer.partition_index for answer in self.answers(next_one)], [100])
 
 
@@ -988,7 +988,7 @@ class OldFormatTests(FetchTests):
 
     def test_converted_pieces_are_found_by_who_reads_on(self) -> None:
         self.add([Record(n, NOW, None, b"v" * 1000) for n in range(400)])
-        with patch.object(fetch_conversion, "up_convert", wraps=fetch_conversion.up_convert) as converting:
+        with patch.object(conversion, "up_convert", wraps=conversion.up_convert) as converting:
             for most in (300_000, 200_000, 100_000, 300_000):
                 self.fetch(at(0, topic="old", most=most))
         self.assertEqual(converting.call_count, 5 + 1 + 1)  # each shorter region ends within a piece
@@ -1020,21 +1020,21 @@ class OldFormatTests(FetchTests):
 
 class PieceTests(SynchronousTestCase):
     def test_the_least_recently_used_go_first(self) -> None:
-        pieces = ConvertedPieces(limit=10)
+        pieces = ConversionCache(limit=10)
         for place in range(3):
-            pieces.keep((0, place), Piece(b"abc", 5))
+            pieces.keep((0, place), ConvertedPiece(b"abc", 5))
         self.assertIsNotNone(pieces.find((0, 0), 5))
-        pieces.keep((0, 3), Piece(b"defg", 5))
+        pieces.keep((0, 3), ConvertedPiece(b"defg", 5))
         self.assertEqual([pieces.find((0, place), 5) is not None for place in range(4)], [True, False, True, True])
         self.assertEqual(pieces.size, 10)
 
     def test_the_longest_of_a_place_stays_and_is_found_by_those_who_want_all_of_it(self) -> None:
-        pieces = ConvertedPieces(limit=10)
+        pieces = ConversionCache(limit=10)
         for length in (5, 7, 6):
-            pieces.keep((0, 0), Piece(b"%d" % length, length))
+            pieces.keep((0, 0), ConvertedPiece(b"%d" % length, length))
         self.assertIsNone(pieces.find((0, 0), 6))
-        self.assertEqual(pieces.find((0, 0), 7), Piece(b"7", 7))
-        pieces.keep((0, 1), Piece(b"x" * 11, 1))
+        self.assertEqual(pieces.find((0, 0), 7), ConvertedPiece(b"7", 7))
+        pieces.keep((0, 1), ConvertedPiece(b"x" * 11, 1))
         self.assertIsNone(pieces.find((0, 1), 1))
         self.assertEqual(pieces.size, 1)
 
@@ -1156,11 +1156,13 @@ class FullSessionTests(FetchTests):
 class DiskTests(FetchTests):
     """Where the bytes come from: memory at once, the disk by a thread."""
 
-    small, large = b"s" * 100, b"l" * (3 * SMALL)
+    small, large = b"s" * 100, b"l" * (3 * READ_INLINE_BYTES_MAX)
 
     def raw(self, offset: int) -> Any:
         """The answer as the network gets it."""
-        response = fetch.handle(self.node.broker, RequestContext(LAST), self.request(at(offset, most=3 * SMALL)))
+        response = fetch.handle(
+            self.node.broker, RequestContext(LAST), self.request(at(offset, most=3 * READ_INLINE_BYTES_MAX))
+        )
         return response.responses[0].partitions[0].records
 
     def test_small_ones_are_read_and_large_ones_are_sent_from_their_file(self) -> None:
@@ -1177,7 +1179,7 @@ class DiskTests(FetchTests):
         self.put(self.large)
         self.node.threads.holding = True
         for offset, value in ((0, self.small), (1, self.large)):
-            self.assertEqual(values_in(self.cold(at(offset, most=3 * SMALL)).records), [value])
+            self.assertEqual(values_in(self.cold(at(offset, most=3 * READ_INLINE_BYTES_MAX)).records), [value])
 
     def test_the_cold_end_of_a_region_counts(self) -> None:
         self.put(self.large)
@@ -1194,12 +1196,17 @@ class DiskTests(FetchTests):
 
     def test_nothing_of_a_cold_log_is_read_but_in_threads(self) -> None:
         for number in range(40):
-            self.put(b"%d" % number * 2 * SMALL)
+            self.put(b"%d" % number * 2 * READ_INLINE_BYTES_MAX)
         self.restart()
         self.node.threads.holding = True
-        for offset, most in ((25, SMALL), (3, 5 * SMALL), (39, SMALL), (30, 1 << 20)):
+        for offset, most in (
+            (25, READ_INLINE_BYTES_MAX),
+            (3, 5 * READ_INLINE_BYTES_MAX),
+            (39, READ_INLINE_BYTES_MAX),
+            (30, 1 << 20),
+        ):
             values = values_in(self.cold(at(offset, most=most)).records)
-            self.assertEqual(values[0], b"%d" % offset * 2 * SMALL)
+            self.assertEqual(values[0], b"%d" % offset * 2 * READ_INLINE_BYTES_MAX)
 
     def test_while_a_thread_reads_others_are_answered(self) -> None:
         self.put(self.large)
@@ -1246,7 +1253,7 @@ class FailingDiskTests(FetchTests):
         self.assertEqual(self.fails(b"v", LAST), ErrorCode.KAFKA_STORAGE_ERROR)
 
     def test_large(self) -> None:
-        self.assertEqual(self.fails(b"v" * 3 * SMALL, LAST), ErrorCode.KAFKA_STORAGE_ERROR)
+        self.assertEqual(self.fails(b"v" * 3 * READ_INLINE_BYTES_MAX, LAST), ErrorCode.KAFKA_STORAGE_ERROR)
 
     def test_by_name(self) -> None:
         self.assertEqual(self.fails(b"v", 6), ErrorCode.KAFKA_STORAGE_ERROR)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.fetch_sessions import MIN_IDLE_MS, FetchSession, FetchSessions, asked_in
+from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSession, FetchSessions, requested_partitions
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
@@ -118,13 +118,13 @@ def test_a_session_that_grows_too_large_ends() -> None:
 def test_a_partition_named_twice_is_read_once_as_it_was_named_last() -> None:
     twice = request(epoch=-1, t=[0, 1, 0])
     twice.topics[0].partitions[2].fetch_offset = 9
-    found = asked_in(twice, by_id=False)
+    found = requested_partitions(twice, by_id=False)
     assert [(key, asked.partition.fetch_offset) for key, asked in found.items()] == [(("t", 0), 9), (("t", 1), 0)]
 
 
 def test_partitions_that_were_sent_data_go_to_the_end() -> None:
     session = begin(FetchSessions(1))
-    session.sent_last([("t", 0)])
+    session.move_to_end([("t", 0)])
     assert keys(session) == [("t", 1), ("t", 0)]
 
 

@@ -52,7 +52,7 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.broker.disks import broken, failing
+from tests.broker.failing_disks import broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 

@@ -15,7 +15,7 @@ from pylogbroker.coordination.layout import decode_producer_ids
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import NoRoom
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
 
@@ -60,7 +60,7 @@ class InitProducerIdTests(NodeTests):
         self.assertEqual([self.take(), self.take()], [BLOCK_SIZE, BLOCK_SIZE + 1])
 
     def test_on_a_full_disk_clients_try_again(self) -> None:
-        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")), said() as lines:
+        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")), logged_lines() as lines:
             for _ in range(5):
                 answer = self.ask()
                 self.assertEqual(answer.error_code, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

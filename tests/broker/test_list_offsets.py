@@ -12,7 +12,7 @@ from pylogbroker.broker.apis import list_offsets
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.broker.disks import PageCache, broken, failing
+from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.nodes import START, NodeTests
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5

@@ -13,15 +13,15 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.broker import auto_creation
-from pylogbroker.broker.admin import PartitionAllowance
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.disks import broken, failing
-from tests.broker.lines import said
+from tests.broker.failing_disks import broken, failing
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, PORT, NodeTests
 from tests.broker.trees import now
 from tests.storage.support import NOW, batch
@@ -209,7 +209,7 @@ class CreationTests(MetadataTests):
         self.assertEqual(self.codes("a_b"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
 
     def test_two_names_that_metrics_cannot_tell_apart_in_one_request(self) -> None:
-        with said() as lines:
+        with logged_lines() as lines:
             self.assertEqual(self.codes("a.b", "a_b"), [UNKNOWN, UNKNOWN])
             self.create_in_background()
         self.assertEqual(self.names(), ["a.b"])
@@ -224,14 +224,14 @@ class CreationTests(MetadataTests):
     def test_a_topic_that_was_created_meanwhile(self) -> None:
         self.ask("t")
         self.node.create("t")
-        with said() as lines:
+        with logged_lines() as lines:
             self.create_in_background()
         self.assertEqual(lines, [])
 
     def test_few_wait_at_once_and_the_others_are_created_when_they_are_asked_for_again(self) -> None:
         self.patch(auto_creation, "WAITING_MAX", 3)
         names = [f"t{number}" for number in range(5)]
-        with said() as lines:
+        with logged_lines() as lines:
             self.assertEqual(self.codes(*names), [UNKNOWN] * 5)
         self.assertEqual(
             lines,

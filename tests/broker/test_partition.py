@@ -7,26 +7,26 @@ import os
 import attrs
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.partition import COSTLY_BYTES, Partition
+from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX, Partition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, build
 from pylogbroker.storage import Appended
 from tests.broker.nodes import NodeTests
 from tests.storage.support import NOW, batch, messages
 
-LARGE = b"x" * (COSTLY_BYTES + 1)
+LARGE = b"x" * (CONVERT_INLINE_BYTES_MAX + 1)
 
 
 @attrs.define(eq=False)
-class Watcher:
+class PartitionWatcher:
     """Remembers what it is told."""
 
     told: list[int | str] = attrs.field(factory=list)
 
-    def grew(self, size: int) -> None:
+    def on_growth(self, size: int) -> None:
         self.told.append(size)
 
-    def gone(self) -> None:
+    def on_closed(self) -> None:
         self.told.append("gone")
 
 
@@ -34,7 +34,7 @@ class PartitionTests(NodeTests):
     def watched(self, **overrides: str) -> Partition:
         self.node.create("t", **overrides)
         partition = self.node.broker.find("t", 0)
-        self.watcher = Watcher()
+        self.watcher = PartitionWatcher()
         partition.watchers.add(self.watcher)
         return partition
 
@@ -109,11 +109,11 @@ class VisibilityTests(PartitionTests):
 
     def test_who_is_told_may_leave(self) -> None:
         partition = self.watched()
-        others = [Watcher() for _ in range(3)]
+        others = [PartitionWatcher() for _ in range(3)]
         partition.watchers.update(others)
 
-        class Leaving(Watcher):
-            def grew(self, size: int) -> None:
+        class Leaving(PartitionWatcher):
+            def on_growth(self, size: int) -> None:
                 partition.watchers.clear()
 
         partition.watchers.add(Leaving())
@@ -128,7 +128,7 @@ class VisibilityTests(PartitionTests):
 
 class LineTests(PartitionTests):
     def append(self, partition: Partition, records: bytes) -> Deferred[Appended]:
-        return Deferred.fromCoroutine(partition.append_in_line(records, NOW, self.node.threads))
+        return Deferred.fromCoroutine(partition.append_queued(records, NOW, self.node.threads))
 
     def test_what_lines_up(self) -> None:
         self.node.threads.holding = True
@@ -143,23 +143,23 @@ class LineTests(PartitionTests):
             (batch([os.urandom(len(LARGE))], codec=3), True),
         ):
             end = partition.log.log_end_offset
-            self.assertEqual(partition.append_at_once(records, NOW) is None, lines_up, len(records))
+            self.assertEqual(partition.append_now(records, NOW) is None, lines_up, len(records))
             self.assertEqual(partition.log.log_end_offset > end, not lines_up)
 
     def test_what_nothing_is_to_be_done_with_need_not_line_up(self) -> None:
         partition = self.watched()
-        self.assertIsNotNone(partition.append_at_once(batch([LARGE] * 20), NOW))
+        self.assertIsNotNone(partition.append_now(batch([LARGE] * 20), NOW))
 
     def test_many_small_records_do(self) -> None:
         partition = self.watched()
         records = batch([b""] * 30_000)
-        self.assertIsNone(partition.append_at_once(records, NOW))
+        self.assertIsNone(partition.append_now(records, NOW))
         self.assertEqual(self.successResultOf(self.append(partition, records)).count, 30_000)
 
     def test_compressed_records_are_appended_as_they_came(self) -> None:
         partition = self.watched()
         records = batch([LARGE] * 20, codec=4)
-        self.assertIsNone(partition.append_at_once(records, NOW))
+        self.assertIsNone(partition.append_now(records, NOW))
         self.successResultOf(self.append(partition, records))
         with open(partition.log.segments[0].path, "rb") as segment:
             stored = segment.read()
@@ -169,21 +169,21 @@ class LineTests(PartitionTests):
         self.node.threads.holding = True
         partition = self.watched(compression_type="lz4")
         first = self.append(partition, batch([LARGE]))
-        self.assertIsNone(partition.append_at_once(batch([b"small"]), NOW))
+        self.assertIsNone(partition.append_now(batch([b"small"]), NOW))
         second = self.append(partition, batch([b"small"]))
         self.node.threads.run_one()
         self.assertEqual(self.successResultOf(first).base_offset, 0)
-        self.assertIsNone(partition.append_at_once(batch([b"small"]), NOW))
+        self.assertIsNone(partition.append_now(batch([b"small"]), NOW))
         self.node.threads.run_one()
         self.assertEqual(self.successResultOf(second).base_offset, 1)
-        self.assertIsNotNone(partition.append_at_once(batch([b"small"]), NOW))
+        self.assertIsNotNone(partition.append_now(batch([b"small"]), NOW))
 
     def test_what_fails_in_the_thread_leaves_the_line(self) -> None:
         partition = self.watched(cleanup_policy="compact")
         self.failureResultOf(self.append(partition, batch([LARGE])), KafkaError)
         self.assertEqual(partition.log.log_end_offset, 0)
         keyed = build([Record(0, NOW, b"key", b"small")])
-        self.assertIsNotNone(partition.append_at_once(keyed, NOW))
+        self.assertIsNotNone(partition.append_now(keyed, NOW))
 
 
 class EpochTests(PartitionTests):

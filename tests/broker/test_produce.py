@@ -13,14 +13,14 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.apis import metadata, produce
-from pylogbroker.broker.partition import COSTLY_BYTES
+from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.records import Codec, Record, TimestampType, entries
 from pylogbroker.storage import names
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.disks import broken, failing
-from tests.broker.lines import said
+from tests.broker.failing_disks import broken, failing
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import START, NodeTests, opened_node
 from tests.broker.trees import now
 from tests.records.reference_codecs import PEERS
@@ -29,7 +29,7 @@ from tests.storage.support import batch, bytes_on_disk, messages, records_in
 KAFKA_PYTHON = PEERS[0]
 NOW = int(START * 1000)
 LAST = 11
-LARGE = b"x" * (COSTLY_BYTES + 1)
+LARGE = b"x" * (CONVERT_INLINE_BYTES_MAX + 1)
 SQUEEZABLE = b"v" * 200
 CODEC_NAMES = {Codec.GZIP: "gzip", Codec.SNAPPY: "snappy", Codec.LZ4: "lz4", Codec.ZSTD: "zstd"}
 
@@ -294,7 +294,7 @@ class TopicSettingTests(ProduceTests):
     def test_that_a_record_without_a_key_was_refused_is_logged_once_a_minute(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         line = "refused records for compact-0: a record of a compacted topic needs a key"
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(3):
                 self.produce(keyed(None), "compact")
             self.assertEqual(lines, [line])
@@ -360,8 +360,8 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.node.threads.held, [])
 
     def test_what_is_in_the_topics_codec_is_looked_into_there_and_stays_as_it_is(self) -> None:
-        records = batch([os.urandom(COSTLY_BYTES).hex().encode()], codec=Codec.GZIP)
-        self.assertGreater(len(records), COSTLY_BYTES)
+        records = batch([os.urandom(CONVERT_INLINE_BYTES_MAX).hex().encode()], codec=Codec.GZIP)
+        self.assertGreater(len(records), CONVERT_INLINE_BYTES_MAX)
         answer = self.send(("gz", 0, records))
         self.node.threads.run_one()
         self.assertEqual(self.offset_of(answer), 0)
@@ -636,7 +636,7 @@ class FailingDiskTests(ProduceTests):
         self.assertEqual(self.stored(), [(0, b"before"), (1, b"after")])
 
     def test_a_full_disk_is_told_of_now_and_then(self) -> None:
-        with said() as lines, broken("pwritev", self.bad, failing(errno.ENOSPC)):
+        with logged_lines() as lines, broken("pwritev", self.bad, failing(errno.ENOSPC)):
             for _ in range(3):
                 self.code(batch())
             self.assertEqual(len(lines), 1)

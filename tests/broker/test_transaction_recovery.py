@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
 from pylogbroker.broker.internal_topic import InternalTopic
-from pylogbroker.broker.partition import Partition
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.transaction_store import TransactionStore
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.records import Buffer, end_marker
@@ -25,8 +25,8 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.broker.disks import broken, failing
-from tests.broker.lines import said
+from tests.broker.failing_disks import broken, failing
+from tests.broker.log_lines import logged_lines
 from tests.broker.transactions import Producer, TransactionTests
 from tests.broker.trees import now
 
@@ -45,7 +45,7 @@ def no_markers(*topics: str) -> Iterator[None]:
             raise StorageFailure("not now")
         return real(partition, records, *arguments)
 
-    with patch.object(Partition, "append", perhaps), said():
+    with patch.object(Partition, "append", perhaps), logged_lines():
         yield
 
 
@@ -212,7 +212,7 @@ class RetryTests(TransactionTests):
 
     def test_a_full_disk_and_then_room_again(self) -> None:
         producer = self.begun(b"x")
-        with said(), broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
+        with logged_lines(), broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
             self.assertNotEqual(producer.end(True), NONE)
         self.assertEqual(self.state().transaction_state, "Ongoing")
         self.assertEqual(producer.end(True), NONE)
@@ -243,7 +243,7 @@ class LossOfPowerTests(TransactionTests):
         self.assertEqual(self.committed(), [b"x"])
 
     def test_none_is_given_that_cannot_be_brought_there(self) -> None:
-        with patch.object(Log, "sync", side_effect=StorageFailure("not now")), said():
+        with patch.object(Log, "sync", side_effect=StorageFailure("not now")), logged_lines():
             self.assertEqual(Producer(self.node, "p").init(), ErrorCode.NOT_COORDINATOR)
         self.assertEqual(self.producer().epoch, 0)
 

@@ -34,8 +34,8 @@ from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.disks import broken, failing
-from tests.broker.lines import said
+from tests.broker.failing_disks import broken, failing
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, START, NodeTests
 from tests.broker.transactions import Producer, TransactionTests
 from tests.broker.trees import now
@@ -167,7 +167,7 @@ class LifeTests(TransactionTests):
         self.node.produce("t", 0, int(START * 1000))
         self.node.clock.advance(TIMEOUT / 1000)
         self.assertEqual(self.committed(), [])
-        lines = self.enterContext(said())
+        lines = self.enterContext(logged_lines())
         for _ in range(3):
             self.node.clock.advance(10)  # transaction.abort.timed.out.transaction.cleanup.interval.ms
         self.assertEqual(self.committed(), [b"value"])
@@ -374,7 +374,7 @@ class MarkerTests(TransactionTests):
 
     def test_a_disk_that_fails(self) -> None:
         producer = self.begun(b"x")
-        with said() as lines, broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
+        with logged_lines() as lines, broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
             answers = self.write(1, self.marker(producer, 0))
         self.assertEqual(answers, [(producer.producer_id, [ErrorCode.KAFKA_STORAGE_ERROR])])
         self.assertEqual(len(lines), 1)

@@ -12,7 +12,7 @@ from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.plugging import CALLBACK_HANDLER, plug_all
 from pylogbroker.interfaces import CallbackHandler, Event
-from tests.broker.lines import said
+from tests.broker.log_lines import said
 
 
 def callbacks(*handlers: object) -> Callbacks:

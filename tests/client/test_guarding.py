@@ -31,7 +31,7 @@ from pylogbroker.interfaces import (
     Subscription,
 )
 from pylogbroker.plugins import serialization
-from tests.broker.lines import said
+from tests.broker.log_lines import said
 
 WHATEVER = [ValueError("no"), LookupError(), RecursionError("deep"), SystemExit(1), GeneratorExit()]
 

@@ -9,8 +9,8 @@ import attrs
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.turns import Turns
-from pylogbroker.net.limits import MemoryBound, PeerLines
+from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.wire import request_codec
@@ -69,11 +69,11 @@ class FakeFactory:
     listener_name: str = "PLAINTEXT"
     max_request_bytes: int = 1_000_000
     idle_tick: int = 0
-    memory: MemoryBound = attrs.field(factory=lambda: MemoryBound(10_000_000))
+    memory: MemoryLimit = attrs.field(factory=lambda: MemoryLimit(10_000_000))
     connections: set[Any] = attrs.field(factory=set)
-    bad_requests: PeerLines = attrs.field(factory=lambda: PeerLines(Clock(), "{count} more from {host}"))
-    not_offered: PeerLines = attrs.field(factory=lambda: PeerLines(Clock(), "{count} more from {host}", 1))
-    turns: Turns = attrs.field(factory=lambda: Turns(Clock()))
+    bad_requests: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}"))
+    not_offered: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}", 1))
+    deferred_actions: DeferredActions = attrs.field(factory=lambda: DeferredActions(Clock()))
     lost: list[str] = attrs.field(factory=list)
 
     @property

@@ -5,14 +5,14 @@ from __future__ import annotations
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from pylogbroker.net.limits import ConnectionBound, MemoryBound, PeerLines
-from pylogbroker.net.service import Bounds, KafkaFactory
-from tests.broker.lines import said
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit
+from pylogbroker.net.service import KafkaFactory, SharedLimits
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 
 
 class Connection:
-    def __init__(self, bound: MemoryBound) -> None:
+    def __init__(self, bound: MemoryLimit) -> None:
         self.bound = bound
         self.closed: list[str] = []
 
@@ -21,7 +21,7 @@ class Connection:
 
 
 def test_the_stalest_holders_go_until_the_rest_fits() -> None:
-    bound = MemoryBound(100)
+    bound = MemoryLimit(100)
     first, second, third = (Connection(bound) for _ in range(3))
     bound.holds(first, 60)
     bound.holds(second, 30)
@@ -35,7 +35,7 @@ def test_the_stalest_holders_go_until_the_rest_fits() -> None:
 
 
 def test_one_that_holds_more_than_all_may_is_closed_itself() -> None:
-    bound = MemoryBound(100)
+    bound = MemoryLimit(100)
     only = Connection(bound)
     bound.holds(only, 101)
     assert only.closed
@@ -43,7 +43,7 @@ def test_one_that_holds_more_than_all_may_is_closed_itself() -> None:
 
 
 def test_what_is_let_go_makes_room() -> None:
-    bound = MemoryBound(100)
+    bound = MemoryLimit(100)
     first, second = Connection(bound), Connection(bound)
     bound.holds(first, 90)
     bound.holds(first, 0)
@@ -53,7 +53,7 @@ def test_what_is_let_go_makes_room() -> None:
 
 
 def test_connections_are_counted_per_host_and_in_all() -> None:
-    bound = ConnectionBound(most=4, most_per_host=2, overrides={"10.0.0.9": 1})
+    bound = ConnectionLimit(most=4, most_per_host=2, overrides={"10.0.0.9": 1})
     assert bound.admit("10.0.0.1") is None
     assert bound.admit("10.0.0.1") is None
     assert "max.connections.per.ip" in (bound.admit("10.0.0.1") or "")
@@ -67,8 +67,8 @@ def test_connections_are_counted_per_host_and_in_all() -> None:
 
 def test_of_each_address_some_lines_are_told_and_then_how_many_more_there_were() -> None:
     clock = Clock()
-    lines = PeerLines(clock, "more from {host}: {count}")
-    with said() as told:
+    lines = PeerLogLimit(clock, "more from {host}: {count}")
+    with logged_lines() as told:
         told_at_once = [lines.is_due("10.0.0.1") for _ in range(73)]
         assert [lines.is_due("10.0.0.2") for _ in range(2)] == [True, True]
         few = sum(told_at_once)
@@ -79,7 +79,7 @@ def test_of_each_address_some_lines_are_told_and_then_how_many_more_there_were()
         clock.advance(1)
     assert told == [f"more from 10.0.0.1: {73 - few}"]
     assert lines.is_due("10.0.0.1")
-    with said() as told:
+    with logged_lines() as told:
         clock.advance(60)
     assert told == []
     assert clock.getDelayedCalls() == []
@@ -87,22 +87,22 @@ def test_of_each_address_some_lines_are_told_and_then_how_many_more_there_were()
 
 def test_what_is_left_is_told_at_the_end() -> None:
     clock = Clock()
-    lines = PeerLines(clock, "more from {host}: {count}")
+    lines = PeerLogLimit(clock, "more from {host}: {count}")
     left = [lines.is_due("10.0.0.1") for _ in range(30)].count(False)
-    with said() as told:
-        lines.tell_rest()
-        lines.tell_rest()
+    with logged_lines() as told:
+        lines.log_suppressed()
+        lines.log_suppressed()
     assert told == [f"more from 10.0.0.1: {left}"]
     assert clock.getDelayedCalls() == []
 
 
 def test_many_addresses_share_what_is_left() -> None:
     clock = Clock()
-    lines = PeerLines(clock, "more from {host}: {count}")
+    lines = PeerLogLimit(clock, "more from {host}: {count}")
     due = sum(lines.is_due(f"10.0.{number // 250}.{number % 250}") for number in range(5000))
     assert due < 300
-    with said() as told:
-        lines.tell_rest()
+    with logged_lines() as told:
+        lines.log_suppressed()
     assert told == [f"more from other addresses: {5000 - due}"]
 
 
@@ -110,13 +110,13 @@ class RefusalTests(NodeTests):
     settings = {"max.connections.per.ip": "1"}
 
     def test_of_many_refused_connections_few_are_told(self) -> None:
-        bounds = Bounds.of(self.node.broker)
+        bounds = SharedLimits.of(self.node.broker)
         factory = KafkaFactory(self.node.clock, self.node.broker, "PLAINTEXT", bounds)
         address = IPv4Address("TCP", "10.0.0.1", 5)
-        with said() as lines:
+        with logged_lines() as lines:
             found = [factory.buildProtocol(address) is None for _ in range(101)]
             told = len(lines)
-            bounds.tell_rest()
+            bounds.log_suppressed()
         self.assertEqual(found, [False] + [True] * 100)
         self.assertTrue(1 <= told <= 10, told)
         self.assertEqual(lines[told:], [f"refused from 10.0.0.1, within a minute: {100 - told} connections more"])

@@ -16,8 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.apis import Api
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.limits import MOST_LINES, MemoryBound
-from pylogbroker.net.protocol import MOST_WAITING, KafkaProtocol
+from pylogbroker.net.limits import LINES_PER_MINUTE_MAX, MemoryLimit
+from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -27,7 +27,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tests.broker.lines import said
+from tests.broker.log_lines import logged_lines
 from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
 
 
@@ -104,7 +104,7 @@ class ProtocolTests(SynchronousTestCase):
         at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)
         self.handlers.heartbeat = lambda *_: at_once  # type: ignore[method-assign]
         self.factory.apis = self.handlers.table()
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(20):
                 protocol, transport = connect(self.factory)
                 protocol.dataReceived(heartbeat(1))
@@ -114,7 +114,7 @@ class ProtocolTests(SynchronousTestCase):
             protocol.dataReceived(metadata(2))
             self.handlers.waiting.pop().callback(late)
             self.assertEqual(transport.sent, [])
-        self.assertEqual(len(lines), MOST_LINES + 1)
+        self.assertEqual(len(lines), LINES_PER_MINUTE_MAX + 1)
         for line in lines:
             self.assertIn("carried out, but its answer cannot be sent", line)
 
@@ -178,13 +178,13 @@ class ProtocolTests(SynchronousTestCase):
 
     def test_of_many_that_are_no_requests_few_are_told(self) -> None:
         bad = struct.pack(">ib", 1, 0), struct.pack(">i", -1)
-        with said() as lines:
+        with logged_lines() as lines:
             for number in range(200):
                 protocol, transport = connect(self.factory)
                 protocol.dataReceived(bad[number % 2])
                 self.factory.reactor.advance(0)
                 self.assertEqual(transport.closed, "at once")
-            self.factory.bad_requests.tell_rest()
+            self.factory.bad_requests.log_suppressed()
         told = [line for line in lines if line.startswith("closing the connection from 10.0.0.1")]
         self.assertTrue(2 <= len(told) <= 10, told)
         self.assertEqual(lines[len(told) :], [f"{200 - len(told)} more from 10.0.0.1"])
@@ -192,14 +192,14 @@ class ProtocolTests(SynchronousTestCase):
     def test_an_api_that_is_not_offered_is_told_of_once_a_minute(self) -> None:
         telemetry, quotas = (struct.pack(">ihhih", 10, key, 0, 1, -1) for key in (71, 48))
         old_metadata = struct.pack(">ihhih", 10, 3, 99, 1, -1)
-        with said() as lines:
+        with logged_lines() as lines:
             for _ in range(50):
                 for bad in (telemetry, quotas, old_metadata):
                     protocol, transport = connect(self.factory)
                     protocol.dataReceived(bad)
                     self.factory.reactor.advance(0)
                     self.assertEqual(transport.closed, "at once")
-            self.factory.not_offered.tell_rest()
+            self.factory.not_offered.log_suppressed()
         peer = "closing the connection from 10.0.0.1:5000 on PLAINTEXT: "
         self.assertEqual(
             lines,
@@ -224,11 +224,11 @@ class ProtocolTests(SynchronousTestCase):
         self.assertTrue(self.transport.reading)
 
     def test_the_number_of_waiting_requests_is_bounded(self) -> None:
-        self.protocol.dataReceived(b"".join(map(metadata, range(MOST_WAITING + 50))))
-        self.assertEqual(len(self.handlers.waiting), MOST_WAITING)
+        self.protocol.dataReceived(b"".join(map(metadata, range(REQUESTS_WAITING_MAX + 50))))
+        self.assertEqual(len(self.handlers.waiting), REQUESTS_WAITING_MAX)
         self.assertFalse(self.transport.reading)
         self.handlers.waiting[0].callback(MetadataResponse())
-        self.assertEqual(len(self.handlers.waiting), MOST_WAITING + 1)
+        self.assertEqual(len(self.handlers.waiting), REQUESTS_WAITING_MAX + 1)
 
     def test_finishing_sends_what_waits_and_then_closes(self) -> None:
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
@@ -347,7 +347,7 @@ class LongTests(SynchronousTestCase):
     def test_a_long_request_of_another_protocol_is_named(self) -> None:
         self.patch(KafkaProtocol, "_describe_other_protocol", lambda *_: "this looks like something else")
         whole = self.long_request(1)
-        with said() as lines:
+        with logged_lines() as lines:
             self.protocol.dataReceived(struct.pack(">i", len(whole) - 9) + whole[4:-5])
             self.settle()
         self.assertIn("bad request: MetadataRequest v9 is cut off; this looks like something else", lines[0])
@@ -355,7 +355,7 @@ class LongTests(SynchronousTestCase):
     def test_a_long_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
         wrong = [MetadataResponseTopic(name="t")] * 2000 + [MetadataResponseTopic(error_code=2**20, name="t")]
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
-        with said() as lines:
+        with logged_lines() as lines:
             self.handlers.waiting[0].callback(MetadataResponse(topics=wrong))
             self.settle()
         self.assertEqual((self.transport.closed, self.transport.sent), ("at once", []))
@@ -401,7 +401,7 @@ class LongTests(SynchronousTestCase):
             raise ProtocolViolation("a reason")
 
         protocol, transport = self.connect_with(lambda *_: failing())
-        with said() as lines:
+        with logged_lines() as lines:
             protocol.dataReceived(metadata(1) + heartbeat(2))
             self.settle()
         self.assertEqual((transport.closed, self.handlers.heartbeats), ("at once", 0))
@@ -456,7 +456,7 @@ class LongTests(SynchronousTestCase):
 
 class MemoryTests(SynchronousTestCase):
     def test_over_the_common_bound_the_connection_that_moved_least_recently_goes(self) -> None:
-        factory = FakeFactory(Handlers().table(), memory=MemoryBound(250_000))
+        factory = FakeFactory(Handlers().table(), memory=MemoryLimit(250_000))
         connections = [connect(factory) for _ in range(3)]
         stalled, moving, last = (protocol for protocol, _ in connections)
         start = struct.pack(">i", 100_000) + b"x" * 10

@@ -18,7 +18,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.net.polling import EagerPoller
+from pylogbroker.net.poller import EagerPoller
 from pylogbroker.net.transport import ChunkServer
 from tests.support.examples import examples
 

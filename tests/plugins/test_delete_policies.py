@@ -9,14 +9,14 @@ import pytest
 from twisted.logger import LogEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
-from pylogbroker.broker.delete_policies import DeletePolicies
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView, SegmentView
 from pylogbroker.plugins import delete_policies as built_in
 from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
 from pylogbroker.tap import plugins
-from tests.broker.lines import said
+from tests.broker.log_lines import said
 from tests.support.plugin_modules import Put
 
 

@@ -25,7 +25,7 @@ from pylogbroker.interfaces import (
     IPartitioner,
     IPartitionerFactory,
 )
-from tests.broker.lines import said
+from tests.broker.log_lines import said
 from tests.support.plugin_modules import Put
 
 OTHERS = """

@@ -18,8 +18,8 @@ from pylogbroker.broker.broker import Broker
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.simple import decode_legacy07_request
-from tests.broker.disks import PageCache, broken, failing
-from tests.broker.lines import said
+from tests.broker.failing_disks import PageCache, broken, failing
+from tests.broker.log_lines import said
 from tests.legacy07 import message_sets
 from tests.simple.test_requests import SimpleTests
 

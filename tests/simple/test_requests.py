@@ -35,7 +35,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.simple import decode_legacy07_request
-from tests.broker.lines import said
+from tests.broker.log_lines import said
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
 from tests.legacy07 import message_sets

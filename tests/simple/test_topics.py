@@ -36,7 +36,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from tests.broker.nodes import START
-from tests.broker.test_cleaning import InProcess
+from tests.broker.test_log_cleaner import InProcess
 from tests.broker.transactions import TransactionTests
 from tests.legacy07 import message_sets
 from tests.simple.test_requests import SimpleTests

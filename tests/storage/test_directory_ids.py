@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import LogManager
 from pylogbroker.storage.logdirs.directory_ids import expected_directory_ids, unexpected_directories
-from tests.broker.disks import broken, failing
+from tests.broker.failing_disks import broken, failing
 
 PATHS = ("/a", "/b", "/c")
 IDS = ("A", "B", "C", "D")

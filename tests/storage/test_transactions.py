@@ -17,7 +17,7 @@ import pytest
 
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, LogConfig, NotCached, Origin
-from tests.broker.disks import PageCache, broken
+from tests.broker.failing_disks import PageCache, broken
 from tests.storage.support import NOW, batch, expired, marker, open_log, reopen
 
 COMMITTED, ABORTED = True, False

@@ -263,11 +263,19 @@ class TestReload:
 
 
 def test_the_option_sets_levels(tmp_path: Path) -> None:
-    command = [*RUN, "-n", "pylogbroker", ANY_PORT, "--log-level=critical", "--log-level", "pylogbroker.tap.node=info"]
+    command = [
+        *RUN,
+        "-n",
+        "pylogbroker",
+        ANY_PORT,
+        "--log-level=critical",
+        "--log-level",
+        "pylogbroker.tap.lifecycle=info",
+    ]
     with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
         process.expect(LISTENING)
         process.terminate()
-        assert all("[pylogbroker.tap.node#info]" in line for line in process.lines)
+        assert all("[pylogbroker.tap.lifecycle#info]" in line for line in process.lines)
 
 
 def test_the_start_is_summed_up(tmp_path: Path) -> None:

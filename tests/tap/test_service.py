@@ -22,28 +22,28 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogPublisher
 
-from pylogbroker.broker.repeating import Repeating
+from pylogbroker.broker.periodic_call import PeriodicCall
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.storage.logdirs import log_manager
 from pylogbroker.tap.service import BrokerService
 from tests.support.reactor_run import run, wait_for
-from tests.tap import programs
-from tests.tap.programs import ask, open_files, settings
+from tests.tap import embedding_programs
+from tests.tap.embedding_programs import ask, open_files, settings
 
 ROOT = Path(__file__).parents[2]
 NO_ERROR = bytes.fromhex("0000002a0000")
 
 
 def run_program(name: str, directory: Path) -> Any:
-    command = [sys.executable, "-m", "tests.tap.programs", name, str(directory)]
+    command = [sys.executable, "-m", "tests.tap.embedding_programs", name, str(directory)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("program", [programs.twisted_program, programs.asyncio_program])
+@pytest.mark.parametrize("program", [embedding_programs.twisted_program, embedding_programs.asyncio_program])
 def test_a_broker_in_a_running_program_leaves_the_process_alone(program: Any, tmp_path: Path) -> None:
     assert run_program(program.__name__, tmp_path) == {
         "answers": [NO_ERROR.hex()] * 2,
@@ -145,7 +145,7 @@ class TestStart:
             for number in range(150):
                 await broker.catalog.create(f"t{number}", 10, 1)  # type: ignore[union-attr]
             await service.stopService()
-            ticking = Repeating(reactor, tick)  # type: ignore[arg-type]
+            ticking = PeriodicCall(reactor, tick)  # type: ignore[arg-type]
             gc.disable()  # it would look through all that the tests have made
             ticking.start(0.0005)
             await port_of(service)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

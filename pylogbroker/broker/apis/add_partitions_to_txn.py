@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.broker.topics import INTERNAL_TOPICS
 from pylogbroker.errors import ErrorCode

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import PartitionAllowance, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
     catalog = broker.catalog
-    twice = repeated(topic.name for topic in request.topics)
+    twice = duplicates(topic.name for topic in request.topics)
     allowance = PartitionAllowance()
     excess = too_many_partitions() if _count_new(catalog, request) > allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            refusal = named_twice() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(catalog, wanted, allowance, refusal, request.validate_only)
+            known_error = duplicate_error() if wanted.name in twice else excess
+            results[wanted.name] = await _attempt(catalog, wanted, allowance, known_error, request.validate_only)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
@@ -45,12 +45,12 @@ async def _attempt(
     catalog: Catalog,
     wanted: CreatePartitionsTopic,
     allowance: PartitionAllowance,
-    refusal: KafkaError | None,
+    known_error: KafkaError | None,
     validate_only: bool,
 ) -> CreatePartitionsTopicResult:
     try:
-        if refusal:
-            raise refusal
+        if known_error:
+            raise known_error
         await _enlarge(catalog, wanted, allowance, validate_only)
     except KafkaError as error:
         return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.broker.admin import PartitionAllowance, named_twice, repeated, too_many_partitions
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
     creation = _Creation(broker, request.validate_only)
-    twice = repeated(topic.name for topic in request.topics)
+    twice = duplicates(topic.name for topic in request.topics)
     excess = too_many_partitions() if _count_partitions(broker, request) > creation.allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
-            refusal = named_twice() if wanted.name in twice else excess
-            results[wanted.name] = await creation.attempt(wanted, refusal)
+            known_error = duplicate_error() if wanted.name in twice else excess
+            results[wanted.name] = await creation.attempt(wanted, known_error)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -61,11 +61,11 @@ class _Creation:
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
-    async def attempt(self, wanted: CreatableTopic, refusal: KafkaError | None) -> CreatableTopicResult:
+    async def attempt(self, wanted: CreatableTopic, known_error: KafkaError | None) -> CreatableTopicResult:
         """Create one topic and return the result; `refusal` is the error known before."""
         try:
-            if refusal:
-                raise refusal
+            if known_error:
+                raise known_error
             topic = await self._create(wanted)
         except KafkaError as error:
             return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
@@ -103,7 +103,7 @@ class _Creation:
 
 
 def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
-    numbers = repeated(assignment.partition_index for assignment in wanted.assignments)
+    numbers = duplicates(assignment.partition_index for assignment in wanted.assignments)
     if numbers:
         raise KafkaError(
             f"Partitions {sorted(numbers)} are assigned more than once", ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -12,9 +12,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import named_twice, repeated
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.request_limits import duplicate_error, duplicates
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -32,12 +32,12 @@ async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsR
     """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     identities = [_identity(broker.catalog, topic) for topic in wanted]
-    twice = repeated(identities)
+    twice = duplicates(identities)
     disabled = None if broker.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
     for identity, topic in dict(zip(identities, wanted, strict=True)).items():
-        refusal = named_twice() if identity in twice else disabled
-        results.append(await _attempt(broker.catalog, topic, refusal))
+        known_error = duplicate_error() if identity in twice else disabled
+        results.append(await _attempt(broker.catalog, topic, known_error))
     return DeleteTopicsResponse(responses=results)
 
 
@@ -56,10 +56,10 @@ def _disabled(version: int) -> KafkaError:
     )
 
 
-async def _attempt(catalog: Catalog, wanted: DeleteTopicState, refusal: KafkaError | None) -> DeletableTopicResult:
+async def _attempt(catalog: Catalog, wanted: DeleteTopicState, known_error: KafkaError | None) -> DeletableTopicResult:
     try:
-        if refusal:
-            raise refusal
+        if known_error:
+            raise known_error
         topic = await catalog.delete(_wanted(wanted))
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)

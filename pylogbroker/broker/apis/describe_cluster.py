@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_cluster import (
     DescribeClusterBroker,

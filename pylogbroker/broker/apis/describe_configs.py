@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.broker.answers import AnswerSpace
 from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.response_limits import ResponseBudget
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.describe_configs import (
@@ -96,7 +96,7 @@ class _Query:
 
     _broker: Broker
     _shape: _Shape
-    _space: AnswerSpace = attrs.field(factory=AnswerSpace, init=False)
+    _space: ResponseBudget = attrs.field(factory=ResponseBudget, init=False)
     _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)
 
     def attempt(self, kind: int, name: str, keys: set[str]) -> DescribeConfigsResult:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.answers import AnswerSpace
+from pylogbroker.broker.acl_operations import GROUP_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.operations import GROUP_OPERATIONS, NOT_ASKED
+from pylogbroker.broker.response_limits import ResponseBudget
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
 from pylogbroker.wire.messages.describe_groups import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    space, response = AnswerSpace(), DescribeGroupsResponse()
+    space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in broker.slices.over(dict.fromkeys(request.groups)):
         group = _fitting(broker.groups.describe(group_id), space)
         members = [_member(member) async for member in broker.slices.over(group.members)]
@@ -37,7 +37,7 @@ async def handle(broker: Broker, context: RequestContext, request: DescribeGroup
     return response
 
 
-def _fitting(group: GroupDescription, space: AnswerSpace) -> GroupDescription:
+def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription:
     """The group, or an error if the answer has no place for it."""
     try:
         space.take(sum(_size(member) for member in group.members))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import ProducerState as Known
 from pylogbroker.wire.messages.describe_producers import (
@@ -29,15 +29,15 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Describe the partitions asked for, each once."""
-    space = AnswerSpace()
-    asked = partitions_once((topic.name, topic.partition_indexes) for topic in request.topics)
+    space = ResponseBudget()
+    asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
     found = await broker.slices.each(
         asked, lambda topic: asked[topic], lambda topic, index: _partition(broker, topic, index, space)
     )
     return DescribeProducersResponse(topics=[TopicResponse(topic, partitions) for topic, partitions in found])
 
 
-def _partition(broker: Broker, topic: str, index: int, space: AnswerSpace) -> PartitionResponse:
+def _partition(broker: Broker, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:
     try:
         producers = list(broker.find(topic, index).log.producers)
         space.take(_PRODUCER_BYTES * len(producers))

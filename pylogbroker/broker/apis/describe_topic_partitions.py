@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.operations import TOPIC_OPERATIONS
 from pylogbroker.broker.topics import Topic, name_problem
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_topic_partitions import (
@@ -34,13 +34,13 @@ def handle(
     """Describe one page."""
     start = request.cursor or Cursor()
     if start.partition_index < 0:
-        return _refused(request)
+        return _error_response(request)
     limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     names = _names(broker.catalog.topics, request, start.topic_name)
     return _page(broker, names, start, max(limit, 1))
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _error_response(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """A cursor that makes no sense: the answer has no error of its own, so each topic asked for bears it."""
     return DescribeTopicPartitionsResponse(
         topics=[

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.answers import AnswerSpace
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.response_limits import ResponseBudget
 from pylogbroker.errors import KafkaError
 from pylogbroker.transactions import TransactionDescription
 from pylogbroker.wire.messages.describe_transactions import (
@@ -26,14 +26,14 @@ async def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Ask the coordinator for each, once."""
-    space, response = AnswerSpace(), DescribeTransactionsResponse()
+    space, response = ResponseBudget(), DescribeTransactionsResponse()
     async for name in broker.slices.over(dict.fromkeys(request.transactional_ids)):
         found = _fitting(broker.transactions.describe(name), space)
         response.transaction_states.append(await _state(broker, found))
     return response
 
 
-def _fitting(found: TransactionDescription, space: AnswerSpace) -> TransactionDescription:
+def _fitting(found: TransactionDescription, space: ResponseBudget) -> TransactionDescription:
     """What was found, or an error if the answer has no place for it."""
     try:
         space.take(sum(4 + len(topic) for topic, _ in found.partitions))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -14,8 +14,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch_sessions import FIRST_EPOCH, asked_in
-from pylogbroker.broker.fetching import Fetch
+from pylogbroker.broker.fetch.operation import FetchOperation
+from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, requested_partitions
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -33,5 +33,9 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Fe
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
-    asked = list(session.partitions.values()) if session is not None else list(asked_in(request, by_id).values())
-    return Fetch(broker, context, request, session, asked, incremental).run()
+    asked = (
+        list(session.partitions.values())
+        if session is not None
+        else list(requested_partitions(request, by_id).values())
+    )
+    return FetchOperation(broker, context, request, session, asked, incremental).run()

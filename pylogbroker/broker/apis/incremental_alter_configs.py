@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.altering import Alteration, alter
+from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.incremental_alter_configs import (
@@ -32,16 +32,16 @@ async def handle(
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                refusal.code if refusal else ErrorCode.NONE,
-                refusal.detail if refusal else None,
+                known_error.code if known_error else ErrorCode.NONE,
+                known_error.detail if known_error else None,
                 resource.resource_type,
                 resource.resource_name,
             )
-            for resource, refusal in zip(request.resources, refusals, strict=True)
+            for resource, known_error in zip(request.resources, refusals, strict=True)
         ]
     )
 
 
-def _alteration(resource: AlterConfigsResource) -> Alteration:
+def _alteration(resource: AlterConfigsResource) -> ConfigAlteration:
     changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
-    return Alteration(resource.resource_type, resource.resource_name, changes, keep=True)
+    return ConfigAlteration(resource.resource_type, resource.resource_name, changes, keep=True)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis.fencing import error_for
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.transactions import InitProducerId, InitResult
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -29,12 +29,12 @@ _FIRST_WITH_FENCED = 4
 async def handle(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Give out the next producer id, or what the coordinator says."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return _refused(ErrorCode.INVALID_REQUEST)
+        return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return await _any_id(broker)
     result = await _ask(broker, request.transactional_id, request)
     if result.error:
-        return _refused(error_for(result.error, context, _FIRST_WITH_FENCED))
+        return _error_response(error_for(result.error, context, _FIRST_WITH_FENCED))
     return InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
 
 
@@ -42,7 +42,7 @@ async def _any_id(broker: Broker) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await broker.producer_ids.take(), producer_epoch=0)
     except KafkaError as error:
-        return _refused(error.code)
+        return _error_response(error.code)
 
 
 def _ask(broker: Broker, transactional_id: str, request: InitProducerIdRequest) -> Deferred[InitResult]:
@@ -54,5 +54,5 @@ def _ask(broker: Broker, transactional_id: str, request: InitProducerIdRequest) 
     return replied
 
 
-def _refused(error: ErrorCode) -> InitProducerIdResponse:
+def _error_response(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

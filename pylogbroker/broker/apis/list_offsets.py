@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from pylogbroker.broker.admin import repeated
-from pylogbroker.broker.apis.old_offsets import offsets_below
 from pylogbroker.broker.context import Caller, RequestContext
-from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.readahead import read_ahead
+from pylogbroker.broker.fetch.readahead import read_ahead
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.request_limits import duplicates
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire.messages.list_offsets import (
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-NEVER = 0x7FFF
+NO_VERSION = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
-_MOST_READS: Final = 10  # in a segment's indexes and headers
-_MOST_CALLS: Final = 100  # in one hop to a thread
+_READS_PER_SEGMENT_MAX: Final = 10  # in a segment's indexes and headers
+_CALLS_PER_JOB_MAX: Final = 100  # in one hop to a thread
 T = TypeVar("T")
 
 
 @attrs.frozen
-class Found:
+class FoundOffset:
     """An offset with its timestamp and leader epoch; -1 for what there is not."""
 
     offset: int = -1
@@ -64,14 +64,14 @@ class Found:
 
 
 @attrs.frozen
-class Blocking:
+class BlockingCall:
     """A call that a search waits for; `reads_only` if it hardly does more than to wait for the disk."""
 
     call: Callable[[], Any]
     reads_only: bool = False
 
 
-Search = Generator[Blocking, Any, Found]
+Search = Generator[BlockingCall, Any, FoundOffset]
 
 
 @attrs.define
@@ -81,7 +81,7 @@ class _Pending:
     answer: ListOffsetsPartitionResponse
     log: Log
     search: Search
-    blocking: Blocking
+    blocking: BlockingCall
 
 
 async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -102,7 +102,9 @@ class _Query:
 
     async def answer(self) -> ListOffsetsResponse:
         topics, slices = self._request.topics, self._broker.slices
-        self._twice = repeated((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
+        self._twice = duplicates(
+            (topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions
+        )
         found = await slices.each(
             topics, lambda topic: topic.partitions, lambda topic, wanted: self._attempt(topic.name, wanted)
         )
@@ -117,7 +119,7 @@ class _Query:
         try:
             self._check(topic, wanted)
             if not self._version:
-                return self._look_up_old(topic, wanted)
+                return self._offsets_before(topic, wanted)
             partition = self._broker.find(topic, wanted.partition_index)
             partition.check_epoch(wanted.current_leader_epoch)
         except KafkaError as error:
@@ -131,23 +133,23 @@ class _Query:
                 self._go_on(answer, partition.log, self._search(partition.log, wanted.timestamp, bound))
         return answer
 
-    def _fill(self, answer: ListOffsetsPartitionResponse, found: Found) -> None:
+    def _fill(self, answer: ListOffsetsPartitionResponse, found: FoundOffset) -> None:
         answer.timestamp, answer.offset = found.timestamp, found.offset
         answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
 
-    def _known(self, partition: Partition, timestamp: int, bound: int) -> Found | None:
+    def _known(self, partition: Partition, timestamp: int, bound: int) -> FoundOffset | None:
         """The offset that `timestamp` stands for where records from `bound` on are not visible; None: search for it."""
         log = partition.log
         if timestamp == LATEST:
-            return Found(bound, leader_epoch=partition.leader_epoch)
+            return FoundOffset(bound, leader_epoch=partition.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return Found(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
-        return Found() if timestamp == LATEST_TIERED else None
+            return FoundOffset(log.log_start_offset, leader_epoch=log.epochs.epoch_at(log.log_start_offset))
+        return FoundOffset() if timestamp == LATEST_TIERED else None
 
     async def _search_on(self) -> None:
         """Make the blocking calls that some searches wait for, in one hop to a thread, and go on with these."""
         first = self._pending[0].blocking.reads_only
-        some = [each for each in self._pending if each.blocking.reads_only is first][:_MOST_CALLS]
+        some = [each for each in self._pending if each.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
         served = set(map(id, some))
         self._pending = [each for each in self._pending if id(each) not in served]
         in_thread = self._broker.in_reading_thread if first else self._broker.in_thread
@@ -172,41 +174,43 @@ class _Query:
         if timestamp == MAX_TIMESTAMP:
             timestamp = yield from self._asked(log, log.largest_timestamp)
             if timestamp < 0:
-                return Found()
+                return FoundOffset()
         start = 0
         while start < bound:
             candidate = yield from self._asked(log, partial(log.find_timestamp, timestamp, start))
             if candidate is None:
                 break
             try:
-                found = yield Blocking(candidate.first)
+                found = yield BlockingCall(candidate.first)
             except OSError as error:
                 raise log.failed(error) from error
             if found is not None:
-                return Found(*found) if found.offset < bound else Found()
+                return FoundOffset(*found) if found.offset < bound else FoundOffset()
             start = candidate.next_offset
-        return Found()
+        return FoundOffset()
 
-    def _asked(self, log: Log, question: Callable[..., T]) -> Generator[Blocking, Any, T]:
+    def _asked(self, log: Log, question: Callable[..., T]) -> Generator[BlockingCall, Any, T]:
         """A log's answer, when a worker has brought in what it takes to know; at last, come what may."""
-        for _ in range(_MOST_READS * len(log.segments)):
+        for _ in range(_READS_PER_SEGMENT_MAX * len(log.segments)):
             try:
                 return question(may_wait=False)
             except NotCached as missing:
                 with suppress(OSError):  # the log itself will tell
-                    yield Blocking(partial(read_ahead, missing.region, lambda: self._caller.is_gone), reads_only=True)
+                    yield BlockingCall(
+                        partial(read_ahead, missing.region, lambda: self._caller.is_gone), reads_only=True
+                    )
         return question()
 
-    def _look_up_old(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    def _offsets_before(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         log = self._broker.find(topic, wanted.partition_index).log
         now_ms, bound = self._broker.now_ms(), self._bound(log)
-        offsets = offsets_below(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
+        offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
         return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
 
     def _check(self, topic: str, wanted: ListOffsetsPartition) -> None:
         if (topic, wanted.partition_index) in self._twice:
             raise KafkaError("The partition is named more than once", ErrorCode.INVALID_REQUEST)
-        if wanted.timestamp < 0 and self._version < FIRST_VERSION.get(wanted.timestamp, NEVER):
+        if wanted.timestamp < 0 and self._version < FIRST_VERSION.get(wanted.timestamp, NO_VERSION):
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
     def _bound(self, log: Log) -> int:

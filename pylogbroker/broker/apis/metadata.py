@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.admin import PartitionAllowance
+from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import (

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pylogbroker.broker.answers import AnswerSpace, partitions_once
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
@@ -63,7 +63,7 @@ def _count(broker: Broker, request: OffsetFetchRequest) -> int:
 def _answer(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> Generator[None, None, OffsetFetchResponse]:
-    version, space = context.api_version, AnswerSpace()
+    version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
         for group_id, partitions in _groups(request.groups).items():
@@ -96,11 +96,11 @@ def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Asked]:
 def _once(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None) -> Asked:
     if topics is None:
         return None
-    return partitions_once((topic.name, topic.partition_indexes) for topic in topics)
+    return distinct_partitions((topic.name, topic.partition_indexes) for topic in topics)
 
 
 def _group(
-    broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace
+    broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget
 ) -> Generator[None, None, OffsetFetchResponseGroup]:
     found = _fetch(broker, group_id, asked, require_stable, space)
     group = OffsetFetchResponseGroup(group_id, [], found.error)
@@ -114,7 +114,7 @@ def _group(
     return group
 
 
-def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: AnswerSpace) -> FetchResult:
+def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget) -> FetchResult:
     found = broker.groups.fetch(group_id, None if asked is None else _partitions(asked), require_stable)
     try:
         space.take(sum(len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)))

@@ -23,8 +23,8 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.partition import Partition
-from pylogbroker.broker.verification import verify
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.transaction_verification import verify
 from pylogbroker.errors import (
     CorruptRecords,
     ErrorCode,
@@ -54,7 +54,7 @@ _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
-_MOST_AT_ONCE = 16  # partitions; with the default max.message.bytes these are 16 MB, and some ms
+_PARTITIONS_INLINE_MAX = 16  # partitions; with the default max.message.bytes these are 16 MB, and some ms
 
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
@@ -62,7 +62,7 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Generator[None, None, Answer]:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
     appends = _Appends(broker, broker.now_ms(), request.transactional_id, context.api_version)
-    if sum([len(topic.partition_data) for topic in request.topic_data]) > _MOST_AT_ONCE:
+    if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
     acks = request.acks
     topics = []
@@ -93,10 +93,10 @@ def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[No
 def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
     """The response, when all appends are made or in line; None with acks=0."""
     if acks:
-        return appends.finish(response) if appends.lined_up or appends.unsynced else response
-    if appends.lined_up or appends.unsynced:
+        return appends.finish(response) if appends.queued or appends.unsynced else response
+    if appends.queued or appends.unsynced:
         ensureDeferred(appends.finish(response))
-    _check_silence(response)
+    _check_unanswered_errors(response)
     return None
 
 
@@ -108,7 +108,7 @@ class _Appends:
     _now_ms: int
     _transactional_id: str | None
     _version: int
-    lined_up: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
+    queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
     unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
@@ -126,40 +126,40 @@ class _Appends:
             check = None
             if self._version >= _FIRST_WITH_V2 and records[_ATTRIBUTES_AT] & TRANSACTIONAL:
                 check = self._check_of(partition, records)
-            appended = partition.append_at_once(records, self._now_ms, check)
+            appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
-                later = ensureDeferred(partition.append_in_line(records, self._now_ms, broker.in_thread, check))
-                self.lined_up.append((answer, partition, later))
+                later = ensureDeferred(partition.append_queued(records, self._now_ms, broker.in_thread, check))
+                self.queued.append((answer, partition, later))
                 return
         except KafkaError as error:
-            self._refuse(answer, partition, error)
+            self._fail(answer, partition, error)
         else:
             self._appended(answer, partition, appended)
 
     def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
         """What must hold of records in a transaction when they are appended."""
         if self._transactional_id is None:
-            raise _nameless()
+            raise _missing_transactional_id()
         return partial(verify, self._broker, self._transactional_id, partition, records, self._version)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         """Wait for what waits; `response`, complete."""
-        for done, (answer, partition, later) in enumerate(self.lined_up, 1):
-            if done % _MOST_AT_ONCE == 0:
+        for done, (answer, partition, later) in enumerate(self.queued, 1):
+            if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._broker.slices.next()
             try:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
-                self._refuse(answer, partition, error)
+                self._fail(answer, partition, error)
         syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self.unsynced]
         for done, ((answer, partition), sync) in enumerate(zip(self.unsynced, syncs, strict=True), 1):
-            if done % _MOST_AT_ONCE == 0:
+            if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._broker.slices.next()
             try:
                 await sync
             except KafkaError as error:
                 partition.sync_failed()
-                self._refuse(answer, partition, error)
+                self._fail(answer, partition, error)
             else:
                 partition.synced()
         return response
@@ -171,7 +171,7 @@ class _Appends:
         if appended.must_sync:
             self.unsynced.append((answer, partition))
 
-    def _refuse(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
+    def _fail(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
         answer.error_code, answer.error_message = error.code, error.detail
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if isinstance(error, InvalidRecords):
@@ -179,7 +179,7 @@ class _Appends:
             self._record_errors_left -= len(named)
             answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in named]
             if error.record_errors and partition is not None:
-                self._broker.records_refused(partition, error)
+                self._broker.log_rejected_records(partition, error)
         if isinstance(error, StorageFailure) and partition is not None:
             self._broker.request_failed(partition.log, error)
 
@@ -219,15 +219,15 @@ def _checked_of_old(records: Buffer, version: int) -> Buffer:
     if any(entry.codec is Codec.ZSTD for entry in found):
         raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if version < _FIRST_WITH_V2 and any(entry.is_transactional for entry in found):
-        raise _nameless()
+        raise _missing_transactional_id()
     return records if found or version >= _FIRST_WITH_V2 else b""
 
 
-def _nameless() -> KafkaError:
+def _missing_transactional_id() -> KafkaError:
     return KafkaError("a transaction without a transactional id", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _check_silence(response: ProduceResponse) -> None:
+def _check_unanswered_errors(response: ProduceResponse) -> None:
     """acks=0: an error can be told only by closing the connection, so that the client asks for metadata again."""
     for topic in response.responses:
         for answer in topic.partition_responses:

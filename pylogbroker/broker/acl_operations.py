@@ -1,0 +1,53 @@
+"""The operations that a principal may do on a resource, as the 32-bit field that answers carry (KIP-430).
+
+Bit n stands for the operation of code n.  Without an authorizer everything is allowed, so a field names every operation
+that its kind of resource knows; a client that did not ask gets `NOT_ASKED`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+NOT_ASKED = -(2**31)
+
+
+class AclOperation(IntEnum):
+    """The codes of operations, those of access control lists."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def bit_field(*operations: AclOperation) -> int:
+    """The field that names these operations."""
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = bit_field(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+GROUP_OPERATIONS = bit_field(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
+CLUSTER_OPERATIONS = bit_field(
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
+)

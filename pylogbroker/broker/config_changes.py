@@ -1,0 +1,100 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed, or refused, on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
+from pylogbroker.broker.request_limits import duplicate_error, duplicates
+from pylogbroker.config import ConfigOperation, SettingChange, apply
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+
+@attrs.frozen
+class ConfigAlteration:
+    """What a request wants to become of one resource's own settings: `(setting, number of the operation, value)` each.
+
+    With `keep` the settings that are not named stay, else they go.
+    """
+
+    kind: int
+    name: str
+    changes: Sequence[tuple[str, int, str | None]]
+    keep: bool
+
+
+async def alter(
+    broker: Broker, alterations: Sequence[ConfigAlteration], validate_only: bool
+) -> list[KafkaError | None]:
+    """Do each alteration, or with `validate_only` check that it could be done; tell for each why it was refused."""
+    twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
+    return [
+        await _attempt(broker, alteration, (alteration.kind, alteration.name) in twice, validate_only)
+        for alteration in alterations
+    ]
+
+
+async def _attempt(broker: Broker, wanted: ConfigAlteration, twice: bool, validate_only: bool) -> KafkaError | None:
+    try:
+        if twice:
+            raise duplicate_error()
+        _check_kind(wanted)
+        resource = find_resource(broker, wanted.kind, wanted.name)
+        await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _check_kind(wanted: ConfigAlteration) -> None:
+    """Refuse what only looks like a resource whose settings can be changed so."""
+    if wanted.kind == ResourceType.TOPIC and not wanted.name:
+        raise KafkaError("There are no settings of all topics: name one", ErrorCode.INVALID_REQUEST)
+    if wanted.kind == ResourceType.BROKER_LOGGER and not wanted.keep:
+        raise KafkaError("Loggers are changed one by one, not all at once", ErrorCode.INVALID_REQUEST)
+
+
+def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[SettingChange]:
+    """The changes, unless they are such as no resource could make sense of."""
+    twice = duplicates(name for name, _, _ in changes)
+    if twice:
+        raise KafkaError(f"Settings {sorted(twice)} are named more than once", ErrorCode.INVALID_REQUEST)
+    checked = [SettingChange(name, _operation(number), value) for name, number, value in changes]
+    valueless = [
+        change.name for change in checked if change.value is None and change.operation is not ConfigOperation.DELETE
+    ]
+    if valueless:
+        raise KafkaError(f"Settings {valueless} have no value", ErrorCode.INVALID_REQUEST)
+    return checked
+
+
+def _operation(number: int) -> ConfigOperation:
+    try:
+        return ConfigOperation(number)
+    except ValueError as error:
+        known = ", ".join(f"{operation:d} {operation.name}" for operation in ConfigOperation)
+        raise KafkaError(f"There is no operation {number}; there are {known}", ErrorCode.INVALID_REQUEST) from error
+
+
+async def _alter(resource: Resource, changes: list[SettingChange], keep: bool, validate_only: bool) -> None:
+    def change(own: Mapping[str, str]) -> dict[str, str]:
+        return _applied(own if keep else {}, changes, resource)
+
+    if validate_only:
+        resource.check(change)
+    else:
+        await resource.alter(change)
+
+
+def _applied(own: Mapping[str, str], changes: Iterable[SettingChange], resource: Resource) -> dict[str, str]:
+    try:
+        result = apply(own, changes, resource.settings, resource.inherited())
+    except ConfigError as error:
+        raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+    return {name: text for name, text in result.items() if text is not None}

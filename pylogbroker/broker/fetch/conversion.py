@@ -1,0 +1,210 @@
+"""Records that a client cannot read as the log has them.
+
+    Fetch      a log of v0 to v2                     a log of 0.7
+    0-1        v0                                    v0
+    2-3        v0 or v1                              v1
+    4-11       as it lies there: not looked at       v2
+    12-        v2                                    v2
+
+Clients that know Fetch 12 know v2, and some of them, librdkafka 2.5 to 2.15, take v0 and v1 there for nothing.
+
+Worker threads convert, within the bounds of the request, which the records may outgrow on the way.  Since Fetch 3 one
+record is there, however large.  Clients before it are not sent more bytes than they ask for: a message that is cut off
+tells them to ask for more.
+
+What becomes v2 depends on the log alone.  So it is converted piece by piece, and pieces are kept for other readers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch.readahead import magic_if_cached
+from pylogbroker.broker.fetch.sessions import RequestedPartition
+from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
+from pylogbroker.records import down_convert, entry_size, from_legacy07, up_convert
+from pylogbroker.storage import FileRegion
+from pylogbroker.storage.files import read_at
+from pylogbroker.wire.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+FIRST_WITH_V2 = 4
+FIRST_WITH_BYTE_LIMIT = 3
+"""The first version with a limit for the whole answer."""
+
+FIRST_WITH_V2_ALONE = 12
+"""The first version in which some clients take older formats for nothing."""
+
+CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
+"""Converted bytes that are kept for other readers."""
+
+_FIRST_WITH_V1 = 2
+_PIECE_BYTES: Final = 64 << 10  # of the log, that are converted and kept together
+
+
+@attrs.frozen
+class ConvertedPiece:
+    """Consecutive entries of a file as batches of v2; they take `length` bytes in the file."""
+
+    records: bytes
+    length: int
+
+
+@attrs.define(eq=False)
+class ConversionCache:
+    """Converted pieces by their places, the least recently used first; together they take `limit` bytes at most.
+
+    A place is an open file, by the number of its handle, and a position: what lies there does not change while the
+    handle lives.  Any thread may call.
+    """
+
+    limit: int = CONVERSION_CACHE_BYTES_MAX
+    size: int = attrs.field(default=0, init=False)
+    _pieces: dict[tuple[int, int], ConvertedPiece] = attrs.field(factory=dict, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
+        """The piece at `place`, if it takes no more than `most` bytes in the file."""
+        with self._lock:
+            piece = self._pieces.get(place)
+            if piece is None or piece.length > most:
+                return None
+            self._pieces[place] = self._pieces.pop(place)
+            return piece
+
+    def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
+        """Keep a piece; the longest one stays."""
+        with self._lock:
+            known = self._pieces.get(place)
+            if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):
+                return
+            self._drop(place)
+            self._pieces[place] = piece
+            self.size += len(piece.records)
+            while self.size > self.limit:
+                self._drop(next(iter(self._pieces)))
+
+    def _drop(self, place: tuple[int, int]) -> None:
+        piece = self._pieces.pop(place, None)
+        if piece is not None:
+            self.size -= len(piece.records)
+
+
+@attrs.define(eq=False)
+class Conversion:
+    """The conversion of one answer, whose records together are to take at most `limit` bytes.
+
+    `needs_v2` says that the client is to get nothing but v2.
+    """
+
+    broker: Broker
+    context: RequestContext
+    needs_v2: bool
+    limit: int
+    done: int = attrs.field(default=0, init=False)  # bytes for the client so far
+    _without_records: list[tuple[RequestedPartition, PartitionData, int]] = attrs.field(
+        factory=list, init=False
+    )  # and what lies behind
+
+    def is_due(self, records: object) -> bool:
+        """Whether the client cannot be sent what the log has."""
+        if not isinstance(records, FileRegion):
+            return False
+        if self.context.api_version < FIRST_WITH_V2 or records.first_position >= 0:
+            return True
+        return self.needs_v2 and magic_if_cached(records) != 2
+
+    def begin(self, answers: Iterable[PartitionData]) -> None:
+        """Count what the answers have in memory already: a round begins."""
+        done = (each.records or b"" for each in answers if not isinstance(each.records, FileRegion))
+        self.done = sum(map(len, done))
+
+    def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
+        """Convert what an answer has, as far as the limits allow beside what has been converted.  Blocks; for workers.
+
+        Nothing that it leaves is of use when the caller has gone.
+        """
+        wanted, left = asked.partition, self.limit - self.done
+        if (self.done and left <= 0) or self._is_stopped():
+            answer.records = b""
+            return
+        limit = min(left, wanted.partition_max_bytes)
+        records = self._converted(region, wanted.fetch_offset, limit)
+        if not records:
+            self._without_records.append((asked, answer, region.next_offset))
+        if self.context.api_version < FIRST_WITH_BYTE_LIMIT:
+            records = records[: max(0, limit)]
+        answer.records = records
+        self.done += len(records)
+
+    def _is_stopped(self) -> bool:
+        return self.context.caller.is_gone
+
+    def _converted(self, region: FileRegion, first_offset: int, limit: int) -> bytes:
+        version, stopped = self.context.api_version, self._is_stopped
+        magic = 2 if version >= FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
+        if region.first_position >= 0:
+            position = region.first_position
+            return from_legacy07(
+                region.read(), position, magic, first_offset=first_offset, limit=limit, is_stopped=stopped
+            )
+        if magic == 2:
+            return self._up(region, limit)
+        return down_convert(region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped)
+
+    def _up(self, region: FileRegion, limit: int) -> bytes:
+        """Return whole pieces up to the limit, at least one; damaged records end them early."""
+        parts: list[bytes] = []
+        position, end, size = region.position, region.position + region.length, 0
+        while position < end and not self._is_stopped():
+            try:
+                piece = self._piece(region, position, end - position)
+            except (CorruptRecords, InvalidRecords):
+                if not parts:
+                    raise
+                break
+            if parts and size + len(piece.records) > limit:
+                break
+            parts.append(piece.records)
+            size += len(piece.records)
+            position += piece.length
+        return b"".join(parts)
+
+    def _piece(self, region: FileRegion, position: int, most: int) -> ConvertedPiece:
+        place = region.file.number, position
+        pieces = self.broker.converted
+        piece = pieces.find(place, most)
+        if piece is None:
+            fd = region.file.fd
+            data = read_at(fd, min(_PIECE_BYTES, most), position)
+            first = entry_size(data)
+            if len(data) < first <= most:
+                data = read_at(fd, first, position)
+            piece = ConvertedPiece(*up_convert(data, is_stopped=self._is_stopped))
+            if not self._is_stopped():
+                pieces.keep(place, piece)
+        return piece
+
+    def pass_over(self) -> bool:
+        """Read on behind what holds nothing that the client may be told; says whether there is more.
+
+        It learns from records alone where to go on: it would ask for the same again and again.
+        """
+        barren, self._without_records = self._without_records, []
+        for asked, answer, offset in barren:
+            wanted = asked.partition
+            with suppress(KafkaError):  # it is gone meanwhile
+                partition = self.broker.find(asked.topic, wanted.partition)
+                log = partition.log
+                if log.byte_addressed:
+                    partition.pass_over(wanted.fetch_offset, offset)
+                answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
+        return any(answer.records for _, answer, _ in barren)

@@ -1,0 +1,176 @@
+"""Fetch sessions (KIP-227): a fetcher says once which partitions it reads, and then only what changed.
+
+    session_id  epoch   means                                     answered with
+    0           -1      no session wanted                         all partitions, session 0
+    any         0       a new session (ending the one named)      all partitions, the new session's id, or 0 if full
+    n           -1      end session n                             all partitions, session 0
+    n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
+
+A session that has not been used for `MIN_IDLE_MS` makes room for a new one when all slots are taken.  When all sessions
+together have `PARTITIONS_MAX` partitions, no new one begins, and one that grows ends: its fetcher goes on without.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+MIN_IDLE_MS = 120_000
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+
+PARTITIONS_MAX = 500_000
+"""Partitions in all sessions together; each takes about half a kilobyte."""
+
+TopicKey = str | UUID
+PartitionKey = tuple[TopicKey, int]
+
+
+@attrs.define(eq=False)
+class RequestedPartition:
+    """One partition that a fetcher reads: what it asked last, and what it was told last."""
+
+    topic: TopicKey
+    partition: FetchPartition
+    sent_high_watermark: int = -1
+    sent_log_start: int = -1
+
+    def changed(self, answer: PartitionData) -> bool:
+        """Whether an incremental answer has to mention the partition; remembers what it is told."""
+        moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
+        self.sent_high_watermark = answer.high_watermark
+        self.sent_log_start = answer.log_start_offset
+        if answer.error_code:
+            self.sent_high_watermark = -1  # so that its recovery is told
+        return bool(moved or answer.error_code or answer.records)
+
+
+def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKey, RequestedPartition]:
+    """The partitions that a request names, in its order; of one named twice the last mention counts, as for Kafka."""
+    found = {}
+    for topic in request.topics:
+        key = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            found[key, partition.partition] = RequestedPartition(key, partition)
+    return found
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """The partitions of one fetcher.  `epoch` is that of the next request."""
+
+    id: int
+    by_id: bool
+    epoch: int = 1
+    last_used_ms: int = 0
+    partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what an incremental request adds, changes and forgets."""
+        for key, asked in requested_partitions(request, self.by_id).items():
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = asked
+            else:
+                known.partition = asked.partition
+        for topic in request.forgotten_topics_data:
+            topic_key = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                self.partitions.pop((topic_key, index), None)
+
+    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
+        """Partitions that were sent data go to the end, so that each gets its turn under the request's byte limit."""
+        for key in keys:
+            if (asked := self.partitions.pop(key, None)) is not None:
+                self.partitions[key] = asked
+
+
+@attrs.define
+class FetchSessions:
+    """All sessions of this broker; `slots` bounds their number, `partitions_max` that of their partitions."""
+
+    slots: int
+    partitions_max: int = PARTITIONS_MAX
+    _partitions: int = attrs.field(default=0, init=False)
+    _sessions: dict[int, FetchSession] = attrs.field(factory=dict, init=False)  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
+        """The session that the request goes on with or begins; None for a request without one.
+
+        `by_id` says that the request names topics by their ids.
+
+        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        if request.session_epoch not in (FIRST_EPOCH, FINAL_EPOCH):
+            return self._resume(request, now_ms, by_id)
+        if request.session_id:
+            self._drop(request.session_id)
+        return self._begin(request, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
+
+    def _resume(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(f"There is no fetch session {request.session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(
+                f"Fetch session {session.id} expects epoch {session.epoch}, not {request.session_epoch}",
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            )
+        if by_id != session.by_id:
+            raise KafkaError(
+                f"Fetch session {session.id} began {'with' if session.by_id else 'without'} topic ids",
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+            )
+        before = len(session.partitions)
+        session.update(request)
+        self._partitions += len(session.partitions) - before
+        if self._partitions > self.partitions_max and len(session.partitions) > before:
+            self._drop(session.id)
+            raise KafkaError(
+                f"All fetch sessions together have more than {self.partitions_max} partitions",
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            )
+        session.epoch = session.epoch % 0x7FFFFFFF + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return session
+
+    def _begin(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession | None:
+        if not self._free_slot(now_ms):
+            return None
+        session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
+        session.update(request)
+        if self._partitions + len(session.partitions) > self.partitions_max:
+            return None
+        self._partitions += len(session.partitions)
+        self._sessions[session.id] = session
+        return session
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
+
+    def _free_slot(self, now_ms: int) -> bool:
+        if len(self._sessions) < self.slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < MIN_IDLE_MS:
+            return False
+        self._drop(oldest.id)
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = random.randint(1, 0x7FFFFFFF)
+            if session_id not in self._sessions:
+                return session_id

@@ -1,0 +1,1 @@
+"""Background jobs: log maintenance and the log cleaner."""

@@ -1,0 +1,337 @@
+"""The service that compacts logs: which one when, by whom, and what becomes of it.
+
+```
+ idle --log.cleaner.backoff.ms--> look: is a log due, a cleaner free?
+   ^                                |
+   |                                v
+   +--nothing is due--  a round: the dirtiest log -> sync -> clean, in a process -> exchange of segments -> next log
+```
+
+A round has a process of its own, which ends with it; there are up to `log.cleaner.threads` rounds at once, each on
+other logs.  A worker thread waits for the process, so that an idle broker has neither.
+
+A log whose files are damaged is not compacted any more.  Where the process died, or the disk is full, it is tried again
+after a while that doubles; both are told once.  If a log was cut, deleted, or its settings changed meanwhile, or is in
+a broker that stops, the outcome is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakKeyDictionary, WeakSet
+
+import attrs
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from pylogbroker.errors import CorruptRecords, StorageFailure
+from pylogbroker.storage import Log
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
+from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
+from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
+from pylogbroker.storage.formatting import listed
+from pylogbroker.storage.log.segment_swap import SegmentSwap, SwapAborted, remove_cleaned
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.broker import Broker
+
+_SETTINGS: Final = "log.cleaner."
+_WAIT_MS_MIN: Final = 100
+_WAIT_MS_MAX: Final = 3_600_000
+_KEY_BYTES_MAX: Final = 2**31 - 1  # bytes for the keys of one log
+log = Logger()
+
+
+class Cleaner(Protocol):
+    """Who does the cleaning; see `CleanerProcess`."""
+
+    def run(self, job: CleanerJob) -> Cleaned | Failed: ...
+    def abort(self, for_good: bool = False) -> None: ...
+    def close(self) -> None: ...
+
+
+class CleaningFailed(Exception):
+    """A cleaning came to nothing; another try may succeed."""
+
+
+@attrs.frozen
+class Delay:
+    """How long a log is let alone after a failure."""
+
+    until_ms: int
+    wait_ms: int
+
+
+@attrs.define(eq=False)
+class LogCleaner:
+    """Compacts the logs of one broker."""
+
+    _broker: Broker
+    new_cleaner: Callable[[], Cleaner] = CleanerProcess
+    _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
+    _is_on: bool = attrs.field(default=False, init=False)
+    _warned: bool = attrs.field(default=False, init=False)
+    _rounds: set[Cleaner] = attrs.field(factory=set, init=False)
+    _busy: dict[Log, Cleaner] = attrs.field(factory=dict, init=False)
+    _uncleanable: WeakSet[Log] = attrs.field(factory=WeakSet, init=False)
+    _delayed: WeakKeyDictionary[Log, Delay] = attrs.field(factory=WeakKeyDictionary, init=False)
+
+    # -- start and stop --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; it is looked for work for the first time after a while."""
+        if self._broker.config.boolean("log.cleaner.enable"):
+            self._is_on = True
+            self._broker.config.observe(self._on_settings_changed)
+            self._set_alarm()
+        self.warn_if_off()
+
+    def stop(self) -> None:
+        """End all rounds."""
+        self._is_on = False
+        self._cancel_alarm()
+        for cleaner in self._rounds:
+            cleaner.abort(for_good=True)
+
+    def abort_cleaning(self, deleted: Log) -> None:
+        """A log is deleted: what is being done for it is in vain."""
+        cleaner = self._busy.get(deleted)
+        if cleaner is not None:
+            cleaner.abort()
+
+    def _on_settings_changed(self, names: frozenset[str]) -> None:
+        if self._is_on and any(name.startswith(_SETTINGS) for name in names):
+            self._set_alarm()
+
+    def warn_if_off(self) -> None:
+        """Tell, once, that the settings keep topics from being compacted that say they are."""
+        config = self._broker.config
+        enabled = config.boolean("log.cleaner.enable")
+        if enabled and config.integer("log.cleaner.threads"):
+            self._warned = False
+        elif not self._warned:
+            logs = (partition.log for partition in self._broker.partitions.values())
+            topics = sorted({found.topic for found in logs if found.config.compacts})
+            if topics:
+                self._warned = True
+                log.warn(
+                    "nothing is compacted, as {off}, though there are topics with cleanup.policy=compact: {topics}",
+                    off="log.cleaner.threads=0" if enabled else "log.cleaner.enable=false",
+                    topics=listed(topics),
+                )
+
+    def _set_alarm(self) -> None:
+        self._cancel_alarm()
+        wait_ms = max(self._broker.config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+        self._alarm = self._broker.clock.callLater(min(wait_ms, _WAIT_MS_MAX) / 1000, self._begin_look)
+
+    def _cancel_alarm(self) -> None:
+        if self._alarm is not None and self._alarm.active():
+            self._alarm.cancel()
+
+    # -- what is to be done ----------------------------------------------------------------------------------------
+
+    def _begin_look(self) -> None:
+        ensureDeferred(self._start_rounds())
+
+    async def _start_rounds(self) -> None:
+        """Begin rounds, as far as logs are due and cleaners free."""
+        try:
+            await self._seal_what_is_old()
+            for _ in range(self._broker.config.integer("log.cleaner.threads") - len(self._rounds)):
+                chosen = await self._choose()
+                if chosen is None or not self._is_on:
+                    break
+                ensureDeferred(self._round(chosen))
+        except Exception:
+            log.failure("looking for logs to compact failed; it will be tried again")
+        finally:
+            if self._is_on:
+                self._set_alarm()
+
+    async def _seal_what_is_old(self) -> None:
+        now_ms = self._broker.now_ms()
+        async for partition in self._broker.slices.over(tuple(self._broker.partitions.values())):
+            try:
+                if must_seal(partition.log, now_ms):
+                    partition.log.roll(now_ms)
+            except (OSError, StorageFailure) as error:
+                self._storage_failed(partition.log, error)
+
+    async def _choose(self) -> Cleanable | None:
+        """Return the dirtiest log that is due, and that nobody cleans."""
+        now_ms = self._broker.now_ms()
+        candidates = [
+            found
+            async for partition in self._broker.slices.over(tuple(self._broker.partitions.values()))
+            if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
+        ]
+        return dirtiest(found for found in candidates if found.log not in self._busy)
+
+    def _examine(self, candidate: Log, now_ms: int) -> Cleanable | None:
+        delay = self._delayed.get(candidate)
+        if candidate in self._busy or candidate in self._uncleanable or (delay is not None and now_ms < delay.until_ms):
+            return None
+        try:
+            return examine(candidate, now_ms)
+        except (OSError, StorageFailure) as error:
+            self._storage_failed(candidate, error)
+            return None
+
+    def _limits(self) -> CleanerLimits:
+        """What each of the cleaners may use."""
+        config = self._broker.config
+        cleaners = max(config.integer("log.cleaner.threads"), 1)
+        memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _KEY_BYTES_MAX)
+        rate = config.number("log.cleaner.io.max.bytes.per.second") / cleaners
+        return CleanerLimits(
+            int(memory * config.number("log.cleaner.io.buffer.load.factor")), max(int(min(rate, NO_LIMIT)), 1)
+        )
+
+    def is_busy_with(self, found: Log) -> bool:
+        """Whether a log is being cleaned.  Segments must not go then: a removed key's value might outlive its mark."""
+        return found in self._busy
+
+    # -- doing it --------------------------------------------------------------------------------------------------
+
+    async def _round(self, chosen: Cleanable | None) -> None:
+        """Clean one log after the other until none is due."""
+        cleaner = self.new_cleaner()
+        self._rounds.add(cleaner)
+        try:
+            while chosen is not None:
+                await self._clean(chosen, cleaner)
+                wanted = len(self._rounds) <= self._broker.config.integer("log.cleaner.threads")
+                chosen = await self._choose() if self._is_on and wanted else None
+        except Exception:
+            log.failure("compacting failed; it will be tried again")
+        finally:
+            self._rounds.discard(cleaner)
+            await self._broker.in_thread(cleaner.close)
+
+    async def _clean(self, chosen: Cleanable, cleaner: Cleaner) -> None:
+        found, cuts = chosen.log, chosen.log.truncations
+        self._busy[found] = cleaner
+        try:
+            job = chosen.job(self._broker.now_ms(), self._limits())
+            cleaned = await self._broker.in_thread(_sync_and_clean, found, cleaner, job)
+            if self._is_unchanged(found, cuts):
+                await self._swap(found, cleaned)
+                self._log_result(job, cleaned)
+            elif self._is_on and self._is_online(found):
+                log.info("{path} was compacted in vain, it has changed meanwhile", path=found.path)
+        except (CleanerDied, CleaningFailed, SwapAborted, CorruptRecords, StorageFailure, OSError) as error:
+            self._failed(found, error)
+        finally:
+            del self._busy[found]
+            await self._clear(found)
+
+    def _is_unchanged(self, found: Log, cuts: int) -> bool:
+        """Whether a log that was cleaned is still what it was when that began."""
+        unchanged = not found.broken and found.config.compacts and found.truncations == cuts
+        return self._is_on and self._is_online(found) and unchanged
+
+    def _is_online(self, found: Log) -> bool:
+        """Whether a log is neither deleted nor offline."""
+        partition = self._broker.partitions.get((found.topic, found.partition))
+        return partition is not None and partition.log is found
+
+    async def _swap(self, found: Log, cleaned: Cleaned) -> None:
+        """Let the compacted segments take their places."""
+        swap = found.begin_swap(cleaned.replacements)
+        try:
+            if swap.replacements:
+                await self._carry_out(found, swap)
+            if swap.is_complete:
+                found.cleaner_checkpoint = max(found.cleaner_checkpoint, cleaned.first_dirty_offset)
+                self._delayed.pop(found, None)
+        finally:
+            found.end_swap()
+        self._broker.log_maintenance.checkpoint_cleaned()
+
+    async def _carry_out(self, found: Log, swap: SegmentSwap) -> None:
+        in_thread = self._broker.in_thread
+        try:
+            await in_thread(swap.commit)
+            gone = found.swap(self._broker.now_ms())
+        except (SwapAborted, CorruptRecords, OSError):
+            if not found.broken:  # else the directory may be another log's by now
+                await in_thread(_blocking, found, swap.abort_and_remove)
+            raise
+        await in_thread(_blocking, found, swap.close)
+        self._broker.log_maintenance.unlink_later(found, gone)
+
+    async def _clear(self, found: Log) -> None:
+        """Have nothing left of a cleaning that came to nothing: where the disk is full, at once."""
+        if not found.broken:
+            try:
+                await self._broker.in_thread(remove_cleaned, found.path)
+            except OSError as error:
+                log.warn("files are left of the compaction of {path}: {why}", path=found.path, why=error)
+
+    # -- what is told ----------------------------------------------------------------------------------------------
+
+    def _log_result(self, job: CleanerJob, cleaned: Cleaned) -> None:
+        log.info(
+            "{path} is compacted from {first} to {end}: {read} bytes became {written}, {kept} of {records} records "
+            "stay, in {seconds} s",
+            path=job.directory,
+            first=job.first_dirty_offset,
+            end=cleaned.first_dirty_offset,
+            read=cleaned.statistics.bytes_read,
+            written=cleaned.statistics.bytes_written,
+            kept=cleaned.statistics.records_kept,
+            records=cleaned.statistics.records_read,
+            seconds=round(cleaned.statistics.seconds, 2),
+        )
+
+    def _failed(self, found: Log, error: Exception) -> None:
+        if not self._is_on or not self._is_online(found) or isinstance(error, SwapAborted):
+            return
+        if isinstance(error, CorruptRecords):
+            self._uncleanable.add(found)
+            log.error("{path} is not compacted until the next start: {why}", path=found.path, why=error)
+        elif found.broken:
+            self._storage_failed(found, error)
+        else:
+            self._delay(found, error)
+
+    def _delay(self, found: Log, why: Exception) -> None:
+        before = self._delayed.get(found)
+        if before is None:
+            wait_ms = max(self._broker.config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+            log.error("{path} could not be compacted, it will be tried again: {why}", path=found.path, why=why)
+        else:
+            wait_ms = before.wait_ms * 2
+        wait_ms = min(wait_ms, _WAIT_MS_MAX)
+        self._delayed[found] = Delay(self._broker.now_ms() + wait_ms, wait_ms)
+
+    def _storage_failed(self, found: Log, error: Exception) -> None:
+        if isinstance(error, OSError):
+            found.failed(error)
+        if found.broken:
+            log.error("compacting {path} failed: {why}", path=found.path, why=error)
+            self._broker.storage_failed(found)
+        else:
+            self._delay(found, error)
+
+
+def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
+    """What is cleaned must be on the disk before: what takes its place will be.  Blocks."""
+    found.sync(job.end_offset)
+    outcome = cleaner.run(job)
+    if isinstance(outcome, Failed):
+        raise CleaningFailed(outcome.detail) if outcome.path is None else CorruptRecords(str(outcome))
+    if outcome.first_dirty_offset <= job.first_dirty_offset:
+        raise CleaningFailed(f"log.cleaner.dedupe.buffer.size is too small for what comes at {job.first_dirty_offset}")
+    return outcome
+
+
+def _blocking(found: Log, step: Callable[[], None]) -> None:
+    """A step without which it is not known what the directory holds: if it fails, the log is offline.  Blocks."""
+    try:
+        step()
+    except OSError as error:
+        raise found.failed(error, frozenset()) from error

@@ -1,0 +1,1 @@
+"""The partitions that this broker leads: their logs, group commit, settings and delete policies."""

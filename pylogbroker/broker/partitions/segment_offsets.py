@@ -1,0 +1,47 @@
+"""ListOffsets 0's question: the offsets at which a log's segments begin, newest first, that are older than a time.
+
+    segment       [----------][----------][------    active
+    candidates    a           b           c     d    d: the log's end, if the active segment has records
+    written last             t1          t2    t3    now
+
+Each candidate but d has the time at which its own segment was written last.  Of the candidates whose time is not after
+the one asked for, the newest `max_num_offsets` are the answer.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pylogbroker.storage import Log
+
+LATEST, EARLIEST = -1, -2
+
+
+def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[int]:
+    """At most `limit` offsets, descending."""
+    candidates = _candidates(log, now_ms)
+    if timestamp == EARLIEST:
+        candidates = candidates[:1]
+    elif timestamp != LATEST:
+        while candidates and candidates[-1][1] > timestamp:
+            candidates.pop()
+    newest_first = [offset for offset, _ in reversed(candidates)]
+    return sorted(newest_first[: max(0, limit)], reverse=True)
+
+
+def visible_offsets_before(log: Log, timestamp: int, limit: int, now_ms: int, bound: int) -> list[int]:
+    """The same, as one sees them who sees nothing from offset `bound` on."""
+    offsets = offsets_before(log, timestamp, limit, now_ms)
+    if offsets and offsets[0] > bound:
+        return [bound, *(offset for offset in offsets if offset <= bound)]
+    return offsets
+
+
+def _candidates(log: Log, now_ms: int) -> list[tuple[int, int]]:
+    candidates = [
+        (max(segment.base_offset, log.log_start_offset), int(os.stat(segment.path).st_mtime * 1000))
+        for segment in log.segments
+    ]
+    if log.segments[-1].size:
+        candidates.append((log.log_end_offset, now_ms))
+    return candidates

@@ -1,0 +1,114 @@
+"""Finds the line of code that keeps the reactor from its connections.
+
+A thread asks the reactor for a sign of life several times within the limit.  If the reactor's thread has used more
+processor time than the limit since it was asked, the thread looks where it stands and logs that place.  Processor time
+is compared, so that neither a loaded machine nor a slow disk is taken for a fault of the code.
+
+The reactor itself does nothing for this but to answer, some times in a second; without a limit, there is no thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.apis import Api
+from pylogbroker.broker.log_rate_limit import LogRateLimit
+
+log = Logger()
+
+_LOOKS_PER_LIMIT: Final = 4
+_PACKAGE: Final = "pylogbroker."
+_SOURCES: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
+
+
+@attrs.define(eq=False)
+class StallWatch:
+    """Warns of turns of the reactor that take more than `limit_ms` of processor time; 0 warns of none.
+
+    Each function is reported once a minute.  `apis` are the APIs whose handlers are named.
+    """
+
+    _reactor: Any
+    _limit_ms: int
+    _apis: tuple[Api, ...]
+    _reported: LogRateLimit = attrs.field(factory=LogRateLimit, init=False)
+    _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
+
+    def start(self) -> None:
+        """Watch the calling thread, which runs the reactor, unless the watch has been stopped before."""
+        if self._limit_ms > 0 and not self._stopped.is_set():
+            arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
+            threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
+
+    async def stop(self) -> None:
+        """Let the thread end."""
+        self._stopped.set()
+
+    def _watch(self, thread: int, apis: Mapping[str, str]) -> None:
+        limit = self._limit_ms / 1000
+        clock = time.pthread_getcpuclockid(thread)
+        asked, answered = 0.0, threading.Event()
+        answered.set()
+        while not self._stopped.wait(limit / _LOOKS_PER_LIMIT):
+            used = time.clock_gettime(clock)
+            if answered.is_set():
+                asked, answered = used, threading.Event()
+                self._reactor.callFromThread(answered.set)
+            elif used - asked >= limit:
+                frame = sys._current_frames().get(thread)
+                if frame is not None and not answered.is_set():
+                    self._report(frame, apis, used - asked)
+                del frame  # it holds the values of all callers
+                asked = used  # a turn that goes on is looked at again
+
+    def _report(self, frame: FrameType, apis: Mapping[str, str], seconds: float) -> None:
+        code = frame.f_code  # one report of a loop is enough, whichever of its lines is met
+        if not self._reported.is_due(f"{code.co_filename} {code.co_qualname}", int(time.time() * 1000)):
+            return
+        log.warn(
+            "other connections wait: the reactor has been busy for {ms} ms of processor time at {place}{api}",
+            ms=round(seconds * 1000),
+            place=where(frame),
+            api=_handling(frame, apis),
+        )
+
+
+def where(frame: FrameType) -> str:
+    """The place of a frame, and where in this package it was called if it is not of it."""
+    own = next(filter(_is_own, _callers(frame)), frame)
+    return _place(frame) if own is frame else f"{_place(frame)}, called from {_place(own)}"
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE)
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{code.co_filename.removeprefix(_SOURCES)}:{frame.f_lineno} in {code.co_qualname}"
+
+
+def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
+    """The API whose handler is among the callers of a frame, as the end of a sentence."""
+    for caller in _callers(frame):
+        name = apis.get(caller.f_globals.get("__name__", ""))
+        if name is not None:
+            return f", handling {name}"
+    return ""
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

@@ -1,0 +1,227 @@
+"""Preflight checks: find reasons why the broker cannot start before anything is created, opened or locked.
+
+The checks only read.  They reject a directory that another broker uses, that holds data of Apache Kafka or of another
+broker, and data whose coordination tree is elsewhere or missing.
+
+A directory that cannot be read passes: with several log directories, a failed one does not keep the broker from
+starting.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import attrs
+import javaproperties
+
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination import embedded
+from pylogbroker.errors import StartupError
+from pylogbroker.storage import names
+from pylogbroker.storage.kafka07 import holds_kafka07
+
+_KAFKA_PARTITION = re.compile(r".+-\d+")
+_KAFKA_SEGMENT = ".log"
+COORDINATION = "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
+_KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
+
+
+@attrs.frozen
+class DirectoryContents:
+    """Contents of a log directory, as far as they show without opening the logs."""
+
+    path: str
+    subdirectories: tuple[str, ...]
+    meta: dict[str, str]  # contents of meta.properties; empty without it
+
+    def partitions(self) -> Iterator[str]:
+        """Yield the partition directories that have segments."""
+        ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
+        return (name for name in ours if _holds(f"{self.path}/{name}", names.RECORDS) and not self._of_kafka07(name))
+
+    def _of_kafka07(self, name: str) -> bool:
+        path = f"{self.path}/{name}"
+        marks = (names.PARTITION_METADATA, names.MESSAGE_FORMAT)
+        return not any(os.path.exists(f"{path}/{mark}") for mark in marks) and holds_kafka07(path)
+
+    @property
+    def of_kafka(self) -> bool:
+        """True if Apache Kafka wrote the directory."""
+        if "node.id" in self.meta or self.meta.get("version") == "1":
+            return True
+        theirs = (name for name in self.subdirectories if _KAFKA_PARTITION.fullmatch(name))
+        return any(_holds(f"{self.path}/{name}", _KAFKA_SEGMENT) for name in theirs)
+
+    @property
+    def in_use_by_cluster(self) -> bool:
+        """True if the directory has belonged to a coordination tree."""
+        return "cluster.id" in self.meta or any(self.partitions())
+
+
+def check(config: BrokerConfig) -> None:
+    """StartupError if the broker could not start, or would start with the wrong data."""
+    _check_tree(os.path.abspath(config.metadata_dir), inspect_directories(config))
+
+
+def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
+    """Do the checks of `look` except that of the coordination tree; return the contents of the log directories."""
+    paths = [os.path.abspath(path) for path in config.log_dirs]
+    metadata = os.path.abspath(config.metadata_dir)
+    for path in (*paths, metadata):
+        _check_encoding(path)
+    _check_coordination_directory(metadata, alone=paths == [metadata])
+    glances = [glance for glance in map(_contents, paths) if glance is not None]
+    for glance in glances:
+        if glance.of_kafka:
+            raise StartupError(f"{glance.path} {_KAFKA_DATA}")
+    for path in paths:
+        _check_lock(path, names.LOCK)
+    _check_lock(metadata, embedded.LOCK_NAME)
+    _check_meta(glances, config)
+    return glances
+
+
+def warnings(config: BrokerConfig) -> Iterator[str]:
+    """Yield warnings about settings that a single broker cannot fulfil."""
+    factor = config.integer("default.replication.factor")
+    if factor > 1:
+        yield (
+            f"default.replication.factor is {factor}, but there is one broker: auto-created topics, and topics that "
+            "are created without a replication factor of their own, fail; set it to 1"
+        )
+
+
+def cure(config: BrokerConfig, broker_id: int) -> str:
+    """Return advice how to start the broker with this id."""
+    generated = config.boolean("broker.id.generation.enable")
+    if generated and broker_id > config.integer("reserved.broker.max.id"):
+        return "remove broker.id from the settings; the broker finds its id in its data"
+    return f"set broker.id={broker_id}"
+
+
+def _contents(path: str) -> DirectoryContents | None:
+    """Return the contents of a directory; None if it is missing or unreadable."""
+    try:
+        with os.scandir(path) as listing:
+            subdirectories = tuple(entry.name for entry in listing if entry.is_dir())
+    except OSError:
+        return None
+    return DirectoryContents(path, subdirectories, _meta(f"{path}/{names.META}"))
+
+
+def _meta(path: str) -> dict[str, str]:
+    try:
+        with open(path, "rb") as file:
+            meta = dict(javaproperties.load(file))
+    except OSError:
+        return {}
+    except ValueError as error:
+        raise StartupError(f"{path} is damaged: {error}") from None
+    if "version" not in meta or not _whole(meta.get("broker.id", "0")):
+        raise StartupError(f"{path} is damaged: it has no version, or no valid broker.id; remove it")
+    return meta
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def _holds(directory: str, suffix: str) -> bool:
+    try:
+        found = map(names.parse_file, os.listdir(directory))
+        return any(parsed is not None and parsed[1] == suffix for parsed in found)
+    except OSError:
+        return False
+
+
+def _check_encoding(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise StartupError(f"{path!r} is not in UTF-8, in which clients see log directories: rename it") from None
+
+
+def _check_coordination_directory(path: str, *, alone: bool) -> None:
+    """StartupError unless the coordination directory exists or can be created, and is writable."""
+    existing = path
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    trouble = _trouble_with(existing)
+    if trouble:
+        what = f"{path} cannot be used: {os.strerror(trouble)}"
+        raise StartupError(what if alone else f"{what}; {COORDINATION}")
+
+
+def _trouble_with(directory: str) -> int:
+    """Return the errno that creating a file in the directory would give, or 0."""
+    if not os.path.isdir(directory):
+        return errno.ENOTDIR
+    if os.access(directory, os.W_OK | os.X_OK):
+        return 0
+    return errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
+
+
+def _check_lock(directory: str, name: str) -> None:
+    try:
+        fd = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StartupError(f"{directory} is in use by another broker") from None
+    finally:
+        os.close(fd)
+
+
+def _check_meta(glances: Iterable[DirectoryContents], config: BrokerConfig) -> None:
+    """StartupError unless all data belongs to one cluster and to the broker that starts."""
+    marked = [glance for glance in glances if "broker.id" in glance.meta]
+    broker_id = config.integer("broker.id")
+    for glance in marked:
+        theirs = int(glance.meta["broker.id"])
+        if broker_id >= 0 and theirs != broker_id:
+            whose = f"{glance.path} holds the data of broker {theirs}, this is broker {broker_id}"
+            raise StartupError(f"{whose}: {cure(config, theirs)}")
+    for key in ("broker.id", "cluster.id"):
+        _check_agreement(key, [glance for glance in marked if key in glance.meta])
+
+
+def _check_agreement(key: str, glances: list[DirectoryContents]) -> None:
+    for one, other in pairwise(glances):
+        if one.meta[key] != other.meta[key]:
+            raise StartupError(
+                f"{one.path} and {other.path} do not belong together: {key} is {one.meta[key]} in one and "
+                f"{other.meta[key]} in the other; leave one of them out of log.dirs"
+            )
+
+
+def _check_tree(metadata: str, glances: Iterable[DirectoryContents]) -> None:
+    """StartupError if there is data without the coordination tree that lists its topics."""
+    if _has_tree(metadata):
+        return
+    for glance in glances:
+        if _has_tree(glance.path):
+            raise StartupError(
+                f"the coordination file {embedded.FILE_NAME}, which lists the topics, is in {glance.path} "
+                f"and not in {metadata}: set metadata.log.dir={glance.path}"
+            )
+    for glance in glances:
+        if glance.in_use_by_cluster:
+            raise StartupError(
+                f"{glance.path} holds data, but {metadata}/{embedded.FILE_NAME}, which lists the topics, is missing "
+                "or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it from the "
+                "logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
+            )
+
+
+def _has_tree(directory: str) -> bool:
+    try:
+        return os.path.getsize(f"{directory}/{embedded.FILE_NAME}") > 0
+    except OSError:
+        return False

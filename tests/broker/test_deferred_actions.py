@@ -1,0 +1,47 @@
+"""Calls at the end of a turn."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+
+from pylogbroker.broker.deferred_actions import DeferredActions
+
+
+def test_within_a_turn_calls_wait_for_its_end_and_are_made_once() -> None:
+    clock, made = Clock(), []
+    deferred_actions = DeferredActions(clock)
+    deferred_actions.begin()
+    deferred_actions.defer(lambda: made.append("first"))
+    deferred_actions.defer(lambda: made.append("second"))
+    clock.advance(0)
+    assert made == []
+    deferred_actions.end()
+    deferred_actions.end()
+    assert made == ["first", "second"]
+
+
+def test_outside_of_a_turn_calls_are_made_when_the_reactor_is_back() -> None:
+    clock, made = Clock(), []
+    deferred_actions = DeferredActions(clock)
+    deferred_actions.defer(lambda: made.append(1))
+    deferred_actions.defer(lambda: made.append(2))
+    assert made == []
+    clock.advance(0)
+    assert made == [1, 2]
+    assert clock.getDelayedCalls() == []
+
+
+def test_what_the_calls_put_off_is_done_in_the_same_end_also_through_turns_within() -> None:
+    deferred_actions, made = DeferredActions(Clock()), []
+
+    def first() -> None:
+        made.append("first")
+        deferred_actions.begin()
+        deferred_actions.defer(lambda: made.append("within"))
+        deferred_actions.end()
+        made.append("first is done")
+
+    deferred_actions.begin()
+    deferred_actions.defer(first)
+    deferred_actions.end()
+    assert made == ["first", "first is done", "within"]

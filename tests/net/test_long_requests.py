@@ -1,0 +1,189 @@
+"""Requests for very many partitions do not keep the reactor from other connections.
+
+The broker's own watch measures every turn of its reactor; what it reports fails the test, with the line of code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylogbroker.records import Record, build
+from pylogbroker.wire import Request, response_codec
+from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pylogbroker.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.metadata import MetadataRequest
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pylogbroker.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pylogbroker.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from pylogbroker.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.net.test_hostile_peers import Peer
+from tests.support.broker_process import BrokerProcess
+from tests.support.stalls import stalls, watching
+
+MANY = 4000
+ALL = range(MANY)
+TOPIC, BROKER = 2, 4
+SET = 0
+GROUP, TRANSACTION = 0, 1
+COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS = 14, 51
+PRODUCE_VERSION = 9
+
+
+class Client:
+    """Sends requests, and fails for turns of the reactor that took too long meanwhile."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self._process = process
+        self._peer = Peer(process)
+        self._peer.socket.settimeout(120)
+
+    def ask(self, request: Request) -> Any:
+        version = request.versions.last
+        codec = response_codec(request.api_key, version)
+        answer = codec.decode(self._peer.ask(request, version), codec._header_size)
+        assert stalls(self._process) == [], type(request).__name__
+        return answer
+
+    def ask_to_produce(self) -> None:
+        """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
+        batch = build([Record(0, 1, None, b"value")])
+        data = [PartitionProduceData(index, batch) for index in ALL]
+        for produced in (data, data[-1:]):
+            self._peer.send(ProduceRequest(None, -1, 1000, [TopicProduceData("many", produced)]), PRODUCE_VERSION)
+        codec = response_codec(ProduceRequest.api_key, PRODUCE_VERSION)
+        offsets = []
+        for _ in range(2):
+            [topic] = codec.decode(self._peer.answer(), codec._header_size).responses
+            assert {partition.error_code for partition in topic.partition_responses} == {0}
+            offsets.append([partition.base_offset for partition in topic.partition_responses])
+        assert offsets == [[0] * MANY, [1]]
+        assert stalls(self._process) == [], "Produce"
+
+
+@pytest.fixture
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    running = BrokerProcess(tmp_path_factory.mktemp("turns"), watching())
+    running.start()
+    yield Client(running)
+    running.kill()
+
+
+def coordinate(client: Client, key: str, kind: int) -> None:
+    """Let the broker make and load the internal topic of a kind of coordinator."""
+    while client.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])).coordinators[0].error_code:
+        pass
+
+
+def commit_offsets(client: Client) -> None:
+    """Commit, fetch and delete the offsets of all partitions."""
+    coordinate(client, "g", GROUP)
+    offsets = [OffsetCommitRequestPartition(index, 1) for index in ALL]
+    request = OffsetCommitRequest("g", -1, "", topics=[OffsetCommitRequestTopic("many", offsets)])
+    errors = {COORDINATOR_LOAD_IN_PROGRESS}
+    while errors == {COORDINATOR_LOAD_IN_PROGRESS}:
+        [committed] = client.ask(request).topics
+        errors = {partition.error_code for partition in committed.partitions}
+    assert errors == {0}
+    for wanted in (None, [OffsetFetchRequestTopics("many", list(ALL))]):
+        [group] = client.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=wanted)])).groups
+        assert [partition.committed_offset for partition in group.topics[0].partitions] == [1] * MANY
+    partitions = [OffsetDeleteRequestPartition(index) for index in ALL]
+    [deleted] = client.ask(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("many", partitions)])).topics
+    assert {partition.error_code for partition in deleted.partitions} == {0}
+
+
+def commit_in_transaction(client: Client) -> None:
+    """Add all partitions to a transaction, commit their offsets in it, and end it."""
+    coordinate(client, "t", TRANSACTION)
+    error = COORDINATOR_LOAD_IN_PROGRESS
+    while error == COORDINATOR_LOAD_IN_PROGRESS:
+        producer = client.ask(InitProducerIdRequest("t", 60_000))
+        error = producer.error_code
+    assert error == 0
+    identity = producer.producer_id, producer.producer_epoch
+    topics = [AddPartitionsToTxnTopic("many", list(ALL))]
+    transaction = AddPartitionsToTxnTransaction("t", *identity, topics=topics)
+    [added] = client.ask(AddPartitionsToTxnRequest(transactions=[transaction])).results_by_transaction
+    assert {each.partition_error_code for each in added.topic_results[0].results_by_partition} == {0}
+    client.ask(AddOffsetsToTxnRequest("t", *identity, "g"))
+    offsets = [TxnOffsetCommitRequestPartition(index, 2) for index in ALL]
+    [committed] = client.ask(
+        TxnOffsetCommitRequest("t", "g", *identity, topics=[TxnOffsetCommitRequestTopic("many", offsets)])
+    ).topics
+    assert {partition.error_code for partition in committed.partitions} == {0}
+    end = EndTxnRequest("t", *identity, True)
+    assert client.ask(end).error_code == 0
+    while client.ask(end).error_code == CONCURRENT_TRANSACTIONS:  # until all markers are written
+        pass
+    [group] = client.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])).groups
+    assert [partition.committed_offset for partition in group.topics[0].partitions] == [2] * MANY
+
+
+def test_requests_for_many_partitions_give_way(client: Client) -> None:
+    [created] = client.ask(CreateTopicsRequest([CreatableTopic("many", MANY, 1)])).topics
+    assert (created.error_code, created.num_partitions) == (0, MANY)
+    [topic] = client.ask(MetadataRequest(None)).topics
+    assert [partition.leader_id >= 0 for partition in topic.partitions] == [True] * MANY
+    for timestamp in (-1, -2, -3, 500):
+        wanted = ListOffsetsTopic("many", [ListOffsetsPartition(index, -1, timestamp) for index in ALL])
+        [found] = client.ask(ListOffsetsRequest(-1, 0, [wanted])).topics
+        assert {partition.error_code for partition in found.partitions} == {0}
+    epochs = OffsetForLeaderTopic("many", [OffsetForLeaderPartition(index, -1, 0) for index in ALL])
+    client.ask(OffsetForLeaderEpochRequest(-1, [epochs]))
+    client.ask_to_produce()
+    client.ask(DescribeProducersRequest([TopicRequest("many", list(ALL))]))
+    client.ask(DescribeLogDirsRequest(None))
+    client.ask(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "many", None)], True, True))
+    client.ask(DeleteRecordsRequest([DeleteRecordsTopic("many", [DeleteRecordsPartition(n, -1) for n in ALL])], 1000))
+    for kind, name, setting in ((TOPIC, "many", "retention.ms"), (BROKER, "", "log.retention.ms")):
+        changed = AlterConfigsResource(kind, name, [AlterableConfig(setting, SET, "1000000")])
+        client.ask(IncrementalAlterConfigsRequest([changed]))
+    commit_offsets(client)
+    commit_in_transaction(client)
+    [deleted] = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState("many")])).responses
+    assert deleted.error_code == 0
+    assert "many" not in {topic.name for topic in client.ask(MetadataRequest(None)).topics}
