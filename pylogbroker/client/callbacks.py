@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pylogbroker.client.guarding import log_failure
-from pylogbroker.client.plugging import Plugged
+from pylogbroker.client.plugin_guards import log_failure
+from pylogbroker.client.plugin_lookup import ResolvedPlugin
 from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler
 
 ChangeOne = Callable[[Event], Event | None]
 ChangeMany = Callable[[Sequence[Event]], Sequence[Event]]
-Tell = Callable[[Event, bool], None]
-Steps = Sequence[tuple[Plugged[ICallbackHandler], Callable[..., Any]]]
+Notify = Callable[[Event, bool], None]
+Steps = Sequence[tuple[ResolvedPlugin[ICallbackHandler], Callable[..., Any]]]
 M = TypeVar("M")
 
 
 class Callbacks:
     """Several callback handlers, with one function for each step; None for a step that no handler implements."""
 
-    def __init__(self, plugged: Sequence[Plugged[ICallbackHandler]]) -> None:
+    def __init__(self, plugged: Sequence[ResolvedPlugin[ICallbackHandler]]) -> None:
         self.handlers = tuple(each.plugin for each in plugged)
         self._closers = _steps(plugged, "close")
-        self.before_enqueue: ChangeOne | None = _chain(plugged, "before_enqueue", _changing_one)
-        self.after_enqueue: Tell | None = _chain(plugged, "after_enqueue", _telling)
-        self.after_dequeue: ChangeMany | None = _chain(plugged, "after_dequeue", _changing_many)
-        self.before_send: ChangeMany | None = _chain(plugged, "before_send", _changing_many)
+        self.before_enqueue: ChangeOne | None = _chain(plugged, "before_enqueue", _chain_one)
+        self.after_enqueue: Notify | None = _chain(plugged, "after_enqueue", _chain_notify)
+        self.after_dequeue: ChangeMany | None = _chain(plugged, "after_dequeue", _chain_many)
+        self.before_send: ChangeMany | None = _chain(plugged, "before_send", _chain_many)
 
     def close(self) -> None:
         """Close all handlers; log their exceptions."""
@@ -42,18 +42,18 @@ class Callbacks:
                 log_failure(plugged, error)
 
 
-def _steps(plugged: Sequence[Plugged[ICallbackHandler]], name: str) -> Steps:
+def _steps(plugged: Sequence[ResolvedPlugin[ICallbackHandler]], name: str) -> Steps:
     idle = getattr(CallbackHandler, name)
     methods = [(each, getattr(each.plugin, name)) for each in plugged]
     return [(each, method) for each, method in methods if getattr(method, "__func__", None) is not idle]
 
 
-def _chain(plugged: Sequence[Plugged[ICallbackHandler]], name: str, make: Callable[[Steps], M]) -> M | None:
+def _chain(plugged: Sequence[ResolvedPlugin[ICallbackHandler]], name: str, make: Callable[[Steps], M]) -> M | None:
     steps = _steps(plugged, name)
     return make(steps) if steps else None
 
 
-def _changing_one(steps: Steps) -> ChangeOne:
+def _chain_one(steps: Steps) -> ChangeOne:
     def change(event: Event) -> Event | None:
         for plugged, method in steps:
             try:
@@ -72,7 +72,7 @@ def _changing_one(steps: Steps) -> ChangeOne:
     return change
 
 
-def _changing_many(steps: Steps) -> ChangeMany:
+def _chain_many(steps: Steps) -> ChangeMany:
     def change(events: Sequence[Event]) -> Sequence[Event]:
         for plugged, method in steps:
             if events:
@@ -95,8 +95,8 @@ def _events(answer: Any) -> list[Event]:
     return events
 
 
-def _telling(steps: Steps) -> Tell:
-    def tell(event: Event, is_queued: bool) -> None:
+def _chain_notify(steps: Steps) -> Notify:
+    def notify(event: Event, is_queued: bool) -> None:
         for plugged, method in steps:
             try:
                 method(event, is_queued)
@@ -105,4 +105,4 @@ def _telling(steps: Steps) -> Tell:
             except BaseException as error:
                 raise plugged.failed(error) from error
 
-    return tell
+    return notify

@@ -24,20 +24,20 @@ from pylogbroker.client.address import Address
 from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import NoBrokers, NotConnected, raise_for
 from pylogbroker.client.metadata import TopicInfo
-from pylogbroker.client.pool import Dial, Pool, coordinator_node
-from pylogbroker.client.refreshing import Refresher
-from pylogbroker.client.retrying import Backoff, Pauses, retrying
+from pylogbroker.client.metadata_updater import MetadataUpdater
+from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
+from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire import Request
-from pylogbroker.wire.messages.find_coordinator import Coordinator as CoordinatorAnswer
+from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 T = TypeVar("T")
 
 
-class Coordinator(IntEnum):
+class CoordinatorType(IntEnum):
     """Coordinator types, with their numbers in FindCoordinator."""
 
     GROUP = 0
@@ -49,17 +49,17 @@ class Cluster:
 
     def __init__(self, reactor: Any, settings: Values, source: BrokerSource, *, dial: Dial = connect) -> None:
         self._source = source
-        self._pool = Pool(reactor, settings, dial)
+        self._pool = ConnectionPool(reactor, settings, dial)
         self._pauses = Pauses(reactor)
         self._backoff = Backoff.of(settings)
-        self._patience = _patience(settings)
-        self._refresher = Refresher(reactor, settings, self._reachable, self._pool.heed)
-        self._metadata = self._refresher.metadata
+        self._timeout = _timeout(settings)
+        self._updater = MetadataUpdater(reactor, settings, self._reachable, self._pool.honour_throttle)
+        self._metadata = self._updater.metadata
         self._leader: Callable[[tuple[str, int]], int | None] = self._metadata.leaders.get
-        self._coordinators: dict[tuple[str, Coordinator], int] = {}
-        self._looking: dict[tuple[str, Coordinator], list[Deferred[int]]] = {}
+        self._coordinators: dict[tuple[str, CoordinatorType], int] = {}
+        self._looking: dict[tuple[str, CoordinatorType], list[Deferred[int]]] = {}
         self._closed = False
-        self._refresher.watch(lambda: self._pool.know(self._metadata.brokers))
+        self._updater.watch(lambda: self._pool.know(self._metadata.brokers))
         source.watch(self._source_changed)
 
     def __str__(self) -> str:
@@ -91,9 +91,9 @@ class Cluster:
         """Send a request to any reachable broker; NoBrokers has the reasons if there is none."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
-    def hang_up(self, node_id: int) -> None:
+    def disconnect(self, node_id: int) -> None:
         """Drop the connection to a node, so that no request waits behind the unanswered ones."""
-        self._pool.hang_up(node_id)
+        self._pool.disconnect(node_id)
 
     def version_at(self, node_id: int, kind: type[Request]) -> int | None:
         """Return the version used for a request to a connected broker, or None; UnsupportedVersion if none fits."""
@@ -113,7 +113,7 @@ class Cluster:
         version: int | None = None,
     ) -> Deferred[Any]:
         answer = connection.request(request, version=version, expect_answer=expect_answer, timeout=timeout)
-        return answer.addCallback(self._pool.heed, connection)
+        return answer.addCallback(self._pool.honour_throttle, connection)
 
     async def _send_anywhere(self, request: Request, timeout: float | None, version: int | None) -> Any:
         return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
@@ -178,9 +178,9 @@ class Cluster:
 
     def want(self, topics: Iterable[str]) -> None:
         """Include these topics in every refresh, whether they exist or not."""
-        self._refresher.wanted.update(topics)
+        self._updater.wanted.update(topics)
 
-    def refusal_of(self, topic: str) -> KafkaError | None:
+    def error_of_topic(self, topic: str) -> KafkaError | None:
         """Return a permanent error of the topic, if there is one."""
         error = self._metadata.errors.get(topic)
         return None if error is None or error.code.retriable else error
@@ -201,7 +201,7 @@ class Cluster:
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Request and return all topics of the cluster. All later refreshes request all topics."""
-        self._refresher.all_topics = True
+        self._updater.all_topics = True
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
 
@@ -212,27 +212,27 @@ class Cluster:
 
     def refresh(self) -> Deferred[None]:
         """Request metadata; the Deferred fires with the answer to a request sent after this call."""
-        return self._refresher.refresh()
+        return self._updater.refresh()
 
     def refresh_soon(self) -> None:
         """Request metadata, at most once within retry.backoff.ms, without waiting."""
-        self._refresher.refresh_soon()
+        self._updater.refresh_soon()
 
     @property
     def trouble(self) -> str:
         """Return why the last metadata request failed; "" if it succeeded."""
-        return self._refresher.trouble
+        return self._updater.trouble
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back after each refresh; return a function that ends this."""
-        return self._refresher.watch(callback)
+        return self._updater.watch(callback)
 
     def _source_changed(self) -> None:
         if self._metadata.brokers:
             self.refresh_soon()
 
     async def _found(self, topic: str, look: Callable[[], T]) -> T:
-        self._refresher.asked_for(topic)
+        self._updater.asked_for(topic)
         try:
             return look()
         except KafkaError:
@@ -245,11 +245,11 @@ class Cluster:
         return await self._retrying(ask)
 
     async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
-        return await retrying(work, self._pauses, self._backoff, self._patience)
+        return await retrying(work, self._pauses, self._backoff, self._timeout)
 
     # -- coordinators --------------------------------------------------------------------------------------------
 
-    async def coordinator(self, key: str, kind: Coordinator) -> int:
+    async def coordinator(self, key: str, kind: CoordinatorType) -> int:
         """Return the node that coordinates a group or a transactional id, asking until there is one.
 
         A group's coordinator gets a separate connection, so that its requests do not wait behind fetches.
@@ -257,11 +257,11 @@ class Cluster:
         found = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if found is None else found
 
-    def forget_coordinator(self, key: str, kind: Coordinator) -> None:
+    def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
         """Discard the cached coordinator, which has moved or is unreachable."""
         self._coordinators.pop((key, kind), None)
 
-    def _look_for_coordinator(self, key: str, kind: Coordinator) -> Deferred[int]:
+    def _look_for_coordinator(self, key: str, kind: CoordinatorType) -> Deferred[int]:
         """Ask for the coordinator, or join the lookup in progress."""
         waiting = self._looking.get((key, kind))
         mine: Deferred[int] = Deferred()
@@ -280,7 +280,7 @@ class Cluster:
         ensureDeferred(self._retrying(lambda: self._ask_coordinator(key, kind))).addBoth(tell)
         return mine
 
-    async def _ask_coordinator(self, key: str, kind: Coordinator) -> int:
+    async def _ask_coordinator(self, key: str, kind: CoordinatorType) -> int:
         connection = await self._reachable()
         version = connection.version_of(FindCoordinatorRequest)
         request = FindCoordinatorRequest()
@@ -294,7 +294,7 @@ class Cluster:
         answer = _coordinator_of(response, version)
         raise_for(answer.error_code, answer.error_message)
         self._pool.add(answer.node_id, Address(answer.host, answer.port))
-        return coordinator_node(answer.node_id) if kind is Coordinator.GROUP else answer.node_id
+        return coordinator_node(answer.node_id) if kind is CoordinatorType.GROUP else answer.node_id
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -305,19 +305,19 @@ class Cluster:
         self._closed = True
         self._source.close()
         self._pauses.close()
-        self._refresher.close()
+        self._updater.close()
         await self._pool.close()
 
 
-def _patience(settings: Values) -> float:
+def _timeout(settings: Values) -> float:
     name = "max.block.ms" if "max.block.ms" in settings.by_name() else "default.api.timeout.ms"
     return settings.integer(name) / 1000
 
 
-def _coordinator_of(response: FindCoordinatorResponse, version: int) -> CoordinatorAnswer:
+def _coordinator_of(response: FindCoordinatorResponse, version: int) -> FoundCoordinator:
     """Return the answer for one key, in the form of the newest versions."""
     if version < 4:
-        return CoordinatorAnswer(
+        return FoundCoordinator(
             "", response.node_id, response.host, response.port, response.error_code, response.error_message
         )
     if len(response.coordinators) != 1:

@@ -4,8 +4,8 @@
     response = await connection.request(MetadataRequest(topics=None))
     connection.close()
 
-The first request negotiates API versions. `pylogbroker.client.conversation` matches responses to requests, and fails
-the pending ones when the connection ends.
+The first request negotiates API versions. `pipelined_connection` matches responses to requests, and fails the pending
+ones when the connection ends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail
 
 from pylogbroker.client.address import Address
-from pylogbroker.client.conversation import Conversation
+from pylogbroker.client.api_versions import VersionNegotiation
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.speaking import Speakers
+from pylogbroker.client.pipelined_connection import PipelinedConnection
 from pylogbroker.client.transport import dial
 from pylogbroker.config import Values
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
@@ -26,19 +26,19 @@ from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 _IDS = 2**31
 
 
-class BrokerConnection(Conversation):
+class BrokerConnection(PipelinedConnection):
     """Client side of one connection; made by `connect`."""
 
-    language = "Kafka's protocol"
+    protocol_name = "Kafka's protocol"
 
     def __init__(self, clock: Any, address: Address, settings: Values) -> None:
         super().__init__(clock, address, settings)
         self.sent = 0
-        self._speakers = Speakers(str(address), settings.text("client.id"))
+        self._versions = VersionNegotiation(str(address), settings.text("client.id"))
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
-        return self._speakers.newest(kind).version
+        return self._versions.newest(kind).version
 
     def request(
         self,
@@ -56,24 +56,24 @@ class BrokerConnection(Conversation):
         copied: do not change them until the Deferred has fired.
         """
         if not self.is_open:
-            return self._refused()
+            return self._not_connected()
         kind = type(request)
         try:
-            speaker = self._speakers.newest(kind) if version is None else self._speakers.of(kind, version)
+            codec = self._versions.newest(kind) if version is None else self._versions.of(kind, version)
             correlation_id = self.sent
-            chunks = speaker.request(correlation_id, request)
+            chunks = codec.request(correlation_id, request)
         except (UnsupportedVersion, EncodingError) as error:
             return fail(error)
         self.sent = (correlation_id + 1) % _IDS
         if not expect_answer:
-            return self._tell(chunks)
-        return self._exchange(speaker.name, chunks, partial(speaker.answer, correlation_id), timeout)
+            return self._send_unanswered(chunks)
+        return self._send_request(codec.name, chunks, partial(codec.answer, correlation_id), timeout)
 
-    async def shake_hands(self, timeout: float) -> None:
+    async def negotiate_versions(self, timeout: float) -> None:
         """Negotiate API versions: the first exchange on every connection."""
-        while not self._speakers.is_greeted:
-            request, version = self._speakers.greeting()
-            self._speakers.greeted(await self.request(request, version=version, timeout=timeout))
+        while not self._versions.is_complete:
+            request, version = self._versions.next_request()
+            self._versions.handle_response(await self.request(request, version=version, timeout=timeout))
 
 
 async def connect(reactor: Any, address: Address, settings: Values) -> BrokerConnection:
@@ -82,7 +82,7 @@ async def connect(reactor: Any, address: Address, settings: Values) -> BrokerCon
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
     try:
-        await connection.shake_hands(max(0.001, started + seconds - reactor.seconds()))
+        await connection.negotiate_versions(max(0.001, started + seconds - reactor.seconds()))
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):

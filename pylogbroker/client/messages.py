@@ -37,8 +37,8 @@ Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple
 
 _FEW: Final = 100  # records that are decoded faster one by one than in columns
 _STRIDE: Final = 1024  # messages decoded at a time
-_KINDS: Final = tuple(TimestampType)
-_NOT_HEADED: Final[tuple[Header, ...]] = ()
+_TYPES: Final = tuple(TimestampType)
+_NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
 class Message(NamedTuple):
@@ -163,7 +163,7 @@ class MessageSet:
         for start in range(0, len(columns), _STRIDE):
             some = columns.some(slice(start, start + _STRIDE))
             offsets, behind = _offsets(some.offsets)
-            headers = some.headers() if some.has_headers else repeat(_NOT_HEADED)
+            headers = some.headers() if some.has_headers else repeat(_NO_HEADERS)
             yield zip(
                 topic, partition, offsets, _numbers(some.timestamps), _kinds(some.timestamp_types),
                 some.keys(), some.values(), headers, behind, strict=False,
@@ -184,7 +184,7 @@ def _numbers(column: Ints) -> Iterable[int]:
 
 
 def _kinds(column: Ints) -> Iterable[TimestampType]:
-    return repeat(_KINDS[column[0]]) if _is_constant(column) else map(_KINDS.__getitem__, column.tolist())
+    return repeat(_TYPES[column[0]]) if _is_constant(column) else map(_TYPES.__getitem__, column.tolist())
 
 
 def _is_constant(column: Ints) -> bool:
@@ -196,8 +196,8 @@ class _Decoded:
 
     def __init__(self, rows: Iterator[Row], decode_key: Decode | None, decode_value: Decode | None) -> None:
         self._rows = rows
-        self._decode_key = decode_key or _as_it_is
-        self._decode_value = decode_value or _as_it_is
+        self._decode_key = decode_key or _unchanged
+        self._decode_value = decode_value or _unchanged
 
     def __iter__(self) -> Iterator[Message]:
         return self
@@ -212,5 +212,5 @@ class _Decoded:
         return Message(topic, partition, offset, timestamp, kind, key, value, headers, behind)
 
 
-def _as_it_is(data: bytes | None) -> bytes | None:
+def _unchanged(data: bytes | None) -> bytes | None:
     return data

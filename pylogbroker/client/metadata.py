@@ -18,7 +18,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 #: Transient errors of a topic, after which its cached metadata stays valid.
-_PASSING = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
+_TRANSIENT = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
 
 
 @attrs.frozen
@@ -42,7 +42,7 @@ class TopicInfo:
 
 
 @attrs.define
-class Metadata:
+class MetadataCache:
     """Brokers and topics known now."""
 
     brokers: dict[int, Address] = attrs.field(factory=dict)
@@ -60,10 +60,10 @@ class Metadata:
             self.racks = {broker.node_id: broker.rack for broker in response.brokers}
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
-        told = {topic.name: topic for topic in response.topics if topic.name is not None}
-        for name, topic in told.items():
+        given = {topic.name: topic for topic in response.topics if topic.name is not None}
+        for name, topic in given.items():
             self._learn_topic(name, topic)
-        for name in set(self.topics if asked is None else asked) - told.keys():
+        for name in set(self.topics if asked is None else asked) - given.keys():
             self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
 
     def leader_unknown(self, topic: str, partition: int) -> None:
@@ -93,7 +93,7 @@ class Metadata:
     def _learn_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         if topic.error_code:
             error = error_of(topic.error_code, f"topic {name}: {_meaning(topic.error_code)}")
-            if error.code in _PASSING and name in self.topics:
+            if error.code in _TRANSIENT and name in self.topics:
                 return
             self._forget(name, error)
             return
@@ -124,15 +124,15 @@ def _meaning(code: int) -> str:
 
 def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
     """Return partitions by number; those missing in the response have no leader."""
-    told = {partition.partition_index: partition for partition in topic.partitions}
-    nobody = PartitionInfo(-1, -1, (), ())
+    given = {partition.partition_index: partition for partition in topic.partitions}
+    unknown = PartitionInfo(-1, -1, (), ())
     return tuple(
-        _newer(told[number], known[number] if number < len(known) else nobody) if number in told else nobody
-        for number in range(max(told, default=-1) + 1)
+        _newer(given[number], known[number] if number < len(known) else unknown) if number in given else unknown
+        for number in range(max(given, default=-1) + 1)
     )
 
 
-def _newer(told: MetadataResponsePartition, known: PartitionInfo) -> PartitionInfo:
-    if 0 <= told.leader_epoch < known.leader_epoch:
+def _newer(given: MetadataResponsePartition, known: PartitionInfo) -> PartitionInfo:
+    if 0 <= given.leader_epoch < known.leader_epoch:
         return known
-    return PartitionInfo(told.leader_id, told.leader_epoch, tuple(told.replica_nodes), tuple(told.isr_nodes))
+    return PartitionInfo(given.leader_id, given.leader_epoch, tuple(given.replica_nodes), tuple(given.isr_nodes))

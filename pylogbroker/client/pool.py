@@ -36,7 +36,7 @@ from zope.interface import implementer
 from pylogbroker.client.address import Address
 from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
-from pylogbroker.client.retrying import Backoff
+from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
 
@@ -89,7 +89,7 @@ class _BrokerEndpoint:
         return cast(IProtocol, session)
 
 
-class Link:
+class Channel:
     """Connection to one broker, kept as long as it is in use."""
 
     def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
@@ -108,15 +108,15 @@ class Link:
             clock=reactor,
         )
         self._attempting = False
-        self._telling = False  # while the waiting requests get the attempt's outcome
-        self._resting: IDelayedCall | None = None  # while the broker throttles this connection
+        self._is_resolving = False  # while the waiting requests get the attempt's outcome
+        self._backing_off: IDelayedCall | None = None  # while the broker throttles this connection
         self._closed = False
 
     @property
     def wanted(self) -> bool:
         """Return whether requests are waiting or in flight, or the connection is throttled."""
         in_flight = self.newest is not None and self.newest.in_flight > 0
-        return bool(self._waiting) or in_flight or self._resting is not None
+        return bool(self._waiting) or in_flight or self._backing_off is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
         """Return a Deferred of the connection, fired in the order of the calls; it fails if the next attempt does."""
@@ -125,20 +125,20 @@ class Link:
         self.connection = None  # a caller with an open connection would have used it
         waiting: Deferred[BrokerConnection] = Deferred()
         self._waiting.append(waiting)
-        if not self._attempting and self._resting is None:
+        if not self._attempting and self._backing_off is None:
             self._attempt()
         return waiting
 
-    def rest(self, seconds: float) -> None:
+    def back_off(self, seconds: float) -> None:
         """Send nothing for so many seconds; requests wait meanwhile."""
         if self._closed:
             return
         due = self._reactor.seconds() + seconds
-        if self._resting is not None:
-            due = max(due, self._resting.getTime())
-            self._resting.cancel()
+        if self._backing_off is not None:
+            due = max(due, self._backing_off.getTime())
+            self._backing_off.cancel()
         self.connection = None
-        self._resting = self._reactor.callLater(due - self._reactor.seconds(), self._rested)
+        self._backing_off = self._reactor.callLater(due - self._reactor.seconds(), self._backed_off)
 
     def idle_seconds(self, now: float) -> float:
         """Return the seconds without use of the connection, as observed by the calls of this method."""
@@ -150,14 +150,14 @@ class Link:
     def close(self, reason: Exception) -> Deferred[None]:
         """Drop the connection; waiting requests fail with the reason. Fires when the connection is closed."""
         self._closed = True
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._backing_off is not None:
+            self._backing_off.cancel()
         if self.newest is not None and self.newest.is_open:
             self.newest.close(reason)
         self._fail(reason)
         if not self._service.running:
             return cast("Deferred[None]", ensureDeferred(_nothing()))
-        if self._telling:  # a ClientService must not be called from within its callback
+        if self._is_resolving:  # a ClientService must not be called from within its callback
             return deferLater(self._reactor, 0).addCallback(lambda _: self._service.stopService())
         return self._service.stopService()
 
@@ -166,14 +166,14 @@ class Link:
         if not self._service.running:
             self._service.startService()
         attempt = self._service.whenConnected(failAfterFailures=1)
-        attempt.addBoth(self._tell)
+        attempt.addBoth(self._resolve)
 
-    def _tell(self, attempt: IProtocol | Failure) -> None:
-        self._telling = True
+    def _resolve(self, attempt: IProtocol | Failure) -> None:
+        self._is_resolving = True
         try:
             self._not_made(attempt) if isinstance(attempt, Failure) else self._made(attempt)
         finally:
-            self._telling = False
+            self._is_resolving = False
 
     def _made(self, session: IProtocol) -> None:
         connection = cast(_Session, session).connection
@@ -181,7 +181,7 @@ class Link:
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
-        if self._resting is not None:  # `_rested` continues
+        if self._backing_off is not None:  # `_rested` continues
             self._attempting = False
             return
         while self._waiting:  # new requests must not overtake waiting ones
@@ -192,11 +192,11 @@ class Link:
 
     def _attempt_again(self) -> None:
         self._attempting = False
-        if self._waiting and not self._closed and self._resting is None:
+        if self._waiting and not self._closed and self._backing_off is None:
             self._attempt()
 
-    def _rested(self) -> None:
-        self._resting = None
+    def _backed_off(self) -> None:
+        self._backing_off = None
         if self._attempting:
             return
         if self._waiting:
@@ -222,7 +222,7 @@ async def _nothing() -> None:
     return None
 
 
-class Pool:
+class ConnectionPool:
     """Connections of one client, by node number."""
 
     def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
@@ -230,7 +230,7 @@ class Pool:
         self._settings = settings
         self._dial = dial
         self._idle = settings.integer("connections.max.idle.ms") / 1000
-        self._links: dict[int, Link] = {}
+        self._channels: dict[int, Channel] = {}
         self._addresses: dict[int, Address] = {}
         self._sweeping: Any = None
         self._closing: set[Deferred[None]] = set()
@@ -238,34 +238,34 @@ class Pool:
 
     def open_connection(self, node_id: int) -> BrokerConnection | None:
         """Return the connection to a node, if it is open and no request waits for it."""
-        link = self._links.get(node_id)
-        if link is None:
+        channel = self._channels.get(node_id)
+        if channel is None:
             return None
-        connection = link.connection
+        connection = channel.connection
         return connection if connection is not None and connection.is_open else None
 
     def newest_connection(self, node_id: int) -> BrokerConnection | None:
         """Return the connection to a node, even while waiting requests are being sent."""
-        link = self._links.get(node_id)
-        connection = None if link is None else link.newest
+        channel = self._channels.get(node_id)
+        connection = None if channel is None else channel.newest
         return connection if connection is not None and connection.is_open else None
 
     def connection(self, node_id: int) -> Deferred[BrokerConnection]:
         """Return a Deferred of the connection to a node; it fails with NotConnected if connecting fails."""
         if self._closed:
             return fail(Closed("the client has been closed"))
-        link = self._links.get(node_id)
-        if link is None:
+        channel = self._channels.get(node_id)
+        if channel is None:
             address = self._addresses.get(broker_of(node_id))
             if address is None:
                 return fail(NotConnected(f"broker {broker_of(node_id)} is unknown"))
-            link = self._links[node_id] = Link(self._reactor, address, self._settings, self._dial)
+            channel = self._channels[node_id] = Channel(self._reactor, address, self._settings, self._dial)
             self._sweep_later()
-        return link.when_connected()
+        return channel.when_connected()
 
     def idlest(self) -> BrokerConnection | None:
         """Return the open connection with the fewest requests in flight, except those to coordinators."""
-        nodes = [node_id for node_id in self._links if broker_of(node_id) == node_id]
+        nodes = [node_id for node_id in self._channels if broker_of(node_id) == node_id]
         found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
         return min(found, key=lambda connection: connection.in_flight, default=None)
 
@@ -274,23 +274,25 @@ class Pool:
         for node_id, address in addresses.items():
             self._rename(address, node_id)
         self._addresses = dict(addresses)
-        for node_id, link in tuple(self._links.items()):
+        for node_id, channel in tuple(self._channels.items()):
             address_now = addresses.get(broker_of(node_id))
-            if address_now != link.address and not (node_id < 0 and link.wanted):
-                self._drop(node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {link.address} any longer"))
+            if address_now != channel.address and not (node_id < 0 and channel.wanted):
+                self._drop(
+                    node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {channel.address} any longer")
+                )
 
-    def heed(self, answer: T, connection: BrokerConnection) -> T:
+    def honour_throttle(self, answer: T, connection: BrokerConnection) -> T:
         """Honour the throttle time of a response received over this connection; return the response."""
         throttle = getattr(answer, "throttle_time_ms", 0)
         if throttle > 0:
-            for link in self._links.values():
-                if link.newest is connection:
-                    link.rest(throttle / 1000)
+            for channel in self._channels.values():
+                if channel.newest is connection:
+                    channel.back_off(throttle / 1000)
         return answer
 
-    def hang_up(self, node_id: int) -> None:
+    def disconnect(self, node_id: int) -> None:
         """Drop the connection to a node, if there is one. The next request opens a new one."""
-        if node_id in self._links:
+        if node_id in self._channels:
             self._drop(node_id, ConnectionLost(f"the connection to broker {broker_of(node_id)} was dropped"))
 
     def add(self, node_id: int, address: Address) -> None:
@@ -302,22 +304,22 @@ class Pool:
         self._closed = True
         if self._sweeping is not None and self._sweeping.active():
             self._sweeping.cancel()
-        for node_id in tuple(self._links):
+        for node_id in tuple(self._channels):
             self._drop(node_id, Closed("the client has been closed"))
         for closing in tuple(self._closing):
-            await _also(closing)
+            await _second_waiter(closing)
 
     def _rename(self, address: Address, node_id: int) -> None:
         """Assign a connection to a bootstrap address to its broker, now that the broker's number is known."""
-        if node_id < 0 or node_id in self._links:
+        if node_id < 0 or node_id in self._channels:
             return
-        for number, link in self._links.items():
-            if number < 0 and link.address == address:
-                self._links[node_id] = self._links.pop(number)
+        for number, channel in self._channels.items():
+            if number < 0 and channel.address == address:
+                self._channels[node_id] = self._channels.pop(number)
                 return
 
     def _drop(self, node_id: int, reason: Exception) -> None:
-        closing = self._links.pop(node_id).close(reason)
+        closing = self._channels.pop(node_id).close(reason)
         self._closing.add(closing)
         closing.addBoth(lambda _: self._closing.discard(closing))
 
@@ -330,16 +332,18 @@ class Pool:
 
     def _sweep(self) -> None:
         now = self._reactor.seconds()
-        for node_id, link in tuple(self._links.items()):
-            idle = link.idle_seconds(now)
+        for node_id, channel in tuple(self._channels.items()):
+            idle = channel.idle_seconds(now)
             unconnected = self.open_connection(node_id) is None
-            if (unconnected and not link.wanted) or 0 < self._idle <= idle:
-                self._drop(node_id, ConnectionLost(f"the connection to {link.address} was closed because it was idle"))
-        if self._links:
+            if (unconnected and not channel.wanted) or 0 < self._idle <= idle:
+                self._drop(
+                    node_id, ConnectionLost(f"the connection to {channel.address} was closed because it was idle")
+                )
+        if self._channels:
             self._sweep_later()
 
 
-def _also(deferred: Deferred[None]) -> Deferred[None]:
+def _second_waiter(deferred: Deferred[None]) -> Deferred[None]:
     """Return a second Deferred that fires with the first."""
     second: Deferred[None] = Deferred()
     deferred.addBoth(lambda _: second.callback(None))

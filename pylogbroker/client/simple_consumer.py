@@ -24,15 +24,15 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 
 from pylogbroker.client import arguments
+from pylogbroker.client.adapters import EARLIEST, LATEST, FetchResult, FetchTarget, ProtocolAdapter, Wait
+from pylogbroker.client.adapters.kafka import KafkaAdapter
+from pylogbroker.client.adapters.legacy07 import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.address import Address
 from pylogbroker.client.connection import connect
-from pylogbroker.client.dialects import EARLIEST, LATEST, Dialect, Fetched, Wait, Wanted
-from pylogbroker.client.dialects.kafka import KafkaDialect
-from pylogbroker.client.dialects.simple import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
-from pylogbroker.client.guarding import decoding
 from pylogbroker.client.messages import Decode, MessageSet
-from pylogbroker.client.plugging import DECODER, plug
+from pylogbroker.client.plugin_guards import guarded_decoder
+from pylogbroker.client.plugin_lookup import DECODER, resolve_plugin
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.transport import dial
 from pylogbroker.config import Values
@@ -68,7 +68,7 @@ class SimpleConsumer:
         self._decode_key = _decode(self.settings, "key.deserializer", key_decoder)
         self._decode_value = _decode(self.settings, "value.deserializer", decoder)
         self._lock = DeferredLock()
-        self._dialect: Dialect | None = None
+        self._adapter: ProtocolAdapter | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -105,50 +105,50 @@ class SimpleConsumer:
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._multifetch([self._wanted(*_spec(each)) for each in wanted], wait))
 
-    def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> Wanted:
+    def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchTarget:
         if max_bytes is None:
             max_bytes = self.settings.integer("max.partition.fetch.bytes")
-        return Wanted(
+        return FetchTarget(
             arguments.name("topic", topic),
             arguments.number("partition", partition),
             arguments.whole("offset", offset),
             arguments.number("max_bytes", max_bytes),
         )
 
-    async def _fetch(self, wanted: Wanted, wait: Wait) -> MessageSet:
+    async def _fetch(self, wanted: FetchTarget, wait: Wait) -> MessageSet:
         [found] = await self._multifetch([wanted], wait)
         if found.error is not None:
             raise found.error
         return found
 
-    async def _multifetch(self, wanted: Sequence[Wanted], wait: Wait) -> list[MessageSet]:
+    async def _multifetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[MessageSet]:
         if not wanted:
             return []
-        dialect = await self._connected()
-        found = await dialect.fetch(wanted, wait)
-        return [await self._completed(dialect, *each) for each in zip(wanted, found, strict=True)]
+        adapter = await self._connected()
+        found = await adapter.fetch(wanted, wait)
+        return [await self._completed(adapter, *each) for each in zip(wanted, found, strict=True)]
 
-    async def _completed(self, dialect: Dialect, wanted: Wanted, found: Fetched) -> MessageSet:
+    async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchResult) -> MessageSet:
         """Return the messages, refetched alone with doubled sizes until there is a whole one."""
         most = self.settings.integer("fetch.max.bytes")
         while found.is_cut and wanted.max_bytes < most:
             wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
-            [found] = await dialect.fetch([wanted], Wait())
+            [found] = await adapter.fetch([wanted], Wait())
         messages = found.messages
         if found.is_cut:
             place = f"{wanted.topic}/{wanted.partition} at offset {wanted.offset}"
             messages.error = RecordTooLarge(f"{place}: the message exceeds fetch.max.bytes={most}")
         elif found.error is not None:
-            messages.error = await self._explained(dialect, wanted, found.error)
+            messages.error = await self._explained(adapter, wanted, found.error)
         return messages
 
-    async def _explained(self, dialect: Dialect, wanted: Wanted, error: KafkaError) -> KafkaError:
+    async def _explained(self, adapter: ProtocolAdapter, wanted: FetchTarget, error: KafkaError) -> KafkaError:
         """Return the error; for an offset out of range, with the valid range."""
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return error
         place = wanted.topic, wanted.partition
-        first = await dialect.offsets_before(*place, EARLIEST, 1)
-        end = await dialect.offsets_before(*place, LATEST, 1)
+        first = await adapter.offsets_before(*place, EARLIEST, 1)
+        end = await adapter.offsets_before(*place, LATEST, 1)
         return OutOfRange(*place, wanted.offset, first[0], end[0]) if first and end else error
 
     # -- offsets ---------------------------------------------------------------------------------------------------
@@ -196,32 +196,32 @@ class SimpleConsumer:
         return ensureDeferred(self._close())
 
     async def _close(self) -> None:
-        dialect, self._dialect = self._dialect, None
-        if dialect is not None:
-            await dialect.close()
+        adapter, self._adapter = self._adapter, None
+        if adapter is not None:
+            await adapter.close()
 
-    async def _connected(self) -> Dialect:
-        dialect = self._dialect
-        if dialect is not None and dialect.is_open():
-            return dialect
+    async def _connected(self) -> ProtocolAdapter:
+        adapter = self._adapter
+        if adapter is not None and adapter.is_open():
+            return adapter
         return await self._lock.run(self._connect)
 
-    async def _connect(self) -> Dialect:
+    async def _connect(self) -> ProtocolAdapter:
         if self._closed:
             raise Closed(f"the consumer of {self.address} was closed")
-        if self._dialect is None or not self._dialect.is_open():
-            self._dialect = await self._dial()
+        if self._adapter is None or not self._adapter.is_open():
+            self._adapter = await self._dial()
             if self._closed:
                 await self._close()
                 raise Closed(f"the consumer of {self.address} was closed")
-        return self._dialect
+        return self._adapter
 
-    async def _dial(self) -> Dialect:
+    async def _dial(self) -> ProtocolAdapter:
         if self._protocol == "simple":
             connection = await dial(self._reactor, self.address, self.settings, Legacy07Connection)
             return Legacy07Adapter(connection, self.settings, self._decode_value)
         speaking = await connect(self._reactor, self.address, self.settings)
-        return KafkaDialect(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
+        return KafkaAdapter(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
@@ -232,14 +232,14 @@ def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
 
 def _spec(wanted: FetchSpec) -> FetchSpec:
     if not isinstance(wanted, tuple | list) or len(wanted) not in (3, 4):
-        raise arguments.refusal("wanted", wanted, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
+        raise arguments.invalid("wanted", wanted, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
     return wanted
 
 
 def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
     """Return the decoder as a function, or None for `bytes`, which changes nothing."""
-    plugged = plug(DECODER, name, choice or settings.text(name), settings.by_name())
-    return None if plugged.name == "bytes" else decoding(plugged)
+    plugged = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
+    return None if plugged.name == "bytes" else guarded_decoder(plugged)
 
 
 def _global_reactor() -> Any:

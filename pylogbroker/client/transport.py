@@ -22,7 +22,7 @@ from zope.interface import implementer
 
 from pylogbroker.client.address import Address
 from pylogbroker.client.errors import NotConnected
-from pylogbroker.client.memory import keep_what_is_freed
+from pylogbroker.client.malloc_tuning import retain_freed_memory
 from pylogbroker.config import Values
 from pylogbroker.transport import ChunkConnection
 
@@ -68,7 +68,7 @@ def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClien
 
 async def dial(reactor: Any, address: Address, settings: Values, make: Callable[[Any, Address, Values], P]) -> P:
     """Return a connection with the protocol from `make`; raise NotConnected with the reason if that fails."""
-    keep_what_is_freed()
+    retain_freed_memory()
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
     factory = _Factory(partial(make, reactor, address, settings))
     try:

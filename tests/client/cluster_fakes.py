@@ -149,7 +149,7 @@ class World:
         broker.wires.append(wire)
         connection.makeConnection(wire)  # type: ignore[arg-type]
         try:
-            await connection.shake_hands(10)
+            await connection.negotiate_versions(10)
         except BaseException:
             connection.close()
             raise

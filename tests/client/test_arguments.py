@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pylogbroker.client import ConsumerConnector, Producer, SimpleConsumer, arguments, sync
-from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.errors import ConfigError
 
 Call = Callable[[], Any]
@@ -21,7 +21,7 @@ def simple() -> SimpleConsumer:
 
 def connector() -> ConsumerConnector:
     made = ConsumerConnector("127.0.0.1:9", group="g")
-    made._reading.feeds["t", 0] = Feed("t", 0, 100)
+    made._assigned.buffers["t", 0] = FetchBuffer("t", 0, 100)
     return made
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.plugging import CALLBACK_HANDLER, plug_all
+from pylogbroker.client.plugin_lookup import CALLBACK_HANDLER, resolve_plugins
 from pylogbroker.interfaces import CallbackHandler, Event
 from tests.broker.log_lines import said
 
 
 def callbacks(*handlers: object) -> Callbacks:
-    return Callbacks(plug_all(CALLBACK_HANDLER, "callback.handlers", handlers, {}))
+    return Callbacks(resolve_plugins(CALLBACK_HANDLER, "callback.handlers", handlers, {}))
 
 
 class Shout(CallbackHandler):

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.address import Address
-from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.errors import Closed, ConnectionLost, NoBrokers, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -174,11 +174,11 @@ class TestTopics(ClusterTests):
         self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=answers)
         self.cluster.want(["t", "no"])
         self.now(self.cluster.refresh())
-        refusal = self.cluster.refusal_of("t")
+        refusal = self.cluster.error_of_topic("t")
         self.assertIsNotNone(refusal)
         self.assertIs(getattr(refusal, "code", None), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        self.assertIsNone(self.cluster.refusal_of("no"))
-        self.assertIsNone(self.cluster.refusal_of("nobody asked"))
+        self.assertIsNone(self.cluster.error_of_topic("no"))
+        self.assertIsNone(self.cluster.error_of_topic("nobody asked"))
 
     def test_a_wanted_topic_that_may_not_be_read_is_not_asked_for_again_at_once(self) -> None:
         denied = MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -530,16 +530,16 @@ class TestThrottling(ClusterTests):
 
 class TestCoordinators(ClusterTests):
     def test_it_is_found_and_remembered(self) -> None:
-        node = self.now(self.cluster.coordinator("g", Coordinator.GROUP))
-        self.assertEqual(self.now(self.cluster.coordinator("g", Coordinator.GROUP)), node)
+        node = self.now(self.cluster.coordinator("g", CoordinatorType.GROUP))
+        self.assertEqual(self.now(self.cluster.coordinator("g", CoordinatorType.GROUP)), node)
         (asked,) = self.one.asked_for(FindCoordinatorRequest)
         self.assertEqual((asked.coordinator_keys, asked.key_type), (["g"], 0))
-        self.cluster.forget_coordinator("g", Coordinator.GROUP)
-        self.now(self.cluster.coordinator("g", Coordinator.GROUP))
+        self.cluster.forget_coordinator("g", CoordinatorType.GROUP)
+        self.now(self.cluster.coordinator("g", CoordinatorType.GROUP))
         self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 2)
 
     def test_who_asks_meanwhile_waits_for_the_same_answer(self) -> None:
-        finding = [ensureDeferred(self.cluster.coordinator("g", Coordinator.GROUP)) for _ in range(3)]
+        finding = [ensureDeferred(self.cluster.coordinator("g", CoordinatorType.GROUP)) for _ in range(3)]
         finding[1].cancel()
         self.failureResultOf(finding[1], CancelledError)
         self.world.run(1)
@@ -547,12 +547,12 @@ class TestCoordinators(ClusterTests):
         self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 1)
 
     def test_groups_and_transactions_are_kept_apart(self) -> None:
-        self.now(self.cluster.coordinator("x", Coordinator.GROUP))
-        self.assertEqual(self.now(self.cluster.coordinator("x", Coordinator.TRANSACTION)), 1)
+        self.now(self.cluster.coordinator("x", CoordinatorType.GROUP))
+        self.assertEqual(self.now(self.cluster.coordinator("x", CoordinatorType.TRANSACTION)), 1)
         self.assertEqual([r.key_type for r in self.one.asked_for(FindCoordinatorRequest)], [0, 1])
 
     def test_a_group_has_a_connection_of_its_own(self) -> None:
-        node = self.now(self.cluster.coordinator("g", Coordinator.GROUP))
+        node = self.now(self.cluster.coordinator("g", CoordinatorType.GROUP))
         self.assertEqual((node, broker_of(node), coordinator_node(1)), (2**31 - 2, 1, node))
         self.now(self.cluster.refresh())
         held: list[Any] = []
@@ -577,7 +577,7 @@ class TestCoordinators(ClusterTests):
             return self.world.coordinator_is(request, 2, codes[min(len(tries), 3) - 1])
 
         self.one.answers[FindCoordinatorRequest] = load
-        finding = self.after(self.cluster.coordinator("g", Coordinator.GROUP), 0.05)
+        finding = self.after(self.cluster.coordinator("g", CoordinatorType.GROUP), 0.05)
         self.assertNoResult(finding)
         self.world.run(1)
         self.assertEqual(broker_of(self.successResultOf(finding)), 2)
@@ -587,7 +587,7 @@ class TestCoordinators(ClusterTests):
         self.one.answers[FindCoordinatorRequest] = lambda request: self.world.coordinator_is(
             request, 1, ErrorCode.GROUP_AUTHORIZATION_FAILED
         )
-        error = self.failureResultOf(self.after(self.cluster.coordinator("g", Coordinator.GROUP)), KafkaError).value
+        error = self.failureResultOf(self.after(self.cluster.coordinator("g", CoordinatorType.GROUP)), KafkaError).value
         self.assertEqual(error.code, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import gatherResults
 
-from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of
 from pylogbroker.client.settings import CLIENT, read
@@ -96,10 +96,10 @@ async def test_a_topic_may_not_be_created(broker: Broker, fresh_name: Callable[[
 async def test_coordinators(broker: Broker, group: str) -> None:
     async with cluster_of(broker.bootstrap) as cluster:
         await cluster.refresh()
-        node = await cluster.coordinator(group, Coordinator.GROUP)
+        node = await cluster.coordinator(group, CoordinatorType.GROUP)
         assert broker_of(node) in cluster.brokers()
         assert (await cluster.send(node, ListGroupsRequest())).error_code == 0
-        assert await cluster.coordinator("some-transactions", Coordinator.TRANSACTION) in cluster.brokers()
+        assert await cluster.coordinator("some-transactions", CoordinatorType.TRANSACTION) in cluster.brokers()
 
 
 async def test_every_version_that_both_know(broker: Broker) -> None:
@@ -132,7 +132,7 @@ async def test_a_broker_is_killed_and_started_again(new_broker: Callable[..., Br
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         request = FetchRequest(max_wait_ms=20_000, min_bytes=1, max_bytes=1000)
         request.topics = [FetchTopic(topic=topic, partitions=[partition])]
-        await cluster.coordinator("g", Coordinator.GROUP)
+        await cluster.coordinator("g", CoordinatorType.GROUP)
         waiting = cluster.send(leader, request, version=4)
         running.kill()
         with pytest.raises(ConnectionLost):
@@ -147,5 +147,5 @@ async def test_a_broker_is_killed_and_started_again(new_broker: Callable[..., Br
         assert await cluster.find_leader(topic, 0) == leader
         answer = await cluster.send(leader, produce(topic, batch(10)))
         assert answer.responses[0].partition_responses[0].error_code == 0
-        cluster.forget_coordinator("g", Coordinator.GROUP)
-        assert broker_of(await cluster.coordinator("g", Coordinator.GROUP)) == leader
+        cluster.forget_coordinator("g", CoordinatorType.GROUP)
+        assert broker_of(await cluster.coordinator("g", CoordinatorType.GROUP)) == leader

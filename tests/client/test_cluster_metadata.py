@@ -7,7 +7,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.address import Address
-from pylogbroker.client.metadata import Metadata
+from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
@@ -29,7 +29,7 @@ def told(name: str, *leaders: int, epoch: int = 0, topic_id: UUID = ONE, error: 
 
 class TestMetadata(SynchronousTestCase):
     def setUp(self) -> None:
-        self.metadata = Metadata()
+        self.metadata = MetadataCache()
 
     def learn(self, *topics: MetadataResponseTopic, asked: list[str] | None = None) -> None:
         brokers = [MetadataResponseBroker(1, "one", 9092, None), MetadataResponseBroker(2, "two", 9092, "rack")]

@@ -76,7 +76,7 @@ class ConnectionTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.make()
         hands = self.shake()
-        self.greeting = self.transport.take()
+        self.next_request = self.transport.take()
         self.connection.dataReceived(versions_answer(0, RANGES))
         self.successResultOf(hands)
 
@@ -87,7 +87,7 @@ class ConnectionTests(SynchronousTestCase):
         self.connection.makeConnection(self.transport)  # type: ignore[arg-type]
 
     def shake(self) -> Deferred[None]:
-        return ensureDeferred(self.connection.shake_hands(5))
+        return ensureDeferred(self.connection.negotiate_versions(5))
 
     def beat(self, **options: Any) -> Deferred[Any]:
         return self.connection.request(HeartbeatRequest(group_id="g", member_id="m"), **options)
@@ -98,10 +98,10 @@ class ConnectionTests(SynchronousTestCase):
 
 class TestHandshake(ConnectionTests):
     def test_the_first_request_asks_for_versions(self) -> None:
-        size, key, version, correlation_id = struct.unpack_from(">ihhi", self.greeting)
-        self.assertEqual((size, key, version, correlation_id), (len(self.greeting) - 4, API_VERSIONS, 4, 0))
-        self.assertEqual(self.greeting[12:17], b"\0\2me\0")  # the client id, no tagged fields
-        self.assertEqual(self.greeting[17:29], b"\x0cpylogbroker")
+        size, key, version, correlation_id = struct.unpack_from(">ihhi", self.next_request)
+        self.assertEqual((size, key, version, correlation_id), (len(self.next_request) - 4, API_VERSIONS, 4, 0))
+        self.assertEqual(self.next_request[12:17], b"\0\2me\0")  # the client id, no tagged fields
+        self.assertEqual(self.next_request[17:29], b"\x0cpylogbroker")
 
     def test_the_newest_version_that_both_know_is_spoken(self) -> None:
         self.assertEqual(self.connection.version_of(HeartbeatRequest), 2)

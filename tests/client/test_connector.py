@@ -16,7 +16,7 @@ from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.consumer.streams import ConsumerTimeout
 from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed, RequestTimedOut
 from pylogbroker.errors import ConfigError, KafkaError
-from tests.client.consuming import Collector, committed, connector, create, delete, grow, write
+from tests.client.consumer_harness import Collector, committed, connector, create, delete, grow, write
 from tests.support import reactor_run
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep
@@ -34,7 +34,7 @@ async def test_everything_is_read_in_order(broker: Broker, topic: str, group: st
     write(broker.bootstrap, topic, numbered(1000), 4)
     consumer = connector(broker.bootstrap, group)
     streams = await consumer.create_message_streams({topic: 3})
-    assert [len(stream.feeds) for stream in streams[topic]] == [2, 1, 1]
+    assert [len(stream.buffers) for stream in streams[topic]] == [2, 1, 1]
     collector = Collector(*streams[topic], many=many)
     await wait_for(lambda: len(collector.messages) == 1000)
     for partition in range(4):
@@ -209,7 +209,7 @@ async def test_a_slow_stream_stops_its_own_partitions(
     streams = await consumer.create_message_streams({slow: 1, quick: 1})
     collector = Collector(*streams[quick])
     await wait_for(lambda: len(collector.messages) == 2000)
-    [stuck] = streams[slow][0].feeds
+    [stuck] = streams[slow][0].buffers
     assert 100_000 <= stuck.buffered <= 220_000
     late = Collector(*streams[slow])
     await wait_for(lambda: len(late.messages) == 2000)

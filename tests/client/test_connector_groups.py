@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThread
 from pylogbroker.client.consumer import ConsumerConnector
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from tests.client.consuming import Collector, Confluent, committed, connector, create, write
+from tests.client.consumer_harness import Collector, Confluent, committed, connector, create, write
 from tests.support import reactor_run
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep
@@ -25,7 +25,7 @@ wait_for = partial(reactor_run.wait_for, timeout=20)
 def crash(consumer: ConsumerConnector) -> None:
     """The end of a member that says nothing to anybody: its connections and heartbeats are gone at once."""
     consumer._closed = True
-    consumer._reading.close()
+    consumer._assigned.close()
     member = consumer.member
     assert member is not None
     member.abandon()

@@ -10,15 +10,15 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from pylogbroker.client.consumer.feeds import Chunk, Feed
+from pylogbroker.client.consumer.assigned_partitions import NoListener
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets
-from pylogbroker.client.consumer.parts import fit, make_reading
-from pylogbroker.client.consumer.reading import Nobody
-from pylogbroker.client.consumer.sessions import FetchSession, Wanted
+from pylogbroker.client.consumer.wiring import complete, make_assigned_partitions
 from pylogbroker.client.errors import ConnectionLost, NotConnected
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
-from pylogbroker.client.retrying import Pauses
+from pylogbroker.client.retries import Pauses
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -36,59 +36,59 @@ def forgotten(request: FetchRequest) -> set[TopicPartition]:
     return {(topic.topic, each) for topic in request.forgotten_topics_data for each in topic.partitions}
 
 
-def sent(session: FetchSession, wanted: dict[TopicPartition, Wanted]) -> FetchRequest:
+def sent(session: ClientFetchSession, wanted: dict[TopicPartition, SessionPartition]) -> FetchRequest:
     request = FetchRequest()
     session.fill(request, wanted)
     return request
 
 
 def test_a_session_sends_what_has_changed() -> None:
-    session = FetchSession()
-    first = sent(session, {A: Wanted(5, 100, ONE), B: Wanted(7, 100, TWO)})
+    session = ClientFetchSession()
+    first = sent(session, {A: SessionPartition(5, 100, ONE), B: SessionPartition(7, 100, TWO)})
     assert (first.session_id, first.session_epoch, asked(first)) == (0, 0, {A: 5, B: 7})
     session.answered(99)
-    second = sent(session, {A: Wanted(6, 100, ONE), B: Wanted(7, 100, TWO)})
+    second = sent(session, {A: SessionPartition(6, 100, ONE), B: SessionPartition(7, 100, TWO)})
     assert (second.session_id, second.session_epoch, asked(second), forgotten(second)) == (99, 1, {A: 6}, set())
     session.answered(99)
-    third = sent(session, {A: Wanted(6, 100, ONE)})
+    third = sent(session, {A: SessionPartition(6, 100, ONE)})
     assert (third.session_epoch, asked(third), forgotten(third)) == (2, {}, {B})
     session.answered(99)
-    fourth = sent(session, {A: Wanted(6, 100, ONE), B: Wanted(7, 100, TWO)})
+    fourth = sent(session, {A: SessionPartition(6, 100, ONE), B: SessionPartition(7, 100, TWO)})
     assert (fourth.session_epoch, asked(fourth), forgotten(fourth)) == (3, {B: 7}, set())
 
 
 def test_a_topic_that_was_made_anew() -> None:
-    session = FetchSession()
-    sent(session, {A: Wanted(5, 100, ONE)})
+    session = ClientFetchSession()
+    sent(session, {A: SessionPartition(5, 100, ONE)})
     session.answered(99)
-    request = sent(session, {A: Wanted(5, 100, TWO)})
+    request = sent(session, {A: SessionPartition(5, 100, TWO)})
     assert (asked(request), forgotten(request)) == ({A: 5}, {A})
     assert request.forgotten_topics_data[0].topic_id == ONE
     assert request.topics[0].topic_id == TWO
 
 
 def test_a_broker_without_sessions() -> None:
-    session = FetchSession()
+    session = ClientFetchSession()
     for _ in range(2):
-        request = sent(session, {A: Wanted(5, 100)})
+        request = sent(session, {A: SessionPartition(5, 100)})
         assert (request.session_id, request.session_epoch, asked(request)) == (0, 0, {A: 5})
         session.answered(0)
 
 
 def test_a_session_that_broke_is_closed_by_the_next() -> None:
-    session = FetchSession()
-    sent(session, {A: Wanted(5, 100)})
+    session = ClientFetchSession()
+    sent(session, {A: SessionPartition(5, 100)})
     session.answered(99)
     session.broken()
-    request = sent(session, {A: Wanted(5, 100)})
+    request = sent(session, {A: SessionPartition(5, 100)})
     assert (request.session_id, request.session_epoch, asked(request)) == (99, 0, {A: 5})
     session.answered(100)
     session.broken(lost=True)
-    assert sent(session, {A: Wanted(5, 100)}).session_id == 0
+    assert sent(session, {A: SessionPartition(5, 100)}).session_id == 0
 
 
 def test_epochs_go_round() -> None:
-    session = FetchSession(99, 0x7FFFFFFF)
+    session = ClientFetchSession(99, 0x7FFFFFFF)
     session.answered(99)
     assert session.epoch == 1
 
@@ -136,23 +136,23 @@ class Bench:
             self.brokers,  # type: ignore[arg-type]
             self.clock,  # type: ignore[arg-type]
             FetchSettings(backoff=0.1),
-            lambda feed, data: Chunk(iter(()), len(data.records), feed.position + 10) if data.records else None,  # type: ignore[arg-type]
-            self.fed,
-            lambda feed: self.told.append(("out of range", feed.topic)),
-            lambda feed, error: self.told.append((feed.topic, error)),
-            lambda feed, end: self.told.append(("truncated", feed.topic, end)),
+            lambda buffer, data: Chunk(iter(()), len(data.records), buffer.position + 10) if data.records else None,  # type: ignore[arg-type]
+            self.filled,
+            lambda buffer: self.told.append(("out of range", buffer.topic)),
+            lambda buffer, error: self.told.append((buffer.topic, error)),
+            lambda buffer, end: self.told.append(("truncated", buffer.topic, end)),
         )
 
-    def fed(self, feed: Feed) -> None:
-        self.told.append(("fed", feed.topic))
+    def filled(self, buffer: FetchBuffer) -> None:
+        self.told.append(("fed", buffer.topic))
         self.when_fed()
 
-    def feed(self, topic: str, position: int = 0) -> Feed:
-        feed = Feed(topic, 0, 100)
+    def buffer(self, topic: str, position: int = 0) -> FetchBuffer:
+        buffer = FetchBuffer(topic, 0, 100)
         if position >= 0:
-            feed.begin(position)
-        self.fetcher.add(feed)
-        return feed
+            buffer.begin(position)
+        self.fetcher.add(buffer)
+        return buffer
 
     def turn(self, seconds: float = 0) -> list[tuple[int, dict[TopicPartition, int]]]:
         """Let time pass; whom was asked for what since the last time."""
@@ -178,7 +178,7 @@ class Bench:
 def test_each_leader_is_asked_once_at_a_time() -> None:
     bench = Bench(a=1, b=1, c=2)
     for topic in "abc":
-        bench.feed(topic)
+        bench.buffer(topic)
     assert bench.turn() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
     bench.fetcher.wake()
     assert bench.turn() == []
@@ -189,7 +189,7 @@ def test_each_leader_is_asked_once_at_a_time() -> None:
 
 def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.turn()
     at_work: list[int] = []
     bench.when_fed = lambda: at_work.append(len(bench.brokers.requests))
@@ -200,8 +200,8 @@ def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
 
 def test_a_reader_who_is_told_of_one_gives_up_the_other() -> None:
     bench = Bench(a=1, b=1)
-    bench.feed("a")
-    other = bench.feed("b")
+    bench.buffer("a")
+    other = bench.buffer("b")
     bench.turn()
     bench.when_fed = lambda: bench.fetcher.remove(other)
     bench.answer(a=b"x", b=b"x")
@@ -210,7 +210,7 @@ def test_a_reader_who_is_told_of_one_gives_up_the_other() -> None:
 
 def test_a_broker_that_fails_at_once_is_asked_again() -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.brokers.down = True
     bench.turn()
     bench.brokers.down = False
@@ -222,7 +222,7 @@ def test_a_broker_that_fails_at_once_is_asked_again() -> None:
 
 def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
     bench = Bench(a=1, b=1)
-    full, other = bench.feed("a"), bench.feed("b")
+    full, other = bench.buffer("a"), bench.buffer("b")
     bench.turn()
     assert bench.brokers.requests[-1][1].max_wait_ms == 500
     bench.answer(a=b"x" * 100)
@@ -241,11 +241,11 @@ def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
 
 def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
     bench = Bench(a=1, b=1)
-    feed, nowhere = bench.feed("a"), bench.feed("b", -1)
+    buffer, nowhere = bench.buffer("a"), bench.buffer("b", -1)
     bench.turn()
     bench.answer(a=b"x" * 100)
     assert bench.turn(10) == []
-    feed.draw(1)
+    buffer.draw(1)
     assert bench.turn() == [(1, {("a", 0): 10})]
     nowhere.begin(3)
     bench.answer()
@@ -254,7 +254,7 @@ def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
 
 def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
     bench = Bench(a=1, b=1)
-    gone, moved = bench.feed("a"), bench.feed("b")
+    gone, moved = bench.buffer("a"), bench.buffer("b")
     bench.turn()
     bench.fetcher.remove(gone)
     moved.begin(50)
@@ -265,7 +265,7 @@ def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
 
 def test_a_lost_connection() -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.turn()
     bench.answer(session=9)
     bench.turn()
@@ -281,8 +281,8 @@ def test_a_lost_connection() -> None:
 )
 def test_a_leader_that_has_moved(code: ErrorCode) -> None:
     bench = Bench(a=1, b=1)
-    bench.feed("a")
-    bench.feed("b")
+    bench.buffer("a")
+    bench.buffer("b")
     bench.turn()
     bench.answer(a=code)
     assert bench.brokers.stale == [("a", 0)]
@@ -294,7 +294,7 @@ def test_a_leader_that_has_moved(code: ErrorCode) -> None:
 def test_a_leader_that_is_not_known() -> None:
     bench = Bench(a=1)
     bench.brokers.leaders["a"] = None
-    bench.feed("a")
+    bench.buffer("a")
     assert bench.turn() == []
     assert bench.brokers.stale == [("a", 0)]
     bench.brokers.leaders["a"] = 1
@@ -306,7 +306,7 @@ def test_a_leader_that_is_not_known() -> None:
 )
 def test_a_session_that_the_broker_refuses(code: ErrorCode, kept: int) -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.turn()
     bench.answer(session=9)
     bench.turn()
@@ -318,27 +318,27 @@ def test_a_session_that_the_broker_refuses(code: ErrorCode, kept: int) -> None:
 
 def test_what_fetching_cannot_get_over() -> None:
     bench = Bench(a=1, b=1)
-    bench.feed("a")
-    bench.feed("b")
+    bench.buffer("a")
+    bench.buffer("b")
     bench.turn()
     bench.answer(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED, b=ErrorCode.OFFSET_OUT_OF_RANGE)
     [(topic, error), out] = bench.told
     assert (topic, out) == ("a", ("out of range", "b"))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert "a" not in {feed.topic for feed in bench.fetcher.feeds.values()}
+    assert "a" not in {buffer.topic for buffer in bench.fetcher.buffers.values()}
 
 
 def test_the_leader_epoch_is_told() -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.turn()
     assert bench.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
 
 
 def test_nothing_is_left_behind() -> None:
     bench = Bench(a=1)
-    bench.feed("a")
+    bench.buffer("a")
     bench.turn()
     bench.fetcher.wake()
     bench.fetcher.close()
@@ -349,12 +349,12 @@ def test_the_rack_is_not_told() -> None:
     """Else a broker may answer with the number of a nearer replica, and without records."""
     cluster: Any = Brokers(a=1)
     settings = read(CONSUMER, client_rack="here")
-    reading: Any = make_reading(Clock(), settings, lambda topic: [], Nobody())
+    reading: Any = make_assigned_partitions(Clock(), settings, lambda topic: [], NoListener())
     nothing: Any = None
-    fit(reading, cluster, Pauses(reading._clock), settings, nothing, BrokerOffsets(cluster, "g"), nothing)
-    feed = Feed("a", 0, 100)
-    feed.begin(0)
-    reading.fetcher.add(feed)
+    complete(reading, cluster, Pauses(reading._clock), settings, nothing, BrokerOffsets(cluster, "g"), nothing)
+    buffer = FetchBuffer("a", 0, 100)
+    buffer.begin(0)
+    reading.fetcher.add(buffer)
     reading._clock.advance(0)
     [(_, request, _)] = cluster.requests
     assert request.rack_id == ""

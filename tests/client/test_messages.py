@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pylogbroker.client import messages
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.guarding import decoding
 from pylogbroker.client.messages import Message, MessageSet
-from pylogbroker.client.plugging import DECODER, plug
+from pylogbroker.client.plugin_guards import guarded_decoder
+from pylogbroker.client.plugin_lookup import DECODER, resolve_plugin
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Codec, Record, TimestampType, build, end_marker, entries
 from tests.records.reference_codecs import FORMATS
@@ -170,7 +170,7 @@ def test_what_a_decoder_refuses_is_named(count: int) -> None:
 
 
 def test_decoders() -> None:
-    as_json = decoding(plug(DECODER, "value.deserializer", "json", {}))
+    as_json = guarded_decoder(resolve_plugin(DECODER, "value.deserializer", "json", {}))
     rows = [b"1", b"[2]", b"no json", b"null", None]
     data = build([Record(0, 5, b"\xc3\xa4", value) for value in rows])
     coming = iter(

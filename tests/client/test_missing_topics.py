@@ -40,7 +40,7 @@ async def test_readers_are_told_once_that_a_topic_may_not_be_read_any_more(
     connector = connect(broker, group)
     [stream] = (await connector.create_message_streams({topic: 1}))[topic]
     refused = error_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    monkeypatch.setattr(connector._cluster, "refusal_of", lambda name: refused if name == topic else None)
+    monkeypatch.setattr(connector._cluster, "error_of_topic", lambda name: refused if name == topic else None)
     waiting = stream.get_many(timeout=5)
     for _ in range(2):
         await connector._cluster.refresh()

@@ -21,8 +21,8 @@ from pylogbroker.client.sync import ConsumerConnector as SyncConnector
 from pylogbroker.client.sync import Producer as SyncProducer
 from pylogbroker.client.sync import SimpleConsumer as SyncSimpleConsumer
 from pylogbroker.errors import ErrorCode, KafkaError
-from tests.client.consuming import Collector, committed, connector, write
-from tests.client.moving import GROUPS, TRANSACTIONS, Ensemble, Traffic, by_partition
+from tests.client.consumer_harness import Collector, committed, connector, write
+from tests.client.moving_leaders import GROUPS, TRANSACTIONS, Ensemble, Traffic, by_partition
 from tests.clients.adapters.confluent import Confluent
 from tests.peers import available
 from tests.peers.kafka import KafkaCluster

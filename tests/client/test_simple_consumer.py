@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from pylogbroker.client.dialects import Fetched, Wait, Wanted, kafka
+from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait, kafka
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, PluginFailed, RecordTooLarge
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
@@ -132,10 +132,10 @@ class CuttingDialect:
         self.data = data
         self.sizes: list[int] = []
 
-    def fetch(self, wanted: Sequence[Wanted], wait: Wait) -> Deferred[list[Fetched]]:
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
         self.sizes += [each.max_bytes for each in wanted]
         sets = [MessageSet(each.topic, each.partition, self.data[: each.max_bytes], each.offset) for each in wanted]
-        return succeed([Fetched(each, not each.valid_bytes) for each in sets])
+        return succeed([FetchResult(each, not each.valid_bytes) for each in sets])
 
     def is_open(self) -> bool:
         return True
@@ -144,22 +144,22 @@ class CuttingDialect:
 def test_sizes_are_doubled() -> None:
     data = build([Record(0, 5, None, bytes(1000))])
     consumer = SimpleConsumer("127.0.0.1", 1, reactor=Clock(), fetch_max_bytes=1500)
-    consumer._dialect = dialect = CuttingDialect(data)  # type: ignore[assignment]
+    consumer._adapter = adapter = CuttingDialect(data)  # type: ignore[assignment]
     found = extract(consumer.fetch("t", 0, 0, 100))
     assert [len(each.value) for each in found] == [1000]
-    assert dialect.sizes == [100, 200, 400, 800, 1500]
-    consumer._dialect = dialect = CuttingDialect(data)  # type: ignore[assignment]
+    assert adapter.sizes == [100, 200, 400, 800, 1500]
+    consumer._adapter = adapter = CuttingDialect(data)  # type: ignore[assignment]
     whole, cut = extract(consumer.multifetch([("t", 0, 0, 2000), ("t", 0, 0, 400)]))
     assert len(list(whole)) == len(list(cut)) == 1
-    assert dialect.sizes == [2000, 400, 800, 1500]
+    assert adapter.sizes == [2000, 400, 800, 1500]
 
 
 def test_sizes_are_doubled_up_to_a_maximum() -> None:
     consumer = SimpleConsumer("127.0.0.1", 1, reactor=Clock(), fetch_max_bytes=1000)
-    consumer._dialect = dialect = CuttingDialect(build([Record(0, 5, None, bytes(1000))]))  # type: ignore[assignment]
+    consumer._adapter = adapter = CuttingDialect(build([Record(0, 5, None, bytes(1000))]))  # type: ignore[assignment]
     with pytest.raises(RecordTooLarge, match=r"fetch\.max\.bytes=1000"):
         extract(consumer.fetch("t", 0, 0, 0))
-    assert dialect.sizes == [0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
+    assert adapter.sizes == [0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
 
 
 def extract(deferred: Deferred[Any]) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from pylogbroker.client.consumer.feeds import Chunk, Feed
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.streams import ConsumerTimeout, Stream
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.messages import Message
@@ -28,19 +28,19 @@ class Bench:
         self.clock = Clock()
         self.stream = Stream(self.clock, **how)  # type: ignore[arg-type]
 
-    def feed(self, topic: str, *chunks: list[int]) -> Feed:
-        feed = Feed(topic, 0, 1000)
-        feed.begin(0)
-        self.stream.attach(feed)
+    def buffer(self, topic: str, *chunks: list[int]) -> FetchBuffer:
+        buffer = FetchBuffer(topic, 0, 1000)
+        buffer.begin(0)
+        self.stream.attach(buffer)
         for chunk in chunks:
-            self.add(feed, iter(messages(topic, *chunk)), chunk[-1] + 1)
-        return feed
+            self.add(buffer, iter(messages(topic, *chunk)), chunk[-1] + 1)
+        return buffer
 
-    def add(self, feed: Feed, found: Iterator[Message], end: int) -> None:
-        was_empty = not feed.chunks
-        feed.add(Chunk(found, 10, end))
+    def add(self, buffer: FetchBuffer, found: Iterator[Message], end: int) -> None:
+        was_empty = not buffer.chunks
+        buffer.add(Chunk(found, 10, end))
         if was_empty:
-            self.stream.fed(feed)
+            self.stream.filled(buffer)
 
     def take(self, count: int) -> list[tuple[str, int]]:
         return [(each.topic, each.offset) for each in self.stream.take(count)]
@@ -60,8 +60,8 @@ def following(stream: Stream) -> Any:
 
 def test_feeds_take_turns_chunk_by_chunk() -> None:
     bench = Bench()
-    bench.feed("a", [0, 1], [2, 3])
-    bench.feed("b", [0], [1])
+    bench.buffer("a", [0, 1], [2, 3])
+    bench.buffer("b", [0], [1])
     assert bench.take(3) == [("a", 0), ("a", 1), ("b", 0)]
     assert bench.take(10) == [("a", 2), ("a", 3), ("b", 1)]
     assert bench.take(10) == []
@@ -69,68 +69,68 @@ def test_feeds_take_turns_chunk_by_chunk() -> None:
 
 def test_how_far_the_reader_is() -> None:
     bench = Bench()
-    feed = bench.feed("a", [0, 1, 2], [5, 6])
+    buffer = bench.buffer("a", [0, 1, 2], [5, 6])
     assert bench.take(2) == [("a", 0), ("a", 1)]
-    assert (feed.handed, feed.done, feed.lent) == (2, 0, True)
+    assert (buffer.delivered, buffer.done, buffer.is_processing) == (2, 0, True)
     assert bench.take(2) == [("a", 2), ("a", 5)]
-    assert (feed.handed, feed.done) == (6, 2)
+    assert (buffer.delivered, buffer.done) == (6, 2)
     assert bench.take(9) == [("a", 6)]
     assert bench.take(9) == []
-    assert (feed.handed, feed.done, feed.lent, feed.buffered) == (7, 7, False, 0)
+    assert (buffer.delivered, buffer.done, buffer.is_processing, buffer.buffered) == (7, 7, False, 0)
 
 
 def test_offsets_behind_the_last_message_count_as_read() -> None:
     bench = Bench()
-    feed = bench.feed("a")
-    bench.add(feed, iter(messages("a", 0, 1)), 9)  # a marker, or what was aborted
+    buffer = bench.buffer("a")
+    bench.add(buffer, iter(messages("a", 0, 1)), 9)  # a marker, or what was aborted
     bench.take(10)
-    assert feed.handed == 9
+    assert buffer.delivered == 9
 
 
 def test_one_by_one() -> None:
     bench = Bench()
-    feed = bench.feed("a", [0, 1])
-    other = bench.feed("b", [0])
+    buffer = bench.buffer("a", [0, 1])
+    other = bench.buffer("b", [0])
     assert following(bench.stream).offset == 0
-    assert (feed.handed, feed.done) == (1, 0)
+    assert (buffer.delivered, buffer.done) == (1, 0)
     assert following(bench.stream).offset == 1
-    assert (feed.handed, feed.done) == (2, 1)
+    assert (buffer.delivered, buffer.done) == (2, 1)
     assert following(bench.stream).topic == "b"
-    assert (feed.done, other.done) == (2, 0)
+    assert (buffer.done, other.done) == (2, 0)
 
 
 def test_both_ways_mixed() -> None:
     bench = Bench()
-    feed = bench.feed("a", [0, 1, 2, 3])
+    buffer = bench.buffer("a", [0, 1, 2, 3])
     assert following(bench.stream).offset == 0
     assert bench.take(2) == [("a", 1), ("a", 2)]
-    assert (feed.handed, feed.done) == (3, 1)
+    assert (buffer.delivered, buffer.done) == (3, 1)
     assert following(bench.stream).offset == 3
-    assert (feed.handed, feed.done) == (4, 3)
+    assert (buffer.delivered, buffer.done) == (4, 3)
     assert bench.take(1) == []
-    assert feed.done == 4
+    assert buffer.done == 4
 
 
 def test_what_is_given_up_is_not_given() -> None:
     bench = Bench()
-    gone, other = bench.feed("a", [0, 1, 2]), bench.feed("b", [0])
+    gone, other = bench.buffer("a", [0, 1, 2]), bench.buffer("b", [0])
     assert following(bench.stream).offset == 0
     bench.stream.detach(gone)
     gone.close()
-    assert gone.lent
+    assert gone.is_processing
     assert following(bench.stream).topic == "b"
-    assert (gone.handed, gone.done, gone.lent) == (1, 1, False)
-    assert other.handed == 1
+    assert (gone.delivered, gone.done, gone.is_processing) == (1, 1, False)
+    assert other.delivered == 1
 
 
 def test_who_waits_is_woken() -> None:
     bench = Bench()
-    feed = bench.feed("a")
+    buffer = bench.buffer("a")
     many, one = bench.stream.get_many(5), ensureDeferred(bench.stream.__anext__())
-    bench.add(feed, iter(messages("a", 0)), 1)
+    bench.add(buffer, iter(messages("a", 0)), 1)
     assert [each.offset for each in now(many)] == [0]
     assert not one.called
-    bench.add(feed, iter(messages("a", 1)), 2)
+    bench.add(buffer, iter(messages("a", 1)), 2)
     assert now(one).offset == 1
 
 
@@ -156,7 +156,7 @@ def test_the_end() -> None:
 
 def test_an_error_comes_behind_what_is_there() -> None:
     bench = Bench()
-    bench.feed("a", [0])
+    bench.buffer("a", [0])
     bench.stream.fail(LookupError("so"))
     assert now(bench.stream.get_many())[0].offset == 0
     failed = bench.stream.get_many()
@@ -183,11 +183,11 @@ class Stumbling:
 def test_a_message_that_its_decoder_refuses_is_told_and_passed_over() -> None:
     bench = Bench()
     first, _, third = messages("b", 0, 1, 2)
-    bench.feed("a", [0])
-    feed = bench.feed("b")
-    bench.add(feed, Stumbling(first, PluginFailed("json", "so"), third), 3)
+    bench.buffer("a", [0])
+    buffer = bench.buffer("b")
+    bench.add(buffer, Stumbling(first, PluginFailed("json", "so"), third), 3)
     assert bench.take(9) == [("a", 0), ("b", 0)]
-    assert feed.handed == 1
+    assert buffer.delivered == 1
     with pytest.raises(PluginFailed):
         bench.take(9)
     assert bench.take(9) == [("b", 2)]
@@ -195,48 +195,48 @@ def test_a_message_that_its_decoder_refuses_is_told_and_passed_over() -> None:
 
 def test_damaged_bytes_are_not_passed_over() -> None:
     bench = Bench()
-    feed = bench.feed("a")
-    bench.add(feed, Stumbling(*messages("a", 0), CorruptRecords("so"), *messages("a", 2)), 3)
+    buffer = bench.buffer("a")
+    bench.add(buffer, Stumbling(*messages("a", 0), CorruptRecords("so"), *messages("a", 2)), 3)
     assert bench.take(9) == [("a", 0)]
     for _ in range(3):
         with pytest.raises(CorruptRecords):
             bench.take(9)
-    assert feed.handed == 1
+    assert buffer.delivered == 1
 
 
 def test_seeking_forgets_what_was_fetched() -> None:
     bench = Bench()
-    feed = bench.feed("a", [0, 1, 2], [3])
+    buffer = bench.buffer("a", [0, 1, 2], [3])
     assert following(bench.stream).offset == 0
-    feed.begin(40)
-    bench.stream.forget(feed)
-    bench.add(feed, iter(messages("a", 40)), 41)
+    buffer.begin(40)
+    bench.stream.forget(buffer)
+    bench.add(buffer, iter(messages("a", 40)), 41)
     assert following(bench.stream).offset == 40
-    assert (feed.handed, feed.done) == (41, 40)
+    assert (buffer.delivered, buffer.done) == (41, 40)
 
 
 def test_lag() -> None:
-    feed = Feed("a", 0, 10)
-    assert feed.lag is None
-    feed.begin(3)
-    feed.high_watermark = 10
-    assert feed.lag == 7
+    buffer = FetchBuffer("a", 0, 10)
+    assert buffer.lag is None
+    buffer.begin(3)
+    buffer.high_watermark = 10
+    assert buffer.lag == 7
 
 
 def test_messages_that_are_not_to_be_seen_do_not_prolong_the_wait() -> None:
     bench = Bench()
-    feed = bench.feed("a")
+    buffer = bench.buffer("a")
     waiting = bench.stream.get_many(timeout=1.0)
     for offset in (1, 2):
         bench.clock.advance(0.6)
-        bench.add(feed, iter(()), offset)  # a marker, or what was aborted
+        bench.add(buffer, iter(()), offset)  # a marker, or what was aborted
     assert now(waiting) == []
     bench = Bench(timeout=1.0)
-    feed = bench.feed("a")
+    buffer = bench.buffer("a")
     following = ensureDeferred(bench.stream.__anext__())
     for offset in (1, 2):
         bench.clock.advance(0.6)
-        bench.add(feed, iter(()), offset)
+        bench.add(buffer, iter(()), offset)
     found: list[Any] = []
     following.addErrback(found.append)
     assert found[0].check(ConsumerTimeout)

@@ -14,7 +14,7 @@ from pylogbroker.client.errors import Closed, NotConnected
 from pylogbroker.client.producer import NotAllSent
 from pylogbroker.client.sync import ConsumerConnector, Producer, SimpleConsumer, TimedOut
 from pylogbroker.errors import ConfigError
-from tests.client.consuming import create
+from tests.client.consumer_harness import create
 from tests.support.brokers import Broker
 
 #: a port that nobody listens on

@@ -155,7 +155,7 @@ def test_many_at_once(background: Background, source: Source, stream: Stream) ->
 def test_what_was_not_given_counts_as_unread(background: Background, source: Source, stream: Stream) -> None:
     mixed = [Item(5), Item(6), Item(1, partition=1), Item(7), Item(2, partition=1)]
     put(background, source, *mixed)
-    stream._stride = 8
+    stream._prefetch_messages = 8
     assert stream.get(10) == Item(5)
     assert stream.unread() == {("t", 0): 6, ("t", 1): 1}
     stream.forget("t", 1)
@@ -165,7 +165,7 @@ def test_what_was_not_given_counts_as_unread(background: Background, source: Sou
 
 
 def test_messages_that_came_too_late_can_be_forgotten(background: Background, source: Source, stream: Stream) -> None:
-    stream._stride = 8
+    stream._prefetch_messages = 8
     assert stream.get(0.01) is None
     put(background, source, Item(1), Item(2, partition=1))
     stream.forget("t", 0)

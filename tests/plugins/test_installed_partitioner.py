@@ -15,7 +15,7 @@ from tests.support.example_environment import install_example, run_tests_of
 
 LOOK_UP = """
 import json
-from pylogbroker.client.guarding import Partitioners
+from pylogbroker.client.plugin_guards import Partitioners
 from pylogbroker.errors import ConfigError
 
 said = []

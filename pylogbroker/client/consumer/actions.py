@@ -13,12 +13,12 @@ Partitions = frozenset[TopicPartition]
 
 
 @attrs.frozen
-class Find:
+class FindCoordinator:
     """Look for the coordinator; then call `found` or `refused`."""
 
 
 @attrs.frozen
-class Join:
+class SendJoin:
     """Send JoinGroup; then call `joined`. `given` is the last assignment, `owned` the partitions still read."""
 
     member_id: str
@@ -29,7 +29,7 @@ class Join:
 
 
 @attrs.frozen
-class Divide:
+class RunAssignor:
     """Run the assignor of that name; then call `divided`."""
 
     protocol: str
@@ -37,7 +37,7 @@ class Divide:
 
 
 @attrs.frozen
-class Sync:
+class SendSync:
     """Send SyncGroup; then call `synced`."""
 
     member_id: str
@@ -47,7 +47,7 @@ class Sync:
 
 
 @attrs.frozen
-class Beat:
+class SendHeartbeat:
     """Send a heartbeat; then call `beaten`."""
 
     member_id: str
@@ -55,7 +55,7 @@ class Beat:
 
 
 @attrs.frozen
-class GiveUp:
+class Revoke:
     """Stop reading the partitions; then call `given_up`. Do not commit `lost` ones: other members have them already."""
 
     partitions: Partitions
@@ -63,25 +63,27 @@ class GiveUp:
 
 
 @attrs.frozen
-class Take:
+class Assign:
     """Begin to read the partitions."""
 
     partitions: Partitions
 
 
 @attrs.frozen
-class Leave:
+class SendLeave:
     """Send LeaveGroup; then call `left`."""
 
     member_id: str
 
 
 @attrs.frozen
-class Fail:
+class ReportFailure:
     """Report the error to the user: membership has ended."""
 
     error: Exception
 
 
-Action = Find | Join | Divide | Sync | Beat | GiveUp | Take | Leave | Fail
+Action = (
+    FindCoordinator | SendJoin | RunAssignor | SendSync | SendHeartbeat | Revoke | Assign | SendLeave | ReportFailure
+)
 Actions = list[Action]

@@ -23,18 +23,25 @@ from twisted.logger import Logger
 
 from pylogbroker.client import arguments
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.belonging import Belonging, ByBrokers, ByTree
-from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.consumer.assigned_partitions import NoListener, RebalanceListener, Relay
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.filters import TopicFilter
-from pylogbroker.client.consumer.group_member import GroupMember
+from pylogbroker.client.consumer.group_membership import CoordinatorMembership, GroupMembership, TreeMembership
+from pylogbroker.client.consumer.member_driver import MemberDriver
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets, OffsetStore, TreeOffsets, choose_store
-from pylogbroker.client.consumer.parts import fit, group_settings, make_reading, make_source, make_stream, make_unpacker
-from pylogbroker.client.consumer.reading import Nobody, RebalanceListener, Relay
+from pylogbroker.client.consumer.stream_subscription import StreamSubscription
 from pylogbroker.client.consumer.streams import Stream
-from pylogbroker.client.consumer.subscribing import Subscribed
+from pylogbroker.client.consumer.wiring import (
+    complete,
+    group_settings,
+    make_assigned_partitions,
+    make_source,
+    make_stream,
+    make_unpacker,
+)
 from pylogbroker.client.errors import ClientError, Closed
-from pylogbroker.client.plugging import ASSIGNOR, plug_all
-from pylogbroker.client.retrying import Backoff, Pauses, retrying
+from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
+from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
@@ -74,25 +81,25 @@ class ConsumerConnector:
         self.settings = values = read(CONSUMER, settings, **named_settings)
         self._reactor = reactor or _global_reactor()
         strategy = assignor or values.texts("partition.assignment.strategy")
-        self._assignors = plug_all(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
+        self._assignors = resolve_plugins(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
         unpack = make_unpacker(values, key_decoder, decoder)
         self._cluster = Cluster(self._reactor, values, make_source(bootstrap, coordination, values))
-        self._subscribed = Subscribed()
+        self._subscribed = StreamSubscription()
         self._closed = False
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
         self._refused: dict[str, KafkaError] = {}  # topics whose errors the streams have received
-        self._reading = make_reading(self._reactor, values, self._streams_of, listener or Nobody())
+        self._assigned = make_assigned_partitions(self._reactor, values, self._streams_of, listener or NoListener())
         self._group = self._make_group(coordination)
         self._store = self._make_store(coordination)
-        fit(self._reading, self._cluster, self._pauses, values, unpack, self._store, self._group)
+        complete(self._assigned, self._cluster, self._pauses, values, unpack, self._store, self._group)
 
     def __repr__(self) -> str:
         return f"<ConsumerConnector of {self._cluster}, group {self.group}{', closed' if self._closed else ''}>"
 
     @property
-    def member(self) -> GroupMember | None:
+    def member(self) -> MemberDriver | None:
         """Member of a broker-based group, once joining has begun."""
         return self._group.member
 
@@ -112,16 +119,16 @@ class ConsumerConnector:
         return ensureDeferred(self._create_by_filter(topics, count))
 
     async def _create_message_streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]:
-        await self._subscribe(Subscribed.to_topics(topics, self._new_stream))
+        await self._subscribe(StreamSubscription.to_topics(topics, self._new_stream))
         return {topic: list(streams) for topic, streams in self._subscribed.topics.items()}
 
     async def _create_by_filter(self, topics: TopicFilter, count: int) -> list[Stream]:
         if not self.settings.boolean("exclude.internal.topics"):
             topics = attrs.evolve(topics, internal=True)
-        await self._subscribe(Subscribed.to_filter(topics, count, self._new_stream))
+        await self._subscribe(StreamSubscription.to_filter(topics, count, self._new_stream))
         return list(self._subscribed.shared)
 
-    async def _subscribe(self, subscribed: Subscribed) -> None:
+    async def _subscribe(self, subscribed: StreamSubscription) -> None:
         self._check_open()
         if self._subscribed.streams():
             raise ClientError("the streams of this connector exist already: create another connector for more streams")
@@ -129,7 +136,7 @@ class ConsumerConnector:
         try:
             await self._learn_topics()
         except BaseException:
-            self._subscribed = Subscribed()  # nothing has begun, so the caller may retry
+            self._subscribed = StreamSubscription()  # nothing has begun, so the caller may retry
             raise
         self._check_open()
         self._unwatch = self._cluster.watch(self._look_at_topics)
@@ -137,7 +144,7 @@ class ConsumerConnector:
         self._check_open()
         if self.settings.boolean("enable.auto.commit"):
             interval = self.settings.integer("auto.commit.interval.ms") / 1000
-            self._reading.committer.start(interval, self._reading.feeds.values)
+            self._assigned.committer.start(interval, self._assigned.buffers.values)
 
     def _new_stream(self) -> Stream:
         return make_stream(self._reactor, self.settings)
@@ -150,7 +157,7 @@ class ConsumerConnector:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """Partitions that this member reads now."""
-        return frozenset(self._reading.feeds)
+        return frozenset(self._assigned.buffers)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> Deferred[None]:
         """Commit these offsets, or those of all messages that the streams have given, which then count as finished.
@@ -161,14 +168,14 @@ class ConsumerConnector:
         return ensureDeferred(self._commit(None if offsets is None else arguments.offsets("offsets", offsets)))
 
     async def _commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
-        reading = self._reading
-        feeds, given = reading.ours(), reading.given()
+        assigned = self._assigned
+        buffers, given = assigned.ours(), assigned.given()
         if offsets is not None:
-            await reading.committer.commit(offsets, feeds)
+            await assigned.committer.commit(offsets, buffers)
             return
-        changed = {key: offset for key, offset in given.items() if offset != feeds[key].committed}
-        await reading.committer.commit(changed, feeds)
-        reading.deal_with(given, feeds)
+        changed = {key: offset for key, offset in given.items() if offset != buffers[key].committed}
+        await assigned.committer.commit(changed, buffers)
+        assigned.mark_processed(given, buffers)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
         """Return the group's committed offsets of these, or of all assigned partitions, where there are any."""
@@ -178,35 +185,35 @@ class ConsumerConnector:
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the offset of the next message that a stream gives; None until it is known."""
-        return self._reading.given().get(self._feed(topic, partition).key)
+        return self._assigned.given().get(self._buffer(topic, partition).key)
 
     def lag(self, topic: str, partition: int) -> int | None:
         """Return the number of offsets from the position to the high watermark; None until both are known."""
-        feed, position = self._feed(topic, partition), self.position(topic, partition)
-        return None if feed.high_watermark < 0 or position is None else max(0, feed.high_watermark - position)
+        buffer, position = self._buffer(topic, partition), self.position(topic, partition)
+        return None if buffer.high_watermark < 0 or position is None else max(0, buffer.high_watermark - position)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Continue the partition at this offset, or at the first message after it."""
-        self._reading.seek(self._feed(topic, partition).key, arguments.offset("offset", offset))
+        self._assigned.seek(self._buffer(topic, partition).key, arguments.offset("offset", offset))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """Partitions that are paused."""
-        return frozenset(self._reading.paused)
+        return frozenset(self._assigned.paused)
 
     def pause(self, topic: str, partition: int) -> None:
         """Stop giving messages of the partition, until `resume` or until another member gets it."""
-        self._reading.pause(self._feed(topic, partition).key)
+        self._assigned.pause(self._buffer(topic, partition).key)
 
     def resume(self, topic: str, partition: int) -> None:
         """Continue a paused partition where it stopped."""
-        self._reading.resume(self._feed(topic, partition).key)
+        self._assigned.resume(self._buffer(topic, partition).key)
 
-    def _feed(self, topic: str, partition: int) -> Feed:
-        feed = self._reading.feeds.get((topic, partition))
-        if feed is None:
+    def _buffer(self, topic: str, partition: int) -> FetchBuffer:
+        buffer = self._assigned.buffers.get((topic, partition))
+        if buffer is None:
             raise NotAssigned(f"{topic}/{partition} is not assigned to this connector")
-        return feed
+        return buffer
 
     # -- shutdown --------------------------------------------------------------------------------------------------
 
@@ -221,15 +228,15 @@ class ConsumerConnector:
     async def _shutdown(self) -> None:
         self._closed = True
         self._unwatch()
-        self._reading.committer.stop()
-        self._reading.finish()
+        self._assigned.committer.stop()
+        self._assigned.finish()
         try:
             await self._group.leave()
         except Exception:
             log.failure("leaving the group {group} failed", group=self.group)
         for stream in self._subscribed.streams():
             stream.end()
-        self._reading.close()
+        self._assigned.close()
         self._pauses.close()
         await self._cluster.close()
 
@@ -239,7 +246,7 @@ class ConsumerConnector:
 
     def relay_through(self, relay: Relay) -> None:
         """Pass the streams' messages through `relay` on their way to the reader."""
-        self._reading.relay = relay
+        self._assigned.relay = relay
 
     # -- the group -------------------------------------------------------------------------------------------------
 
@@ -257,12 +264,12 @@ class ConsumerConnector:
                 raise error
 
     def _refusals(self) -> dict[str, KafkaError]:
-        found = {topic: self._cluster.refusal_of(topic) for topic in self._subscribed.topics}
+        found = {topic: self._cluster.error_of_topic(topic) for topic in self._subscribed.topics}
         return {topic: error for topic, error in found.items() if error is not None}
 
     def _look_at_topics(self) -> None:
-        self._reading.fetcher.wake()
-        self._group.look()
+        self._assigned.fetcher.wake()
+        self._group.check_topics()
         refused = self._refusals()
         for topic in refused.keys() - self._refused.keys():
             for stream in self._streams_of(topic):
@@ -280,12 +287,14 @@ class ConsumerConnector:
         for stream in self._subscribed.streams():
             stream.fail(error)
 
-    def _make_group(self, tree: ITree | None) -> Belonging:
-        reactor, reading = self._reactor, self._reading
+    def _make_group(self, tree: ITree | None) -> GroupMembership:
+        reactor, assigned = self._reactor, self._assigned
         if tree is not None:
-            return ByTree(tree, reactor, self.group, self.settings, reading, self._tell)
+            return TreeMembership(tree, reactor, self.group, self.settings, assigned, self._tell)
         settings = group_settings(self.group, self.settings)
-        return ByBrokers(self._cluster, reactor, settings, self._assignors, reading, self.topics, self._fail)
+        return CoordinatorMembership(
+            self._cluster, reactor, settings, self._assignors, assigned, self.topics, self._fail
+        )
 
     def _make_store(self, tree: ITree | None) -> OffsetStore:
         in_tree = None if tree is None else TreeOffsets(tree, self.group)

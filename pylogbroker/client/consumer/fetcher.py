@@ -23,9 +23,9 @@ from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.codes import code_of
-from pylogbroker.client.consumer.feeds import Chunk, Feed
-from pylogbroker.client.consumer.sessions import FetchSession, Wanted
-from pylogbroker.client.consumer.truncation import Doubts
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
+from pylogbroker.client.consumer.truncation import TruncationChecks
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire import NO_ID
@@ -33,7 +33,7 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, Partiti
 
 log = Logger()
 
-SHORTEST_WAIT_MS: Final = 5
+WAIT_MS_MIN: Final = 5
 _NAMES_ONLY: Final = 12  # last version without topic ids
 _READ_COMMITTED: Final = 1
 
@@ -59,28 +59,28 @@ class FetchSettings:
 
 
 @attrs.define(eq=False)
-class Leader:
+class LeaderState:
     node: int
-    session: FetchSession = attrs.field(factory=FetchSession)
-    under_way: Deferred[None] | None = None
+    session: ClientFetchSession = attrs.field(factory=ClientFetchSession)
+    in_flight: Deferred[None] | None = None
     not_before: float = 0.0
 
 
 @attrs.define(eq=False)
-class Asked:
+class FetchContents:
     """Contents of one fetch request, including partitions that the session implies."""
 
-    feeds: dict[TopicPartition, tuple[Feed, int, int]] = attrs.field(factory=dict)  # feed, round, leader epoch
+    buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(factory=dict)  # feed, round, leader epoch
     names: dict[UUID, str] = attrs.field(factory=dict)
     have_ids: bool = True
 
-    def add(self, feed: Feed, topic_id: UUID, epoch: int) -> None:
-        self.feeds[feed.key] = feed, feed.round, epoch
-        self.names[topic_id] = feed.topic
+    def add(self, buffer: FetchBuffer, topic_id: UUID, epoch: int) -> None:
+        self.buffers[buffer.key] = buffer, buffer.round, epoch
+        self.names[topic_id] = buffer.topic
         self.have_ids = self.have_ids and topic_id != NO_ID
 
 
-Unpack = Callable[[Feed, PartitionData], Chunk | None]
+Unpack = Callable[[FetchBuffer, PartitionData], Chunk | None]
 
 
 @attrs.define(eq=False)
@@ -89,32 +89,34 @@ class Fetcher:
     _clock: IReactorTime
     _settings: FetchSettings
     _unpack: Unpack
-    _fed: Callable[[Feed], None]
-    _on_out_of_range: Callable[[Feed], None]
-    _on_error: Callable[[Feed, Exception], None]
-    _on_truncated: Callable[[Feed, int], None]
-    doubts: Doubts = attrs.field(init=False)
-    feeds: dict[TopicPartition, Feed] = attrs.field(factory=dict)
-    _leaders: dict[int, Leader] = attrs.field(factory=dict)
+    _on_filled: Callable[[FetchBuffer], None]
+    _on_out_of_range: Callable[[FetchBuffer], None]
+    _on_error: Callable[[FetchBuffer, Exception], None]
+    _on_truncated: Callable[[FetchBuffer, int], None]
+    truncation_checks: TruncationChecks = attrs.field(init=False)
+    buffers: dict[TopicPartition, FetchBuffer] = attrs.field(factory=dict)
+    _leaders: dict[int, LeaderState] = attrs.field(factory=dict)
     _woken: Any = None
     _timer: Any = None
     _looking: bool = False
-    _filled: list[Feed] = attrs.field(factory=list)  # filled by the last response, not yet reported to streams
+    _filled: list[FetchBuffer] = attrs.field(factory=list)  # filled by the last response, not yet reported to streams
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
-        self.doubts = Doubts(self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake)
+        self.truncation_checks = TruncationChecks(
+            self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake
+        )
 
     # -- feeds -----------------------------------------------------------------------------------------------------
 
-    def add(self, feed: Feed) -> None:
-        self.feeds[feed.key] = feed
-        feed.on_room = self.wake
+    def add(self, buffer: FetchBuffer) -> None:
+        self.buffers[buffer.key] = buffer
+        buffer.on_space = self.wake
         self.wake()
 
-    def remove(self, feed: Feed) -> None:
-        self.feeds.pop(feed.key, None)
-        feed.close()
+    def remove(self, buffer: FetchBuffer) -> None:
+        self.buffers.pop(buffer.key, None)
+        buffer.close()
 
     def wake(self) -> None:
         """Look for something to fetch in the next reactor iteration."""
@@ -127,9 +129,9 @@ class Fetcher:
             if call is not None and call.active():
                 call.cancel()
         for leader in self._leaders.values():
-            if leader.under_way is not None:
-                leader.under_way.cancel()
-        self.doubts.close()
+            if leader.in_flight is not None:
+                leader.in_flight.cancel()
+        self.truncation_checks.close()
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -152,30 +154,30 @@ class Fetcher:
     def _ask(self) -> None:
         now = self._clock.seconds()
         by_leader, later = self._by_leader(now)
-        for node, feeds in by_leader.items():
-            leader = self._leaders.get(node) or self._leaders.setdefault(node, Leader(node))
-            if leader.under_way is None and any(not feed.full for feed in feeds):
+        for node, buffers in by_leader.items():
+            leader = self._leaders.get(node) or self._leaders.setdefault(node, LeaderState(node))
+            if leader.in_flight is None and any(not buffer.full for buffer in buffers):
                 if leader.not_before > now:
                     later.append(leader.not_before)
                 else:
-                    self._begin(leader, feeds, now)
+                    self._begin(leader, buffers, now)
         self._look_again(min(later, default=None), now)
 
-    def _by_leader(self, now: float) -> tuple[dict[int, list[Feed]], list[float]]:
-        by_leader: dict[int, list[Feed]] = {}
+    def _by_leader(self, now: float) -> tuple[dict[int, list[FetchBuffer]], list[float]]:
+        by_leader: dict[int, list[FetchBuffer]] = {}
         later: list[float] = []
-        for feed in self.feeds.values():
-            if feed.position < 0:
+        for buffer in self.buffers.values():
+            if buffer.position < 0:
                 continue
-            if feed.not_before > now:
-                later.append(feed.not_before)
+            if buffer.not_before > now:
+                later.append(buffer.not_before)
                 continue
-            node = self._cluster.leader_of(feed.topic, feed.partition)
+            node = self._cluster.leader_of(buffer.topic, buffer.partition)
             if node is None:
-                self._hold(feed, now)
-                later.append(feed.not_before)
-            elif not self.doubts.about(feed, node, self._identity(feed)[1]):
-                by_leader.setdefault(node, []).append(feed)
+                self._hold(buffer, now)
+                later.append(buffer.not_before)
+            elif not self.truncation_checks.must_wait(buffer, node, self._identity(buffer)[1]):
+                by_leader.setdefault(node, []).append(buffer)
         return by_leader, later
 
     def _look_again(self, due: float | None, now: float) -> None:
@@ -187,22 +189,22 @@ class Fetcher:
         self._timer = None
         self.wake()
 
-    def _begin(self, leader: Leader, feeds: Iterable[Feed], now: float) -> None:
-        asked = Asked()
-        wanted: dict[TopicPartition, Wanted] = {}
+    def _begin(self, leader: LeaderState, buffers: Iterable[FetchBuffer], now: float) -> None:
+        asked = FetchContents()
+        wanted: dict[TopicPartition, SessionPartition] = {}
         wait = self._settings.max_wait_ms
-        for feed in feeds:
-            if feed.full:
-                feed.full_since = now if feed.full_since is None else feed.full_since
-                wait = min(wait, max(SHORTEST_WAIT_MS, round((now - feed.full_since) * 1000)))
+        for buffer in buffers:
+            if buffer.full:
+                buffer.full_since = now if buffer.full_since is None else buffer.full_since
+                wait = min(wait, max(WAIT_MS_MIN, round((now - buffer.full_since) * 1000)))
             else:
-                topic_id, epoch = self._identity(feed)
-                asked.add(feed, topic_id, epoch)
-                wanted[feed.key] = Wanted(feed.position, self._settings.partition_bytes, topic_id, epoch)
+                topic_id, epoch = self._identity(buffer)
+                asked.add(buffer, topic_id, epoch)
+                wanted[buffer.key] = SessionPartition(buffer.position, self._settings.partition_bytes, topic_id, epoch)
         request = self._request(wait)
         leader.session.fill(request, wanted)
-        under_way = ensureDeferred(self._fetch(leader, request, asked))
-        leader.under_way = None if under_way.called else under_way
+        in_flight = ensureDeferred(self._fetch(leader, request, asked))
+        leader.in_flight = None if in_flight.called else in_flight
 
     def _request(self, wait: int) -> FetchRequest:
         """Omit the rack: with it, a broker may name a nearer replica instead of sending records."""
@@ -214,15 +216,15 @@ class Fetcher:
             isolation_level=_READ_COMMITTED if settings.read_committed else 0,
         )
 
-    def _identity(self, feed: Feed) -> tuple[UUID, int]:
-        info = self._cluster.topics().get(feed.topic)
-        if info is None or feed.partition >= len(info.partitions):
+    def _identity(self, buffer: FetchBuffer) -> tuple[UUID, int]:
+        info = self._cluster.topics().get(buffer.topic)
+        if info is None or buffer.partition >= len(info.partitions):
             return NO_ID, -1
-        return info.topic_id, info.partitions[feed.partition].leader_epoch
+        return info.topic_id, info.partitions[buffer.partition].leader_epoch
 
     # -- responses -------------------------------------------------------------------------------------------------
 
-    async def _fetch(self, leader: Leader, request: FetchRequest, asked: Asked) -> None:
+    async def _fetch(self, leader: LeaderState, request: FetchRequest, asked: FetchContents) -> None:
         timeout = self._settings.request_timeout + request.max_wait_ms / 1000
         try:
             answer = await self._cluster.send(
@@ -234,29 +236,29 @@ class Fetcher:
         except PylogbrokerError as error:
             self._failed(leader, asked, error)
         finally:
-            leader.under_way = None
+            leader.in_flight = None
             self._go_on()
 
     def _go_on(self) -> None:
         """Send the next request before passing the data on: the broker works while the reader does."""
         filled, self._filled = self._filled, []
         self._look()
-        for feed in filled:
-            if feed.chunks:
-                self._fed(feed)
+        for buffer in filled:
+            if buffer.chunks:
+                self._on_filled(buffer)
 
-    def _version(self, leader: Leader, asked: Asked) -> int | None:
+    def _version(self, leader: LeaderState, asked: FetchContents) -> int | None:
         """Return the version to use: only older ones can name topics without an id."""
         known = self._cluster.version_at(leader.node, FetchRequest)
         return known if known is None or asked.have_ids else min(known, _NAMES_ONLY)
 
-    def _failed(self, leader: Leader, asked: Asked, error: Exception) -> None:
+    def _failed(self, leader: LeaderState, asked: FetchContents, error: Exception) -> None:
         log.debug("fetching from broker {node} failed: {error}", node=leader.node, error=error)
         leader.session.broken(lost=True)
         leader.not_before = self._clock.seconds() + self._settings.backoff
         self._are_stale(asked)
 
-    def _take(self, leader: Leader, asked: Asked, answer: FetchResponse) -> None:
+    def _take(self, leader: LeaderState, asked: FetchContents, answer: FetchResponse) -> None:
         code = code_of(answer.error_code)
         if code in _SESSION_ERRORS:
             leader.session.broken(lost=_SESSION_ERRORS[code])
@@ -270,46 +272,46 @@ class Fetcher:
         for topic in answer.responses:
             name = topic.topic or asked.names.get(topic.topic_id, "")
             for each in topic.partitions:
-                feed, begun, epoch = asked.feeds.get((name, each.partition_index), (None, 0, -1))
-                if feed is not None and not feed.closed and feed.round == begun:
-                    self._take_partition(feed, each, epoch)
+                buffer, begun, epoch = asked.buffers.get((name, each.partition_index), (None, 0, -1))
+                if buffer is not None and not buffer.closed and buffer.round == begun:
+                    self._take_partition(buffer, each, epoch)
 
-    def _take_partition(self, feed: Feed, data: PartitionData, epoch: int) -> None:
+    def _take_partition(self, buffer: FetchBuffer, data: PartitionData, epoch: int) -> None:
         code = code_of(data.error_code)
         if not code:
-            self._fill(feed, data, epoch)
+            self._fill(buffer, data, epoch)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._on_out_of_range(feed)
+            self._on_out_of_range(buffer)
         elif code.retriable and code is not ErrorCode.CORRUPT_MESSAGE:
-            self._hold(feed, self._clock.seconds())
+            self._hold(buffer, self._clock.seconds())
         else:
-            self._stop(feed, KafkaError(f"{feed.topic}-{feed.partition}: {code.meaning}", code))
+            self._stop(buffer, KafkaError(f"{buffer.topic}-{buffer.partition}: {code.meaning}", code))
 
-    def _fill(self, feed: Feed, data: PartitionData, epoch: int) -> None:
-        feed.high_watermark, feed.last_stable_offset = data.high_watermark, data.last_stable_offset
+    def _fill(self, buffer: FetchBuffer, data: PartitionData, epoch: int) -> None:
+        buffer.high_watermark, buffer.last_stable_offset = data.high_watermark, data.last_stable_offset
         try:
-            chunk = self._unpack(feed, data)
+            chunk = self._unpack(buffer, data)
         except PylogbrokerError as error:
-            self._stop(feed, error)
+            self._stop(buffer, error)
             return
         if chunk is not None:
-            was_empty = not feed.chunks
-            feed.add(chunk)
-            feed.sure_until = epoch
+            was_empty = not buffer.chunks
+            buffer.add(chunk)
+            buffer.checked_epoch = epoch
             if was_empty:
-                self._filled.append(feed)
+                self._filled.append(buffer)
 
-    def _stop(self, feed: Feed, error: Exception) -> None:
-        self.feeds.pop(feed.key, None)
-        self._on_error(feed, error)
+    def _stop(self, buffer: FetchBuffer, error: Exception) -> None:
+        self.buffers.pop(buffer.key, None)
+        self._on_error(buffer, error)
 
-    def _hold(self, feed: Feed, now: float) -> None:
-        feed.not_before = now + self._settings.backoff
-        self._cluster.leader_is_stale(feed.topic, feed.partition)
+    def _hold(self, buffer: FetchBuffer, now: float) -> None:
+        buffer.not_before = now + self._settings.backoff
+        self._cluster.leader_is_stale(buffer.topic, buffer.partition)
 
-    def _hold_now(self, feed: Feed) -> None:
-        self._hold(feed, self._clock.seconds())
+    def _hold_now(self, buffer: FetchBuffer) -> None:
+        self._hold(buffer, self._clock.seconds())
 
-    def _are_stale(self, asked: Asked) -> None:
-        for topic, partition in asked.feeds:
+    def _are_stale(self, asked: FetchContents) -> None:
+        for topic, partition in asked.buffers:
             self._cluster.leader_is_stale(topic, partition)

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, raise_for
 from pylogbroker.coordination import paths
@@ -42,7 +42,7 @@ from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from pylogbroker.wire.schema import Request
 
 _ONE_GROUP: Final = 7  # OffsetFetch: the last version with a single group, and the first with stable offsets
-_ELSEWHERE: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class OffsetStore(Protocol):
@@ -55,7 +55,7 @@ class OffsetStore(Protocol):
         """Return the stored offsets of the partitions; those without one are left out."""
 
 
-class Standing(Protocol):
+class CommitIdentity(Protocol):
     """Identity of the committing member: the coordinator rejects former members."""
 
     @property
@@ -83,7 +83,7 @@ class BrokerOffsets:
 
     _cluster: Cluster
     _group: str
-    _standing: Standing = NoMember()
+    _identity: CommitIdentity = NoMember()
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -92,9 +92,9 @@ class BrokerOffsets:
             of_topic.partitions.append(OffsetCommitRequestPartition(number, offset))
         request = OffsetCommitRequest(
             self._group,
-            self._standing.generation,
-            self._standing.member_id,
-            self._standing.instance_id,
+            self._identity.generation,
+            self._identity.member_id,
+            self._identity.instance_id,
             topics=list(topics.values()),
         )
         response: OffsetCommitResponse = await self._ask(request)
@@ -119,13 +119,13 @@ class BrokerOffsets:
 
     async def _ask(self, request: Request) -> Any:
         """Send to the coordinator; after a lost connection or a timeout, look for it again next time."""
-        node = await self._cluster.coordinator(self._group, Coordinator.GROUP)
+        node = await self._cluster.coordinator(self._group, CoordinatorType.GROUP)
         try:
             if isinstance(request, OffsetFetchRequest):
                 return await self._ask_for_offsets(node, request)
             return await self._cluster.send(node, request)
         except (ConnectionLost, RequestTimedOut):
-            self._cluster.forget_coordinator(self._group, Coordinator.GROUP)
+            self._cluster.forget_coordinator(self._group, CoordinatorType.GROUP)
             raise
 
     async def _ask_for_offsets(self, node: int, request: OffsetFetchRequest) -> Any:
@@ -136,8 +136,8 @@ class BrokerOffsets:
             return await self._cluster.send(node, request)
 
     def _check(self, code: int, what: str) -> None:
-        if code in _ELSEWHERE:
-            self._cluster.forget_coordinator(self._group, Coordinator.GROUP)
+        if code in _COORDINATOR_MOVED:
+            self._cluster.forget_coordinator(self._group, CoordinatorType.GROUP)
         raise_for(code, what)
 
 

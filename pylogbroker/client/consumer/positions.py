@@ -11,8 +11,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.feeds import Feed
-from pylogbroker.client.consumer.looking_up import EARLIEST, LATEST, look_up
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
+from pylogbroker.client.consumer.list_offsets import EARLIEST, LATEST, list_offsets
 from pylogbroker.client.errors import ClientError, OutOfRange, Truncated, error_of, is_retriable
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
@@ -46,109 +46,113 @@ class Positions:
     _read_committed: bool
     _backoff: float
     _committed: Committed
-    _on_error: Callable[[Feed, Exception], None]
+    _on_error: Callable[[FetchBuffer, Exception], None]
 
-    async def begin(self, feeds: Iterable[Feed]) -> None:
+    async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
         """Start feeds without a position at the group's committed offsets."""
-        waiting = _nowhere(feeds)
+        waiting = _without_position(buffers)
         while waiting:
             try:
-                committed = await self._committed([feed.key for feed in waiting])
+                committed = await self._committed([buffer.key for buffer in waiting])
                 break
             except PylogbrokerError as error:
-                waiting = await self._after(error, _nowhere(waiting))
-        waiting = _nowhere(waiting)
-        for feed in waiting:
-            if (offset := committed.get(feed.key, -1)) >= 0:
-                feed.begin(offset)
-                feed.committed = offset
-        await self.reset(_nowhere(waiting))
+                waiting = await self._after(error, _without_position(waiting))
+        waiting = _without_position(waiting)
+        for buffer in waiting:
+            if (offset := committed.get(buffer.key, -1)) >= 0:
+                buffer.begin(offset)
+                buffer.committed = offset
+        await self.reset(_without_position(waiting))
 
-    async def reset(self, feeds: Iterable[Feed]) -> None:
+    async def reset(self, buffers: Iterable[FetchBuffer]) -> None:
         """Start feeds without a position where `auto.offset.reset` says."""
         time = POLICIES[self._policy]
         if time is None:
-            for feed in _nowhere(feeds):
+            for buffer in _without_position(buffers):
                 self._on_error(
-                    feed,
+                    buffer,
                     NoOffset(
-                        f"auto.offset.reset is none, but no offset is committed for {feed.topic}/{feed.partition}"
+                        f"auto.offset.reset is none, but no offset is committed for {buffer.topic}/{buffer.partition}"
                     ),
                 )
             return
-        waiting = _nowhere(feeds)
+        waiting = _without_position(buffers)
         while waiting:
             try:
-                found, refused = await look_up(
-                    self._cluster, {feed.key: time for feed in waiting}, self._read_committed
+                found, refused = await list_offsets(
+                    self._cluster, {buffer.key: time for buffer in waiting}, self._read_committed
                 )
             except PylogbrokerError as error:
-                waiting = await self._after(error, _nowhere(waiting))
+                waiting = await self._after(error, _without_position(waiting))
                 continue
-            for feed in _nowhere(waiting):
-                if feed.key in found:
-                    feed.begin(found[feed.key])
-                elif not refused[feed.key].retriable:
-                    self._on_error(feed, error_of(refused[feed.key]))
-            waiting = [feed for feed in _nowhere(waiting) if feed.key not in found and refused[feed.key].retriable]
+            for buffer in _without_position(waiting):
+                if buffer.key in found:
+                    buffer.begin(found[buffer.key])
+                elif not refused[buffer.key].retriable:
+                    self._on_error(buffer, error_of(refused[buffer.key]))
+            waiting = [
+                buffer
+                for buffer in _without_position(waiting)
+                if buffer.key not in found and refused[buffer.key].retriable
+            ]
             if waiting:
                 await self._pause()
 
-    async def out_of_range(self, feed: Feed) -> None:
+    async def out_of_range(self, buffer: FetchBuffer) -> None:
         """Handle a fetch position out of range: reset it, or report the error to the reader."""
-        offset, begun = feed.position, feed.round
+        offset, begun = buffer.position, buffer.round
         log.info(
             "offset {offset} of {topic}/{partition} is out of range",
-            topic=feed.topic,
-            partition=feed.partition,
+            topic=buffer.topic,
+            partition=buffer.partition,
             offset=offset,
         )
-        feed.position = -1
+        buffer.position = -1
         try:
             if POLICIES[self._policy] is None:
-                first, end = [await self._edge(feed, time) for time in (EARLIEST, LATEST)]
-                self._on_error(feed, OutOfRange(feed.topic, feed.partition, offset, first, end))
-            elif feed.round == begun:
-                await self._jump(feed)
+                first, end = [await self._edge(buffer, time) for time in (EARLIEST, LATEST)]
+                self._on_error(buffer, OutOfRange(buffer.topic, buffer.partition, offset, first, end))
+            elif buffer.round == begun:
+                await self._jump(buffer)
         except PylogbrokerError as error:
-            self._on_error(feed, error)
+            self._on_error(buffer, error)
 
-    def goes_back(self, feed: Feed, offset: int, end: int) -> bool:
+    def goes_back(self, buffer: FetchBuffer, offset: int, end: int) -> bool:
         """Return whether to reread from a truncation below messages already given; otherwise report it."""
-        error = Truncated(feed.topic, feed.partition, offset, end)
+        error = Truncated(buffer.topic, buffer.partition, offset, end)
         if POLICIES[self._policy] is None:
-            feed.position = -1
-            self._on_error(feed, error)
+            buffer.position = -1
+            self._on_error(buffer, error)
             return False
         log.warn("{error}", error=error)
         return True
 
-    async def _edge(self, feed: Feed, time: int) -> int:
-        found, _ = await look_up(self._cluster, {feed.key: time}, self._read_committed)
-        return found.get(feed.key, -1)
+    async def _edge(self, buffer: FetchBuffer, time: int) -> int:
+        found, _ = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
+        return found.get(buffer.key, -1)
 
-    async def _jump(self, feed: Feed) -> None:
+    async def _jump(self, buffer: FetchBuffer) -> None:
         """Reset the fetch position, but keep buffered messages."""
         time = POLICIES[self._policy]
-        begun = feed.round
-        while not feed.closed and feed.round == begun and feed.position < 0 and time is not None:
-            found, _ = await look_up(self._cluster, {feed.key: time}, self._read_committed)
-            if feed.key in found and feed.round == begun:
-                feed.jump(found[feed.key])
-            elif feed.round == begun:
+        begun = buffer.round
+        while not buffer.closed and buffer.round == begun and buffer.position < 0 and time is not None:
+            found, _ = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
+            if buffer.key in found and buffer.round == begun:
+                buffer.jump(found[buffer.key])
+            elif buffer.round == begun:
                 await self._pause()
 
-    async def _after(self, error: PylogbrokerError, feeds: list[Feed]) -> list[Feed]:
+    async def _after(self, error: PylogbrokerError, buffers: list[FetchBuffer]) -> list[FetchBuffer]:
         if is_retriable(error):
             await self._pause()
-            return feeds
-        for feed in feeds:
-            self._on_error(feed, error)
+            return buffers
+        for buffer in buffers:
+            self._on_error(buffer, error)
         return []
 
     async def _pause(self) -> None:
         await deferLater(self._clock, self._backoff)
 
 
-def _nowhere(feeds: Iterable[Feed]) -> list[Feed]:
-    return [feed for feed in feeds if feed.position < 0 and not feed.closed]
+def _without_position(buffers: Iterable[FetchBuffer]) -> list[FetchBuffer]:
+    return [buffer for buffer in buffers if buffer.position < 0 and not buffer.closed]

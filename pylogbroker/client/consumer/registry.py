@@ -64,16 +64,16 @@ class Clock(Protocol):
     def callLater(self, delay: float, call: Callable[..., Any], *args: Any) -> Any: ...
 
 
-class Listener(Protocol):
+class RegistryListener(Protocol):
     """Reader of the partitions."""
 
-    def give_up(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
+    def revoke(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
         """Stop reading the partitions and commit their offsets; the group waits for it."""
 
     def lose(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
         """Stop reading the partitions: others may read them already."""
 
-    def take(self, partitions: Mapping[TopicPartition, int]) -> object:
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> object:
         """Begin to read the partitions, each on the stream of that number. The result is not awaited."""
 
     def failed(self, error: Exception) -> None:
@@ -86,14 +86,14 @@ def new_consumer_id() -> str:
 
 
 @attrs.define(eq=False)
-class Registry:
+class GroupRegistry:
     """A consumer in its group. `backoff` is in seconds."""
 
     _tree: ITree
     _clock: Clock
     _group: str
     _consumer: ConsumerNode
-    _listener: Listener
+    _listener: RegistryListener
     consumer_id: str = attrs.field(factory=new_consumer_id)
     _max_retries: int = 4
     _backoff: float = 2.0
@@ -149,7 +149,7 @@ class Registry:
             else:
                 retries += 1
                 if retries == self._max_retries:
-                    self._say(self._listener.failed, missing)
+                    self._notify(self._listener.failed, missing)
             await self._wait(self._backoff if missing else None)
         if not begun.called:
             begun.callback(None)
@@ -191,7 +191,7 @@ class Registry:
         claimed = await self._claim({each: planned[each] for each in planned.keys() - self._held.keys()})
         self._held.update(claimed)
         if claimed:
-            self._say(self._listener.take, claimed)
+            self._notify(self._listener.assign, claimed)
         return planned.keys() - self._held.keys()
 
     async def _register(self) -> None:
@@ -203,12 +203,12 @@ class Registry:
     async def _lose(self) -> None:
         lost, self._held = self._held, {}
         if lost:
-            await self._tell(self._listener.lose, list(lost))
+            await self._call_listener(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
         """Stop reading the partitions and delete their owner nodes, and those left from a failed attempt."""
         if partitions:
-            await self._tell(self._listener.give_up, partitions)
+            await self._call_listener(self._listener.revoke, partitions)
         for partition in partitions:
             del self._held[partition]
         self._returning.update(partitions)
@@ -257,14 +257,14 @@ class Registry:
     def _is_mine(self, node: Node) -> bool:
         return node.data.rpartition(b"-")[0] == self.consumer_id.encode()
 
-    def _say(self, say: Callable[[T], object], what: T) -> None:
+    def _notify(self, say: Callable[[T], object], what: T) -> None:
         """Notify the listener; only log its errors."""
         try:
             say(what)
         except Exception:
             log.failure("the listener of the group {group} failed", group=self._group)
 
-    async def _tell(
+    async def _call_listener(
         self, tell: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Collection[TopicPartition]
     ) -> None:
         """Notify the listener and wait. Its failure must not keep partitions from the group."""

@@ -20,7 +20,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 
-from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class Stream:
     _clock: IReactorTime
     batch: int = 500  # default maximum of `get_many`
     timeout: float | None = None  # seconds that the iterator waits for a message
-    feeds: set[Feed] = attrs.field(factory=set)
-    _ready: deque[Feed] = attrs.field(factory=deque)  # feeds with messages, each once
+    buffers: set[FetchBuffer] = attrs.field(factory=set)
+    _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # feeds with messages, each once
     _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from `_source`
-    _source: Feed | None = None
+    _source: FetchBuffer | None = None
     _source_end: int = -1
-    _lent: list[Feed] = attrs.field(factory=list)
+    _lent: list[FetchBuffer] = attrs.field(factory=list)
     _waiting: list[Deferred[None]] = attrs.field(factory=list)
     _ended: bool = False
     _errors: deque[Exception] = attrs.field(factory=deque)
@@ -62,15 +62,15 @@ class Stream:
             self._take_pending(messages, limit)
         while len(messages) < limit and self._ready:
             try:
-                feed, drawn, end = self._draw(limit - len(messages))
+                buffer, drawn, end = self._draw(limit - len(messages))
             except Exception as problem:
                 if not messages:
                     raise
                 self._ready[0].chunks[0].error = problem  # raised by the next call
                 break
             messages += drawn
-            feed.handed = end
-            self._lent.append(feed)
+            buffer.delivered = end
+            self._lent.append(buffer)
         return messages
 
     def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[list[Message]]:
@@ -90,11 +90,11 @@ class Stream:
     async def __anext__(self) -> Message:
         source = self._source
         if source is not None and self._pending:
-            source.returned()
+            source.mark_processed()
         else:
             source = await self._next_source()
         message = self._pending.popleft()
-        source.handed = message.next_offset if self._pending else self._source_end
+        source.delivered = message.next_offset if self._pending else self._source_end
         return message
 
     async def _take_later(self, count: int | None, timeout: float | None) -> list[Message]:
@@ -104,7 +104,7 @@ class Stream:
                 return messages
         return []
 
-    async def _next_source(self) -> Feed:
+    async def _next_source(self) -> FetchBuffer:
         self._return()
         deadline = self._deadline(self.timeout)
         while True:
@@ -115,35 +115,35 @@ class Stream:
                     self._pending.extend(messages)
                     self._source, self._source_end = source, end
                     return source
-                source.handed = source.done = end
+                source.delivered = source.done = end
             if self._over():
                 raise StopAsyncIteration
             if not await self._something(deadline):
                 raise ConsumerTimeout(f"no message came for {self.timeout} s")
 
-    def _draw(self, count: int) -> tuple[Feed, list[Message], int]:
-        feed = self._ready[0]
-        chunks = len(feed.chunks)
-        messages, end = feed.draw(count)
-        if len(feed.chunks) < chunks:
+    def _draw(self, count: int) -> tuple[FetchBuffer, list[Message], int]:
+        buffer = self._ready[0]
+        chunks = len(buffer.chunks)
+        messages, end = buffer.draw(count)
+        if len(buffer.chunks) < chunks:
             self._ready.popleft()
-            if feed.chunks:
-                self._ready.append(feed)
-        return feed, messages, end
+            if buffer.chunks:
+                self._ready.append(buffer)
+        return buffer, messages, end
 
     def _take_pending(self, messages: list[Message], limit: int) -> None:
         source = self._source
         while self._pending and len(messages) < limit and source is not None:
             messages.append(self._pending.popleft())
-            source.handed = messages[-1].next_offset if self._pending else self._source_end
+            source.delivered = messages[-1].next_offset if self._pending else self._source_end
             self._lent.append(source)
 
     def _return(self) -> None:
-        for feed in self._lent:
-            feed.returned()
+        for buffer in self._lent:
+            buffer.mark_processed()
         self._lent.clear()
         if self._source is not None:
-            self._source.returned()
+            self._source.mark_processed()
             if not self._pending:
                 self._source = None
             else:
@@ -187,28 +187,28 @@ class Stream:
 
     # -- called by the reading side --------------------------------------------------------------------------------
 
-    def attach(self, feed: Feed) -> None:
-        self.feeds.add(feed)
-        if feed.chunks:
-            self.fed(feed)
+    def attach(self, buffer: FetchBuffer) -> None:
+        self.buffers.add(buffer)
+        if buffer.chunks:
+            self.filled(buffer)
 
-    def fed(self, feed: Feed) -> None:
+    def filled(self, buffer: FetchBuffer) -> None:
         """Handle a feed that was empty and has messages now."""
-        self._ready.append(feed)
+        self._ready.append(buffer)
         if self._waiting:
             self._wake()
 
-    def detach(self, feed: Feed) -> None:
-        self.feeds.discard(feed)
-        self.forget(feed)
+    def detach(self, buffer: FetchBuffer) -> None:
+        self.buffers.discard(buffer)
+        self.forget(buffer)
 
-    def forget(self, feed: Feed) -> None:
+    def forget(self, buffer: FetchBuffer) -> None:
         """Drop the fetched messages of the feed."""
-        if feed in self._ready:
-            self._ready.remove(feed)
-        if self._source is feed:
+        if buffer in self._ready:
+            self._ready.remove(buffer)
+        if self._source is buffer:
             self._pending.clear()
-            self._source_end = feed.handed
+            self._source_end = buffer.delivered
 
     def end(self) -> None:
         """End the stream after the available messages."""

@@ -19,7 +19,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.feeds import Feed
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import is_retriable, raise_for
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
@@ -34,60 +34,60 @@ _CONSUMER: Final = -1
 
 
 @attrs.define(eq=False)
-class Doubts:
+class TruncationChecks:
     """Checks of feeds with a new leader. `retry` looks for the leader again, `settled` resumes fetching."""
 
     _cluster: Cluster
-    _on_truncated: Callable[[Feed, int], None]
-    _on_out_of_range: Callable[[Feed], None]
-    _retry: Callable[[Feed], None]
+    _on_truncated: Callable[[FetchBuffer, int], None]
+    _on_out_of_range: Callable[[FetchBuffer], None]
+    _retry: Callable[[FetchBuffer], None]
     _settled: Callable[[], None]
-    _asking: dict[Feed, Deferred[None]] = attrs.field(factory=dict)
+    _asking: dict[FetchBuffer, Deferred[None]] = attrs.field(factory=dict)
 
-    def about(self, feed: Feed, node: int, epoch: int) -> bool:
+    def must_wait(self, buffer: FetchBuffer, node: int, epoch: int) -> bool:
         """Return whether fetching must wait for a check of this leader; start the check."""
-        if feed in self._asking:
+        if buffer in self._asking:
             return True
-        if feed.epoch < 0 or epoch <= feed.sure_until:
+        if buffer.epoch < 0 or epoch <= buffer.checked_epoch:
             return False
-        asking = ensureDeferred(self._settle(feed, node, epoch))
+        asking = ensureDeferred(self._settle(buffer, node, epoch))
         if not asking.called:
-            self._asking[feed] = asking
+            self._asking[buffer] = asking
         return True
 
     def close(self) -> None:
         for asking in list(self._asking.values()):
             asking.cancel()
 
-    async def _settle(self, feed: Feed, node: int, epoch: int) -> None:
+    async def _settle(self, buffer: FetchBuffer, node: int, epoch: int) -> None:
         try:
-            await self._check_payload(feed, node, epoch)
+            await self._check_payload(buffer, node, epoch)
         except CancelledError:
             pass
         finally:
-            self._asking.pop(feed, None)
+            self._asking.pop(buffer, None)
             self._settled()
 
-    async def _check_payload(self, feed: Feed, node: int, epoch: int) -> None:
-        begun, position = feed.round, feed.position
+    async def _check_payload(self, buffer: FetchBuffer, node: int, epoch: int) -> None:
+        begun, position = buffer.round, buffer.position
         try:
-            end = await self._end_of_epoch(feed, node, epoch)
+            end = await self._end_of_epoch(buffer, node, epoch)
         except PylogbrokerError as error:
             if is_retriable(error):
-                self._retry(feed)
+                self._retry(buffer)
                 return
             end = position  # the broker does not support the check
-        if feed.closed or feed.round != begun or feed.position != position:
+        if buffer.closed or buffer.round != begun or buffer.position != position:
             return
-        feed.sure_until = epoch
+        buffer.checked_epoch = epoch
         if end < 0:
-            self._on_out_of_range(feed)
+            self._on_out_of_range(buffer)
         elif end < position:
-            self._on_truncated(feed, end)
+            self._on_truncated(buffer, end)
 
-    async def _end_of_epoch(self, feed: Feed, node: int, epoch: int) -> int:
-        asked = OffsetForLeaderPartition(feed.partition, current_leader_epoch=epoch, leader_epoch=feed.epoch)
-        request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(feed.topic, [asked])])
+    async def _end_of_epoch(self, buffer: FetchBuffer, node: int, epoch: int) -> int:
+        asked = OffsetForLeaderPartition(buffer.partition, current_leader_epoch=epoch, leader_epoch=buffer.epoch)
+        request = OffsetForLeaderEpochRequest(_CONSUMER, [OffsetForLeaderTopic(buffer.topic, [asked])])
         response: OffsetForLeaderEpochResponse = await self._cluster.send(node, request)
         [answer] = [each for topic in response.topics for each in topic.partitions] or [EpochEndOffset(-1)]
         raise_for(answer.error_code)

@@ -18,15 +18,15 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.producer.batch import Batch, Collector, Sink, Span
-from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.batch import Batch, Collector, Completion, Span
+from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.records import Header
 
 OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: lengths, deltas, attributes
 
 
 @attrs.frozen
-class Bounds:
+class BufferLimits:
     """Limits of batches and of the queue. Times in seconds, sizes in bytes; 0 records means no limit on them."""
 
     batch_bytes: int = 16384
@@ -37,7 +37,7 @@ class Bounds:
     records: int = 0
 
 
-def nobody_to_tell(lane: Lane) -> None:
+def ignore(queue: PartitionQueue) -> None:
     """Ignore the event: the default for `on_closed`."""
 
 
@@ -45,47 +45,49 @@ def nobody_to_tell(lane: Lane) -> None:
 class Accumulator:
     """The partition queues of a producer, and which of them are ready."""
 
-    bounds: Bounds
+    limits: BufferLimits
     idempotent: bool = True
-    may_renew: bool = True
-    on_closed: Callable[[Lane], object] = nobody_to_tell  # called when a queue's last batch is closed
-    lanes: dict[tuple[str, int], Lane] = attrs.Factory(dict)
-    ready: dict[Lane, None] = attrs.Factory(dict)  # an ordered set
+    may_bump_epoch: bool = True
+    on_closed: Callable[[PartitionQueue], object] = ignore  # called when a queue's last batch is closed
+    queues: dict[tuple[str, int], PartitionQueue] = attrs.Factory(dict)
+    ready: dict[PartitionQueue, None] = attrs.Factory(dict)  # an ordered set
     used: int = 0
     held: int = 0  # records
-    hurry: int = 0  # number of callers that wait for everything to be sent
-    _timers: list[tuple[float, int, Lane]] = attrs.Factory(list)
+    unlingered: int = 0  # number of callers that wait for everything to be sent
+    _timers: list[tuple[float, int, PartitionQueue]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
-    def lane(self, topic: str, partition: int) -> Lane:
+    def queue(self, topic: str, partition: int) -> PartitionQueue:
         """Return the queue of a partition; create it if needed."""
-        lane = self.lanes.get((topic, partition))
-        if lane is None:
-            lane = self.lanes[topic, partition] = Lane(topic, partition, self.idempotent, self.may_renew)
-        return lane
+        queue = self.queues.get((topic, partition))
+        if queue is None:
+            queue = self.queues[topic, partition] = PartitionQueue(
+                topic, partition, self.idempotent, self.may_bump_epoch
+            )
+        return queue
 
     def has_room(self, size: int, records: int = 1) -> bool:
         """Return whether the records fit. An empty queue takes a record of any size."""
-        bounds = self.bounds
+        limits = self.limits
         if not self.held:
             return True
-        return self.used + size <= bounds.memory and not 0 < bounds.records < self.held + records
+        return self.used + size <= limits.memory and not 0 < limits.records < self.held + records
 
     def append(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         key: bytes | None,
         value: bytes | None,
         timestamp: int,
         headers: tuple[Header, ...],
         size: int,
-        sink: Sink | None,
+        completion: Completion | None,
         now: float,
     ) -> Batch:
         """Add a record of `size` bytes, overhead included, to the queue's last batch or to a new one."""
-        batch = lane.open
-        if batch is None or batch.size + size > self.bounds.batch_bytes:
-            batch = self._new_batch(lane, now)
+        batch = queue.open
+        if batch is None or batch.size + size > self.limits.batch_bytes:
+            batch = self._new_batch(queue, now)
         if key is not None and batch.keys is None:
             batch.with_key(key)
         elif batch.keys is not None:
@@ -96,17 +98,17 @@ class Accumulator:
             batch.headers.append(headers)
         batch.values.append(value)
         batch.timestamps.append(timestamp)
-        batch.sinks.append(sink)
+        batch.completions.append(completion)
         batch.size += size
         self.used += size
         self.held += 1
-        if batch.size >= self.bounds.batch_bytes or len(batch.values) == self.bounds.batch_records:
-            self.close(lane)
+        if batch.size >= self.limits.batch_bytes or len(batch.values) == self.limits.batch_records:
+            self.close(queue)
         return batch
 
     def extend(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         keys: Sequence[bytes | None] | None,
         values: Sequence[bytes | None],
         timestamp: int,
@@ -119,9 +121,9 @@ class Accumulator:
 
         `places` are the records' indexes in `collector`. Sizes include the overhead, as in `append`.
         """
-        batch = lane.open
-        if batch is None or batch.size + sizes[0] > self.bounds.batch_bytes:
-            batch = self._new_batch(lane, now)
+        batch = queue.open
+        if batch is None or batch.size + sizes[0] > self.limits.batch_bytes:
+            batch = self._new_batch(queue, now)
         taken = self._fitting(batch, sizes)
         batch.spans.append(Span(batch.count, places[:taken], collector))
         _extend(batch, None if keys is None else keys[:taken], values[:taken], timestamp)
@@ -129,61 +131,61 @@ class Accumulator:
         batch.size += size
         self.used += size
         self.held += taken
-        if batch.size >= self.bounds.batch_bytes or batch.count == self.bounds.batch_records:
-            self.close(lane)
+        if batch.size >= self.limits.batch_bytes or batch.count == self.limits.batch_records:
+            self.close(queue)
         return taken
 
-    def close(self, lane: Lane) -> None:
-        lane.open = None
-        self.ready[lane] = None
-        self.on_closed(lane)
+    def close(self, queue: PartitionQueue) -> None:
+        queue.open = None
+        self.ready[queue] = None
+        self.on_closed(queue)
 
-    def take(self, lane: Lane, batch: Batch, node: int) -> None:
+    def take(self, queue: PartitionQueue, batch: Batch, node: int) -> None:
         """Mark the batch, which `next_batch` returned, as in flight to the leader `node`."""
-        was_open = batch is lane.open
-        lane.take(batch, node)
+        was_open = batch is queue.open
+        queue.take(batch, node)
         if was_open:
-            self.on_closed(lane)
+            self.on_closed(queue)
 
-    def next_batch(self, lane: Lane, now: float, window: int, node: int) -> Batch | None:
+    def next_batch(self, queue: PartitionQueue, now: float, window: int, node: int) -> Batch | None:
         """Return the batch that may go now to the leader `node`, or None.
 
         If only the time is missing, a timer makes the queue ready when it is due.
         """
-        batch = lane.sendable(window, node)
+        batch = queue.sendable(window, node)
         if batch is None:
             return None
-        due = lane.resume_at
-        if batch is lane.open and not self.hurry:
+        due = queue.resume_at
+        if batch is queue.open and not self.unlingered:
             due = max(due, batch.due)
         if due > now:
-            self.wait(lane, due)
+            self.wait(queue, due)
             return None
         return batch
 
-    def wait(self, lane: Lane, due: float) -> None:
+    def wait(self, queue: PartitionQueue, due: float) -> None:
         """Make the queue ready at the time `due`."""
-        heapq.heappush(self._timers, (due, next(self._order), lane))
+        heapq.heappush(self._timers, (due, next(self._order), queue))
 
     def next_due(self) -> float | None:
         return self._timers[0][0] if self._timers else None
 
-    def collect(self, now: float) -> list[Lane]:
+    def collect(self, now: float) -> list[PartitionQueue]:
         """Return the ready queues and clear their ready mark, until something happens to them."""
         while self._timers and self._timers[0][0] <= now:
             self.ready[heapq.heappop(self._timers)[2]] = None
-        lanes = list(self.ready)
+        queues = list(self.ready)
         self.ready.clear()
-        return lanes
+        return queues
 
-    def hurry_on(self) -> None:
+    def stop_lingering(self) -> None:
         """Stop lingering; the caller decrements `hurry` when it is done."""
-        self.hurry += 1
+        self.unlingered += 1
         self.wake()
 
     def wake(self) -> None:
         """Make every queue ready that has batches to send."""
-        self.ready.update((lane, None) for lane in self.lanes.values() if lane.queue or lane.returned)
+        self.ready.update((queue, None) for queue in self.queues.values() if queue.unsent or queue.requeued)
 
     def release(self, batch: Batch) -> None:
         self.used -= batch.size
@@ -193,42 +195,42 @@ class Accumulator:
         self.used += batch.size
         self.held += batch.count
 
-    def expire(self, now: float) -> list[tuple[Lane, Batch]]:
+    def expire(self, now: float) -> list[tuple[PartitionQueue, Batch]]:
         """Remove and return batches past their deadline, except those in flight."""
         expired = []
-        for lane in self.lanes.values():
-            while lane.queue and lane.queue[0].deadline <= now:
-                expired.append((lane, lane.queue[0]))
-                lane.leave(lane.queue[0])
-            for batch in [batch for batch in lane.returned if batch.deadline <= now]:
-                lane.failed(batch)
-                expired.append((lane, batch))
+        for queue in self.queues.values():
+            while queue.unsent and queue.unsent[0].deadline <= now:
+                expired.append((queue, queue.unsent[0]))
+                queue.leave(queue.unsent[0])
+            for batch in [batch for batch in queue.requeued if batch.deadline <= now]:
+                queue.failed(batch)
+                expired.append((queue, batch))
         return expired
 
-    def drop(self) -> list[tuple[Lane, Batch]]:
+    def drop(self) -> list[tuple[PartitionQueue, Batch]]:
         return self.expire(inf)
 
     def batches(self) -> list[Batch]:
-        lanes = self.lanes.values()
-        return [batch for lane in lanes for batch in (*lane.flying, *lane.returned, *lane.queue)]
+        queues = self.queues.values()
+        return [batch for queue in queues for batch in (*queue.in_flight, *queue.requeued, *queue.unsent)]
 
     def _fitting(self, batch: Batch, sizes: Sequence[int]) -> int:
-        room, records = self.bounds.batch_bytes - batch.size, self.bounds.batch_records
+        room, records = self.limits.batch_bytes - batch.size, self.limits.batch_records
         most = records - batch.count if records else len(sizes)
         ends = accumulate(sizes[: min(most, room // OVERHEAD + 1)])
         return max(1, sum(1 for _ in takewhile(lambda end: end <= room, ends)))
 
-    def _new_batch(self, lane: Lane, now: float) -> Batch:
-        bounds = self.bounds
-        if lane.open is not None:
-            self.close(lane)
-        batch = Batch(now, now + bounds.delivery_timeout, now + bounds.linger)
-        if lane.queue or bounds.linger <= 0 or self.hurry:
-            self.ready[lane] = None
+    def _new_batch(self, queue: PartitionQueue, now: float) -> Batch:
+        limits = self.limits
+        if queue.open is not None:
+            self.close(queue)
+        batch = Batch(now, now + limits.delivery_timeout, now + limits.linger)
+        if queue.unsent or limits.linger <= 0 or self.unlingered:
+            self.ready[queue] = None
         else:
-            self.wait(lane, batch.due)
-        lane.queue.append(batch)
-        lane.open = batch
+            self.wait(queue, batch.due)
+        queue.unsent.append(batch)
+        queue.open = batch
         return batch
 
 
@@ -242,4 +244,4 @@ def _extend(batch: Batch, keys: Sequence[bytes | None] | None, values: Sequence[
         batch.headers.extend([()] * number)
     batch.values.extend(values)
     batch.timestamps.extend([timestamp] * number)
-    batch.sinks.extend([None] * number)
+    batch.completions.extend([None] * number)

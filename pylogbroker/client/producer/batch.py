@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import attrs
 
 from pylogbroker.client.producer.model import RecordMetadata
-from pylogbroker.client.producer.sequences import ANONYMOUS, Identity
+from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
 
 
-class Sink(Protocol):
+class Completion(Protocol):
     """Receiver of a record's result: a Deferred or a `Ticket`."""
 
     def callback(self, result: Any) -> object:
@@ -77,17 +77,17 @@ class Batch:
     due: float  # when to send it, full or not
     values: list[bytes | None] = attrs.Factory(list)
     timestamps: list[int] = attrs.Factory(list)
-    sinks: list[Sink | None] = attrs.Factory(list)
+    completions: list[Completion | None] = attrs.Factory(list)
     keys: list[bytes | None] | None = None
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None
     spans: list[Span] = attrs.Factory(list)
     size: int = 0  # in bytes, before compression; an upper estimate
     position: int = -1
-    identity: Identity = ANONYMOUS
+    identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
-    doubtful: bool = False  # outcome unknown: an earlier attempt may have been written
-    refused: bool = False  # the leader rejected the last attempt: an earlier batch is missing
+    outcome_unknown: bool = False  # outcome unknown: an earlier attempt may have been written
+    rejected: bool = False  # the leader rejected the last attempt: an earlier batch is missing
     sent_at: float = 0.0
 
     @property
@@ -103,9 +103,9 @@ class Batch:
         self.headers.append(headers)
 
     def succeed(self, results: Sequence[RecordMetadata]) -> None:
-        for sink, result in zip(self.sinks, results, strict=True):
-            if sink is not None:
-                sink.callback(result)
+        for completion, result in zip(self.completions, results, strict=True):
+            if completion is not None:
+                completion.callback(result)
         for span in self.spans:
             span.collector.put(span.places, results[span.start : span.start + len(span.places)])
 
@@ -113,9 +113,9 @@ class Batch:
         self.fail_each([error] * len(self.values))
 
     def fail_each(self, errors: Sequence[BaseException]) -> None:
-        for sink, error in zip(self.sinks, errors, strict=True):
-            if sink is not None:
-                sink.errback(error)
+        for completion, error in zip(self.completions, errors, strict=True):
+            if completion is not None:
+                completion.errback(error)
         for span in self.spans:
             span.collector.put(span.places, errors[span.start : span.start + len(span.places)])
 
@@ -133,7 +133,7 @@ class Batch:
             self,
             values=self.values[which],
             timestamps=self.timestamps[which],
-            sinks=self.sinks[which],
+            completions=self.completions[which],
             keys=None if self.keys is None else self.keys[which],
             headers=None if self.headers is None else self.headers[which],
             events=None if self.events is None else self.events[which],

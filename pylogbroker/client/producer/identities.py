@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import raise_for
-from pylogbroker.client.producer.lane import Lane
-from pylogbroker.client.producer.sequences import Identity
-from pylogbroker.client.retrying import Backoff, Pauses, retrying
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.producer.sequences import ProducerIdentity
+from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -22,7 +22,7 @@ _NO_TIMEOUT = 2**31 - 1
 class OpenGate:
     """Gate of a producer without idempotence: every partition may send."""
 
-    def admits(self, lane: Lane) -> bool:
+    def admits(self, queue: PartitionQueue) -> bool:
         return True
 
 
@@ -33,22 +33,22 @@ class Identities:
     pauses: Pauses
     cluster: Cluster
     backoff: Backoff
-    resume: Callable[[list[Lane]], object]  # called with the queues that waited for an id
-    refuse: Callable[[BaseException], object]  # called when the request failed
-    current: Identity | None = None
-    _waiting: list[Lane] = attrs.Factory(list)
+    resume: Callable[[list[PartitionQueue]], object]  # called with the queues that waited for an id
+    reject: Callable[[BaseException], object]  # called when the request failed
+    current: ProducerIdentity | None = None
+    _waiting: list[PartitionQueue] = attrs.Factory(list)
     _asking: bool = False
 
-    def admits(self, lane: Lane) -> bool:
+    def admits(self, queue: PartitionQueue) -> bool:
         """Return whether the queue has a producer id; request one if not."""
-        if lane.identity is not None:
+        if queue.identity is not None:
             return True
-        if self.current is not None and self.current.id == lane.spent:
+        if self.current is not None and self.current.id == queue.exhausted_id:
             self.current = None
         if self.current is not None:
-            lane.adopt(self.current)
+            queue.start_epoch(self.current)
             return True
-        self._waiting.append(lane)
+        self._waiting.append(queue)
         if not self._asking:
             self._asking = True
             Deferred.fromCoroutine(self._ask())
@@ -59,14 +59,14 @@ class Identities:
             self.current = await retrying(self._request, self.pauses, self.backoff, inf)
         except PylogbrokerError as error:
             self._waiting.clear()
-            self.refuse(error)
+            self.reject(error)
         finally:
             self._asking = False
         waiting, self._waiting = self._waiting, []
         self.resume(waiting)
 
-    async def _request(self) -> Identity:
+    async def _request(self) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
         response: InitProducerIdResponse = await self.cluster.send_anywhere(request)
         raise_for(response.error_code)
-        return Identity(response.producer_id, response.producer_epoch)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)

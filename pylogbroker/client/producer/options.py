@@ -7,26 +7,26 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.producer.accumulator import Bounds
-from pylogbroker.client.retrying import Backoff
+from pylogbroker.client.producer.accumulator import BufferLimits
+from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.records import Codec
 
-_MOST_IN_FLIGHT: Final = 5  # the batches per producer and partition that a broker remembers
+_IN_FLIGHT_MAX: Final = 5  # the batches per producer and partition that a broker remembers
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 @attrs.frozen
-class Options:
+class ProducerOptions:
     """Behaviour of a producer. Times in seconds, sizes in bytes."""
 
-    bounds: Bounds = attrs.Factory(Bounds)
+    limits: BufferLimits = attrs.Factory(BufferLimits)
     acks: int = -1
     idempotent: bool = True
     transactional_id: str | None = None
     transaction_timeout: float = 60.0
-    in_flight: int = 5
+    in_flight_max: int = 5
     codec: Codec = Codec.NONE
     level: int | None = None
     compressed_topics: frozenset[str] = frozenset()  # empty: all topics
@@ -34,7 +34,7 @@ class Options:
     retries: int = 2**31 - 1
     request_timeout: float = 30.0
     enqueue_timeout: float | None = 60.0  # 0: no wait; None: no limit
-    patience: float = 60.0  # time limit of blocking calls (max.block.ms)
+    block_timeout: float = 60.0  # time limit of blocking calls (max.block.ms)
     backoff: Backoff = attrs.Factory(partial(Backoff, 0.1, 1.0))
     sync: bool = False
 
@@ -42,19 +42,19 @@ class Options:
         return self.codec if not self.compressed_topics or topic in self.compressed_topics else Codec.NONE
 
 
-def options_of(settings: Values) -> Options:
+def options_of(settings: Values) -> ProducerOptions:
     """Return the options of the settings; raise ConfigError if they contradict each other."""
     acks = _ACKS[settings.text("acks")]
     idempotent = _idempotent(settings, acks)
     level = settings["compression.level"]
     sync = settings.text("producer.type") == "sync"
-    return Options(
-        bounds=_bounds(settings, sync),
+    return ProducerOptions(
+        limits=_limits(settings, sync),
         acks=acks,
         idempotent=idempotent,
         transactional_id=settings.optional_text("transactional.id"),
         transaction_timeout=_seconds(settings, "transaction.timeout.ms"),
-        in_flight=_in_flight(settings, idempotent),
+        in_flight_max=_in_flight_max(settings, idempotent),
         codec=Codec[settings.text("compression.type").upper()],
         level=level if isinstance(level, int) else None,
         compressed_topics=frozenset(settings.texts("compressed.topics")),
@@ -62,14 +62,14 @@ def options_of(settings: Values) -> Options:
         retries=settings.integer("retries"),
         request_timeout=_seconds(settings, "request.timeout.ms"),
         enqueue_timeout=_enqueue_timeout(settings),
-        patience=_seconds(settings, "max.block.ms"),
+        block_timeout=_seconds(settings, "max.block.ms"),
         backoff=Backoff.of(settings),
         sync=sync,
     )
 
 
-def _bounds(settings: Values, sync: bool) -> Bounds:
-    return Bounds(
+def _limits(settings: Values, sync: bool) -> BufferLimits:
+    return BufferLimits(
         batch_bytes=settings.integer("batch.size"),
         batch_records=1 if sync else settings.integer("batch.num.messages"),
         linger=0.0 if sync else _seconds(settings, "linger.ms"),
@@ -91,14 +91,14 @@ def _idempotent(settings: Values, acks: int) -> bool:
     return asked is not False
 
 
-def _in_flight(settings: Values, idempotent: bool) -> int:
+def _in_flight_max(settings: Values, idempotent: bool) -> int:
     """Return the maximum of requests in flight: more than one keeps the order only with idempotence."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
-        return _MOST_IN_FLIGHT if idempotent else 1
+        return _IN_FLIGHT_MAX if idempotent else 1
     asked = settings.integer(name)
-    if idempotent and asked > _MOST_IN_FLIGHT:
-        raise ConfigError(f"{name}: {asked} is not accepted; enable.idempotence allows at most {_MOST_IN_FLIGHT}")
+    if idempotent and asked > _IN_FLIGHT_MAX:
+        raise ConfigError(f"{name}: {asked} is not accepted; enable.idempotence allows at most {_IN_FLIGHT_MAX}")
     return asked
 
 

@@ -20,30 +20,30 @@ from zope.interface import implementer
 
 from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.guarding import Handle
+from pylogbroker.client.plugin_guards import Handle
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
-from pylogbroker.client.producer.batch import Batch, Sink
-from pylogbroker.client.producer.entrance import Entrance
-from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.batch import Batch, Completion
+from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, RecordMetadata
-from pylogbroker.client.producer.topics import Arrival
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.producer.topics import PendingRecord
 from pylogbroker.interfaces import Event, IEventHandler
 
 T = TypeVar("T")
 
 
 @attrs.define(eq=False)
-class Ticket:
+class EventCompletion:
     """Completion of an event: passes the first result on to its sender."""
 
-    sink: Sink
+    completion: Completion
     room: int  # bytes counted for the event until it completes or enters a batch
     release: Callable[[int], object]
-    told: Deferred[None] = attrs.Factory(Deferred)
+    done: Deferred[None] = attrs.Factory(Deferred)
 
     @property
     def open(self) -> bool:
-        return not self.told.called
+        return not self.done.called
 
     @property
     def is_kept(self) -> bool:
@@ -54,12 +54,12 @@ class Ticket:
         """Pass the metadata on; ignore further results of the same event."""
         if self.open:
             self._close()
-            self.sink.callback(result)
+            self.completion.callback(result)
 
     def errback(self, fail: Any) -> None:
         if self.open:
             self._close()
-            self.sink.errback(fail)
+            self.completion.errback(fail)
 
     def leave(self) -> None:
         """Release the event's bytes in the queue: a batch counts them from now on."""
@@ -69,7 +69,7 @@ class Ticket:
 
     def _close(self) -> None:
         self.leave()
-        self.told.callback(None)
+        self.done.callback(None)
 
 
 @attrs.define(eq=False)
@@ -78,7 +78,7 @@ class Pipeline:
 
     reactor: IReactorTime
     accumulator: Accumulator
-    entrance: Entrance
+    admission: BufferAdmission
     callbacks: Callbacks
     counts: Counts
     linger: float
@@ -93,8 +93,8 @@ class Pipeline:
     _is_dispatching: bool = False
     _is_more: bool = False  # whether to dispatch again after the current dispatch
 
-    def send(self, event: Event, sink: Sink) -> None:
-        event.ticket = Ticket(sink, 0, self._release)
+    def send(self, event: Event, completion: Completion) -> None:
+        event.ticket = EventCompletion(completion, 0, self._release)
         change = self.callbacks.before_enqueue
         try:
             changed = event if change is None else change(event)
@@ -127,7 +127,7 @@ class Pipeline:
             each.addBoth(_pass_on, done)
             await done
 
-    def refuse_all(self, error: BaseException) -> None:
+    def reject_all(self, error: BaseException) -> None:
         """Fail the queued events, and those that the event handler holds without passing them on."""
         handled = [event for events in self._handling.values() for event in events if event.ticket is not None]
         kept = [event for event in handled if event.ticket.is_kept]
@@ -140,7 +140,7 @@ class Pipeline:
         events, self._queue, self._size = self._queue, [], 0
         return events
 
-    def _enter(self, event: Event, ticket: Ticket) -> None:
+    def _enter(self, event: Event, ticket: EventCompletion) -> None:
         event.ticket = ticket
         room = OVERHEAD + _size(event.key) + _size(event.value)
 
@@ -150,12 +150,12 @@ class Pipeline:
             self.accumulator.held += 1
             self._tell(event, True)
 
-        def refuse(error: BaseException) -> None:
+        def reject(error: BaseException) -> None:
             self._tell(event, False)
             if ticket.open:
                 self._fail([event], error)
 
-        self.entrance.enter(room, proceed, refuse)
+        self.admission.admit(room, proceed, reject)
 
     def _tell(self, event: Event, is_queued: bool) -> None:
         try:
@@ -171,7 +171,7 @@ class Pipeline:
         self._queue.append(event)
         self._size += event.ticket.room
         full = self._size >= self.batch_bytes or len(self._queue) == self.batch_records
-        if full or self.accumulator.hurry or self.batch_records == 1:
+        if full or self.accumulator.unlingered or self.batch_records == 1:
             self.dispatch()
         elif self._timer is None or not self._timer.active():
             self._timer = self.reactor.callLater(self.linger, self.dispatch)
@@ -213,7 +213,7 @@ class Pipeline:
     def _release(self, room: int) -> None:
         self.accumulator.used -= room
         self.accumulator.held -= 1
-        self.entrance.move()
+        self.admission.move()
 
 
 @implementer(IEventHandler)
@@ -222,8 +222,8 @@ class BuiltInHandler:
     """Built-in event handler: serializes and sends. `serialize` turns an event into an `Arrival`, or raises."""
 
     reactor: IReactorTime
-    serialize: Callable[[Event, Sink], Arrival]
-    put: Callable[[Arrival], object]
+    serialize: Callable[[Event, Completion], PendingRecord]
+    put: Callable[[PendingRecord], object]
     failed: Callable[[BaseException], object]
     counts: Counts
     before_send: Callable[[Sequence[Event]], Sequence[Event]] | None
@@ -232,24 +232,24 @@ class BuiltInHandler:
         """Send the events; fire when all are acknowledged or have failed."""
         waiting: list[Deferred[None]] = []
         for event in events:
-            if not isinstance(event.ticket, Ticket):
-                event.ticket = Ticket(_Nobody(), 0, lambda room: None)
+            if not isinstance(event.ticket, EventCompletion):
+                event.ticket = EventCompletion(_Nobody(), 0, lambda room: None)
             if event.ticket.open:
-                waiting.append(event.ticket.told)
+                waiting.append(event.ticket.done)
                 self._send(event, event.ticket)
         return _all(waiting)
 
-    def _send(self, event: Event, ticket: Ticket) -> None:
+    def _send(self, event: Event, ticket: EventCompletion) -> None:
         try:
-            arrival = self.serialize(event, ticket)
+            record = self.serialize(event, ticket)
         except Exception as error:
             self.failed(error)
             ticket.errback(error)
             return
-        self.put(arrival)
+        self.put(record)
         ticket.leave()  # after `put`: records that wait for space must not overtake
 
-    def prepare(self, lane: Lane, batch: Batch) -> None:
+    def prepare(self, queue: PartitionQueue, batch: Batch) -> None:
         """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
 
         Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
@@ -259,7 +259,7 @@ class BuiltInHandler:
         if not events or change is None:
             return
         kept = change(events)
-        if not lane.is_next(batch):  # a handler has emptied the queue
+        if not queue.is_next(batch):  # a handler has emptied the queue
             return
         for event in _left_out(events, kept):
             self.counts.dropped += 1
@@ -267,23 +267,23 @@ class BuiltInHandler:
         self._fill(batch, kept)
 
     def _fill(self, batch: Batch, events: Sequence[Event]) -> None:
-        arrivals = []
+        pending_records = []
         for event in events:
-            if not isinstance(event.ticket, Ticket):
-                event.ticket = Ticket(_Nobody(), 0, lambda room: None)
+            if not isinstance(event.ticket, EventCompletion):
+                event.ticket = EventCompletion(_Nobody(), 0, lambda room: None)
             try:
-                arrivals.append(self.serialize(event, event.ticket))
+                pending_records.append(self.serialize(event, event.ticket))
             except Exception as error:
                 self.reactor.callLater(0, self._tell_failure, event.ticket, error)
-        batch.values = [arrival.value for arrival in arrivals]
-        batch.keys = [arrival.key for arrival in arrivals]
-        batch.headers = [arrival.headers for arrival in arrivals]
-        batch.timestamps = [arrival.timestamp for arrival in arrivals]
-        batch.sinks = [arrival.sink for arrival in arrivals]
-        batch.size = sum(arrival.size for arrival in arrivals)
+        batch.values = [record.value for record in pending_records]
+        batch.keys = [record.key for record in pending_records]
+        batch.headers = [record.headers for record in pending_records]
+        batch.timestamps = [record.timestamp for record in pending_records]
+        batch.completions = [record.completion for record in pending_records]
+        batch.size = sum(record.size for record in pending_records)
         batch.events = None
 
-    def _tell_failure(self, ticket: Ticket, error: BaseException) -> None:
+    def _tell_failure(self, ticket: EventCompletion, error: BaseException) -> None:
         self.failed(error)
         ticket.errback(error)
 

@@ -18,28 +18,28 @@ from twisted.internet.defer import Deferred, fail
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
-from pylogbroker.client.joint import Joint
 from pylogbroker.client.producer.accumulator import OVERHEAD
 from pylogbroker.client.producer.batch import Collector
+from pylogbroker.client.producer.bulk_send import columns_of, put
 from pylogbroker.client.producer.errors import SomeFailed
-from pylogbroker.client.producer.given import (
+from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
+from pylogbroker.client.producer.options import options_of
+from pylogbroker.client.producer.topics import PendingRecord
+from pylogbroker.client.producer.transactions import TransactionManager
+from pylogbroker.client.producer.validation import (
     check_partition,
     check_time,
     check_topic,
     checked_headers,
-    given_settings,
+    merged_settings,
     plugins_of,
     reactor_or,
     source_of,
     too_large,
 )
-from pylogbroker.client.producer.many import columns_of, put
-from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
-from pylogbroker.client.producer.options import options_of
-from pylogbroker.client.producer.parts import Parts
-from pylogbroker.client.producer.topics import Arrival
-from pylogbroker.client.producer.transactions import Transactions
+from pylogbroker.client.producer.wiring import ProducerParts
 from pylogbroker.client.settings import PRODUCER, read
+from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.errors import ConfigError, InvalidRecords, PylogbrokerError
 from pylogbroker.interfaces import Event, ICallbackHandler, ITree
 from pylogbroker.records import Header
@@ -77,7 +77,7 @@ class Producer:
             "event.handler": event_handler,
             "callback.handlers": callback_handlers,
         }
-        given = given_settings(settings, named)
+        given = merged_settings(settings, named)
         chosen = {name: plugin for name, plugin in choices.items() if plugin is not None}
         values = read(PRODUCER, {name: value for name, value in given.items() if name not in chosen})
         self._plugins = plugins = plugins_of({name: chosen.get(name, values[name]) for name in choices}, values)
@@ -86,10 +86,10 @@ class Producer:
         self._reactor = reactor_or(reactor)
         self._options = options_of(values)
         cluster = Cluster(self._reactor, values, source_of(bootstrap, coordination, values))
-        self._parts = parts = Parts(self._reactor, self._options, plugins, cluster)
-        self._accumulator, self._entrance, self._topics = parts.accumulator, parts.entrance, parts.topics
+        self._parts = parts = ProducerParts(self._reactor, self._options, plugins, cluster)
+        self._accumulator, self._admission, self._topics = parts.accumulator, parts.admission, parts.topics
         self._sender, self._pipeline, self._transactions = parts.sender, parts.pipeline, parts.transactions
-        self._closing = Joint()
+        self._closing = SingleFlight()
         self._is_closing = False
         self._has_closed = False
 
@@ -119,7 +119,7 @@ class Producer:
             try:
                 self._check_open()
             except PylogbrokerError as error:
-                self._parts.came_late()
+                self._parts.reject_late()
                 done.errback(error)
                 return done
         if self._pipeline is not None:
@@ -143,17 +143,17 @@ class Producer:
             if partition is not None:
                 check_partition(partition)
             known = self._topics.ready(topic)
-            lane = None
-            if known is not None and self._entrance.is_open(size):
-                lane = known.choose(key) if partition is None else known.lane(partition)
-            if lane is None:
-                self._arrive(Arrival(topic, key, value, partition, timestamp, tuple(headers), size, done))
+            queue = None
+            if known is not None and self._admission.is_open(size):
+                queue = known.choose(key) if partition is None else known.queue(partition)
+            if queue is None:
+                self._send_pending(PendingRecord(topic, key, value, partition, timestamp, tuple(headers), size, done))
                 return done
         except Exception as error:
             self._parts.record_failed(error)
             done.errback(error)
             return done
-        self._accumulator.append(lane, key, value, timestamp, headers, size, done, now)  # type: ignore[arg-type]
+        self._accumulator.append(queue, key, value, timestamp, headers, size, done, now)  # type: ignore[arg-type]
         if not self._sender.scheduled:
             self._parts.kick()
         return done
@@ -196,12 +196,12 @@ class Producer:
         """Counters of the producer, current at the call."""
         counts, accumulator = self._parts.counts, self._accumulator
         counts.queued, counts.queued_bytes = accumulator.held, accumulator.used
-        counts.waiting = len(self._entrance.waiting)
+        counts.waiting = len(self._admission.waiting)
         return counts
 
     def room(self) -> Deferred[None]:
         """Fire when the queue has space. A loop that sends awaits this to stay within the queue's limits."""
-        return self._entrance.room()
+        return self._admission.room()
 
     def flush(self) -> Deferred[None]:
         """Send everything without lingering; fire when all is acknowledged or has failed."""
@@ -246,7 +246,7 @@ class Producer:
         """
         return self._in_transactions().abort()
 
-    def _in_transactions(self) -> Transactions:
+    def _in_transactions(self) -> TransactionManager:
         if self._transactions is None:
             raise ConfigError("transactional.id: is not set; transactions need one")
         return self._transactions
@@ -259,10 +259,10 @@ class Producer:
         if self._transactions is not None:
             self._transactions.check_open()
 
-    def _arrive(self, arrival: Arrival) -> None:
-        check_topic(arrival.topic)
-        self._entrance.enter(
-            arrival.size, lambda: self._topics.put(arrival), lambda error: self._parts.refused(arrival, error)
+    def _send_pending(self, pending: PendingRecord) -> None:
+        check_topic(pending.topic)
+        self._admission.admit(
+            pending.size, lambda: self._topics.put(pending), lambda error: self._parts.reject_record(pending, error)
         )
 
     def _send_each(self, records: Sequence[Any], start: int, collector: Collector) -> None:
@@ -296,7 +296,7 @@ class Producer:
     def _takes(self, sizes: Sequence[int]) -> bool:
         if self._transactions is not None and not self._transactions.is_open:
             return False
-        return max(sizes) <= self._options.max_request_size and self._entrance.is_open(sum(sizes), len(sizes))
+        return max(sizes) <= self._options.max_request_size and self._admission.is_open(sum(sizes), len(sizes))
 
     async def _close(self, timeout: float | None) -> None:
         if not self._has_closed:

@@ -19,24 +19,24 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.answers import Answers
 from pylogbroker.client.producer.batch import Batch
 from pylogbroker.client.producer.errors import DeliveryTimedOut
-from pylogbroker.client.producer.lane import Lane
 from pylogbroker.client.producer.model import Counts
-from pylogbroker.client.producer.options import Options
+from pylogbroker.client.producer.options import ProducerOptions
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.producer.response_handler import ResponseHandler
 from pylogbroker.records.columnar.encode import encode
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 log = Logger()
 
-_SWEEPS: Final = 1.0  # seconds between checks for expired batches
+_EXPIRY_CHECK_SECONDS: Final = 1.0  # seconds between checks for expired batches
 
 
 class Gate(Protocol):
     """Decides which partitions may send: those with a producer id; in a transaction those added to it."""
 
-    def admits(self, lane: Lane) -> bool:
+    def admits(self, queue: PartitionQueue) -> bool:
         """Return whether the partition may send now. If not, make it ready and wake the sender once it may."""
 
 
@@ -47,126 +47,126 @@ class Sender:
     reactor: IReactorTime
     cluster: Cluster
     accumulator: Accumulator
-    options: Options
+    options: ProducerOptions
     gate: Gate
-    answers: Answers
+    response_handler: ResponseHandler
     counts: Counts
-    prepare: Callable[[Lane, Batch], None] | None = None
+    prepare: Callable[[PartitionQueue, Batch], None] | None = None
     scheduled: bool = False
     running: bool = False
     closed: bool = False
-    _turn: IDelayedCall | None = None
+    _run_call: IDelayedCall | None = None
     _timer: IDelayedCall | None = None
-    _sweep: IDelayedCall | None = None
-    _under_way: dict[int, int] = attrs.Factory(dict)
-    _blocked: dict[int, dict[Lane, None]] = attrs.Factory(dict)
-    _seeking: set[Lane] = attrs.Factory(set)
+    _expiry_call: IDelayedCall | None = None
+    _requests_in_flight: dict[int, int] = attrs.Factory(dict)
+    _blocked: dict[int, dict[PartitionQueue, None]] = attrs.Factory(dict)
+    _finding_leader: set[PartitionQueue] = attrs.Factory(set)
 
     def kick(self) -> None:
         if not self.scheduled and not self.closed:
             self.scheduled = True
-            self._turn = self.reactor.callLater(0, self.run)
+            self._run_call = self.reactor.callLater(0, self.run)
 
     def run(self) -> None:
-        if self._turn is not None and self._turn.active():
-            self._turn.cancel()
+        if self._run_call is not None and self._run_call.active():
+            self._run_call.cancel()
         self.scheduled = False
         self.running = True
         try:
-            lanes = self.accumulator.collect(self.reactor.seconds())
-            while lanes and not self.closed:
-                lanes = self._send_round(lanes)
+            queues = self.accumulator.collect(self.reactor.seconds())
+            while queues and not self.closed:
+                queues = self._send_round(queues)
         finally:
             self.running = False
         self._set_timer()
-        self._start_sweeping()
+        self._schedule_expiry()
 
     def close(self) -> None:
         self.closed = True
-        for call in (self._turn, self._timer, self._sweep):
+        for call in (self._run_call, self._timer, self._expiry_call):
             if call is not None and call.active():
                 call.cancel()
 
     # requests
 
-    def _send_round(self, lanes: Iterable[Lane]) -> list[Lane]:
+    def _send_round(self, queues: Iterable[PartitionQueue]) -> list[PartitionQueue]:
         """Send one batch of each partition; return the partitions that may have another."""
         now = self.reactor.seconds()
-        loads: dict[int, _Load] = {}
+        loads: dict[int, _RequestBatches] = {}
         more = []
-        for lane in lanes:
-            load = self._load_for(lane, loads)
+        for queue in queues:
+            load = self._load_for(queue, loads)
             if load is None:
                 continue
-            batch = self.accumulator.next_batch(lane, now, self.options.in_flight, load.node)
+            batch = self.accumulator.next_batch(queue, now, self.options.in_flight_max, load.node)
             if batch is None:
                 continue
-            more.append(lane)
+            more.append(queue)
             if not load.size or load.size + batch.size <= self.options.max_request_size:
-                self._load(lane, batch, load, now)
+                self._load(queue, batch, load, now)
         for load in loads.values():
             if load.batches:
                 self._send(load, now)
         return more
 
-    def _load_for(self, lane: Lane, loads: dict[int, _Load]) -> _Load | None:
+    def _load_for(self, queue: PartitionQueue, loads: dict[int, _RequestBatches]) -> _RequestBatches | None:
         """Return the request that a batch of the partition may join; None if it must wait."""
-        if lane.idle or not self.gate.admits(lane):
+        if queue.idle or not self.gate.admits(queue):
             return None
-        node = self.cluster.leader_of(lane.topic, lane.partition)
+        node = self.cluster.leader_of(queue.topic, queue.partition)
         if node is None:
-            self._seek(lane)
+            self._find_leader(queue)
             return None
         if node not in loads:
-            if self._under_way.get(node, 0) >= self.options.in_flight:
-                self._blocked.setdefault(node, {})[lane] = None
+            if self._requests_in_flight.get(node, 0) >= self.options.in_flight_max:
+                self._blocked.setdefault(node, {})[queue] = None
                 return None
-            loads[node] = _Load(node)
+            loads[node] = _RequestBatches(node)
         return loads[node]
 
-    def _load(self, lane: Lane, batch: Batch, load: _Load, now: float) -> None:
+    def _load(self, queue: PartitionQueue, batch: Batch, load: _RequestBatches, now: float) -> None:
         """Add the batch to the request; fail it if a plugin or the encoder raises."""
         try:
-            if not batch.attempts and not self._prepare(lane, batch):
+            if not batch.attempts and not self._prepare(queue, batch):
                 return
-            self.accumulator.take(lane, batch, load.node)
-            data = self._encode(lane, batch)
+            self.accumulator.take(queue, batch, load.node)
+            data = self._encode(queue, batch)
         except Exception as error:
-            self.answers.refuse(lane, batch, error)
+            self.response_handler.reject(queue, batch, error)
             return
         self._count(batch, len(data), now)
-        load.add(lane, batch, data)
+        load.add(queue, batch, data)
 
-    def _prepare(self, lane: Lane, batch: Batch) -> bool:
+    def _prepare(self, queue: PartitionQueue, batch: Batch) -> bool:
         """Run `prepare`; return False if it left no records, or if the batch is not to be sent any more."""
         if self.prepare is None:
             return True
-        if batch is lane.open:  # records that handlers send meanwhile go into the next batch
-            self.accumulator.close(lane)
+        if batch is queue.open:  # records that handlers send meanwhile go into the next batch
+            self.accumulator.close(queue)
         self.accumulator.release(batch)
         try:
-            self.prepare(lane, batch)
+            self.prepare(queue, batch)
         finally:
             self.accumulator.count(batch)
-        if not lane.is_next(batch):
+        if not queue.is_next(batch):
             return False
         if not batch.count:
-            lane.leave(batch)
-            self.answers.finish(batch)
+            queue.leave(batch)
+            self.response_handler.finish(batch)
         return batch.count > 0
 
-    def _encode(self, lane: Lane, batch: Batch) -> bytes:
+    def _encode(self, queue: PartitionQueue, batch: Batch) -> bytes:
         options, identity = self.options, batch.identity
         return encode(
             batch.keys,
             batch.values,
             batch.timestamps,
             batch.headers,
-            codec=options.codec_of(lane.topic),
+            codec=options.codec_of(queue.topic),
             level=options.level,
             producer_id=identity.id,
             producer_epoch=identity.epoch,
-            base_sequence=lane.sequence(batch),
+            base_sequence=queue.sequence(batch),
             transactional=options.transactional_id is not None,
         )
 
@@ -181,39 +181,46 @@ class Sender:
             counts.sent += batch.count
             counts.queue_time += now - batch.created
 
-    def _send(self, load: _Load, now: float) -> None:
+    def _send(self, load: _RequestBatches, now: float) -> None:
         options = self.options
         request = load.request(options)
         self.counts.requests += 1
-        self._under_way[load.node] = self._under_way.get(load.node, 0) + 1
-        timeout = min(options.request_timeout, max(_SWEEPS, load.deadline - now))
+        self._requests_in_flight[load.node] = self._requests_in_flight.get(load.node, 0) + 1
+        timeout = min(options.request_timeout, max(_EXPIRY_CHECK_SECONDS, load.deadline - now))
         sent = self.cluster.send(load.node, request, expect_answer=options.acks != 0, timeout=timeout)
-        sent.addCallbacks(self.answers.answered, self.answers.unanswered, (load.batches,), {}, (load.batches,), {})
+        sent.addCallbacks(
+            self.response_handler.handle_response,
+            self.response_handler.handle_failure,
+            (load.batches,),
+            {},
+            (load.batches,),
+            {},
+        )
         sent.addErrback(lambda failure: log.failure("handling a produce response failed", failure))
-        sent.addBoth(self._landed, load.node)
+        sent.addBoth(self._request_done, load.node)
 
-    def _landed(self, _: object, node: int) -> None:
-        self._under_way[node] -= 1
+    def _request_done(self, _: object, node: int) -> None:
+        self._requests_in_flight[node] -= 1
         self.accumulator.ready.update(self._blocked.pop(node, {}))
         self.kick()
 
-    def _seek(self, lane: Lane) -> None:
-        if lane not in self._seeking:
-            self._seeking.add(lane)
-            found = Deferred.fromCoroutine(self.cluster.find_leader(lane.topic, lane.partition))
-            found.addBoth(self._found, lane)
+    def _find_leader(self, queue: PartitionQueue) -> None:
+        if queue not in self._finding_leader:
+            self._finding_leader.add(queue)
+            found = Deferred.fromCoroutine(self.cluster.find_leader(queue.topic, queue.partition))
+            found.addBoth(self._leader_found, queue)
 
-    def _found(self, result: object, lane: Lane) -> None:
+    def _leader_found(self, result: object, queue: PartitionQueue) -> None:
         """Resume the partition; if no leader was found in time, after a pause."""
-        self._seeking.discard(lane)
+        self._finding_leader.discard(queue)
         if isinstance(result, Failure):
-            lane.resume_at = self.reactor.seconds() + self.options.backoff.pause(1)
+            queue.resume_at = self.reactor.seconds() + self.options.backoff.pause(1)
             why = result.getErrorMessage()
-            log.debug("no leader for {topic}-{partition}: {why}", topic=lane.topic, partition=lane.partition, why=why)
-            self.accumulator.wait(lane, lane.resume_at)
+            log.debug("no leader for {topic}-{partition}: {why}", topic=queue.topic, partition=queue.partition, why=why)
+            self.accumulator.wait(queue, queue.resume_at)
             self._set_timer()
         else:
-            self.accumulator.ready[lane] = None
+            self.accumulator.ready[queue] = None
             self.kick()
 
     # timers
@@ -227,32 +234,32 @@ class Sender:
         if due is not None and not self.closed:
             self._timer = self.reactor.callLater(max(0.0, due - self.reactor.seconds()), self.run)
 
-    def _start_sweeping(self) -> None:
+    def _schedule_expiry(self) -> None:
         """Check every second for expired batches, while there are records."""
-        if self.accumulator.held and not self.closed and (self._sweep is None or not self._sweep.active()):
-            self._sweep = self.reactor.callLater(_SWEEPS, self._expire)
+        if self.accumulator.held and not self.closed and (self._expiry_call is None or not self._expiry_call.active()):
+            self._expiry_call = self.reactor.callLater(_EXPIRY_CHECK_SECONDS, self._expire)
 
     def _expire(self) -> None:
-        for lane, batch in self.accumulator.expire(self.reactor.seconds()):
-            seconds = self.options.bounds.delivery_timeout
-            self.answers.give_up(lane, batch, DeliveryTimedOut(lane.topic, lane.partition, seconds))
-        self._start_sweeping()
+        for queue, batch in self.accumulator.expire(self.reactor.seconds()):
+            seconds = self.options.limits.delivery_timeout
+            self.response_handler.fail_removed(queue, batch, DeliveryTimedOut(queue.topic, queue.partition, seconds))
+        self._schedule_expiry()
 
 
 @attrs.define(eq=False)
-class _Load:
+class _RequestBatches:
     node: int
-    batches: dict[tuple[str, int], tuple[Lane, Batch]] = attrs.Factory(dict)
+    batches: dict[tuple[str, int], tuple[PartitionQueue, Batch]] = attrs.Factory(dict)
     topics: dict[str, list[PartitionProduceData]] = attrs.Factory(dict)
     size: int = 0
     deadline: float = 0.0  # the latest of its batches
 
-    def add(self, lane: Lane, batch: Batch, data: bytes) -> None:
-        self.batches[lane.topic, lane.partition] = (lane, batch)
-        self.topics.setdefault(lane.topic, []).append(PartitionProduceData(lane.partition, data))
+    def add(self, queue: PartitionQueue, batch: Batch, data: bytes) -> None:
+        self.batches[queue.topic, queue.partition] = (queue, batch)
+        self.topics.setdefault(queue.topic, []).append(PartitionProduceData(queue.partition, data))
         self.size += batch.size
         self.deadline = max(self.deadline, batch.deadline)
 
-    def request(self, options: Options) -> ProduceRequest:
+    def request(self, options: ProducerOptions) -> ProduceRequest:
         topics = [TopicProduceData(name, partitions) for name, partitions in self.topics.items()]
         return ProduceRequest(options.transactional_id, options.acks, int(options.request_timeout * 1000), topics)

@@ -15,16 +15,16 @@ _SEQUENCE_BITS: Final = 0x7FFFFFFF
 
 
 @attrs.frozen
-class Identity:
+class ProducerIdentity:
     id: int
     epoch: int
 
-    def bumped(self) -> Identity | None:
+    def bumped(self) -> ProducerIdentity | None:
         """Return the identity in its next epoch; None if there is none left."""
-        return Identity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
+        return ProducerIdentity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
 
 
-ANONYMOUS: Final = Identity(-1, -1)
+ANONYMOUS: Final = ProducerIdentity(-1, -1)
 """Identity without idempotence."""
 
 

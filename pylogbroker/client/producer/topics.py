@@ -17,10 +17,10 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import is_retriable
-from pylogbroker.client.guarding import Partitioners, TopicPartitioner
+from pylogbroker.client.plugin_guards import Partitioners, TopicPartitioner
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import Sink
-from pylogbroker.client.producer.lane import Lane
+from pylogbroker.client.producer.batch import Completion
+from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
@@ -29,7 +29,7 @@ log = Logger()
 
 
 @attrs.frozen
-class Arrival:
+class PendingRecord:
     """A serialized record before it enters a batch; `event` is the event that callback handlers see."""
 
     topic: str
@@ -39,47 +39,47 @@ class Arrival:
     timestamp: int
     headers: tuple[Header, ...]
     size: int
-    sink: Sink
+    completion: Completion
     event: Event | None = None
 
 
 @attrs.define(eq=False)
-class Topic:
+class ProducerTopic:
     """A topic with known partitions."""
 
     name: str
-    lanes: list[Lane]
+    queues: list[PartitionQueue]
     partitioner: TopicPartitioner
     sticky: int = -1  # the partition of the last record without a key
 
-    def choose(self, key: bytes | None) -> Lane:
+    def choose(self, key: bytes | None) -> PartitionQueue:
         """Return the partition queue for a record with this key; raise PluginFailed if the partitioner fails."""
-        partition = self.partitioner.partition(key, len(self.lanes))
+        partition = self.partitioner.partition(key, len(self.queues))
         if key is None:
             self.sticky = partition
-        return self.lanes[partition]
+        return self.queues[partition]
 
-    def lane(self, partition: int) -> Lane | None:
-        return self.lanes[partition] if self.has(partition) else None
+    def queue(self, partition: int) -> PartitionQueue | None:
+        return self.queues[partition] if self.has(partition) else None
 
     def has(self, partition: int | None) -> bool:
         """Return whether the topic has the partition; for None, whether it has any."""
-        return 0 <= (partition or 0) < len(self.lanes)
+        return 0 <= (partition or 0) < len(self.queues)
 
 
 @attrs.define(eq=False)
-class Topics:
+class ProducerTopics:
     """Topics by name, and the records that wait for them. `refused` receives records that fail here."""
 
     reactor: IReactorTime
     cluster: Cluster
     accumulator: Accumulator
     partitioners: Partitioners
-    patience: float
+    block_timeout: float
     kick: Callable[[], None]
-    refused: Callable[[Arrival, BaseException], object]
-    known: dict[str, Topic] = attrs.Factory(dict)
-    _waiting: dict[str, deque[tuple[float, Arrival]]] = attrs.Factory(dict)
+    on_rejected: Callable[[PendingRecord, BaseException], object]
+    known: dict[str, ProducerTopic] = attrs.Factory(dict)
+    _waiting: dict[str, deque[tuple[float, PendingRecord]]] = attrs.Factory(dict)
     _seeking: set[str] = attrs.Factory(set)
     _markers: list[Deferred[None]] = attrs.Factory(list)
     _stop_watching: Callable[[], None] = lambda: None
@@ -88,15 +88,15 @@ class Topics:
         self._stop_watching = self.cluster.watch(self._refreshed)
         self.accumulator.on_closed = self._batch_full
 
-    def put(self, arrival: Arrival) -> None:
+    def put(self, record: PendingRecord) -> None:
         """Put a record into its partition's batch, once its topic is known."""
-        topic = self.ready(arrival.topic)
-        if topic is None or not topic.has(arrival.partition):
-            self._wait(arrival)
+        topic = self.ready(record.topic)
+        if topic is None or not topic.has(record.partition):
+            self._wait(record)
         else:
-            self._place(topic, arrival)
+            self._place(topic, record)
 
-    def ready(self, name: str) -> Topic | None:
+    def ready(self, name: str) -> ProducerTopic | None:
         """Return the topic if it is known and no record waits for it."""
         return None if name in self._waiting else self.known.get(name)
 
@@ -109,41 +109,41 @@ class Topics:
             done.callback(None)
         return done
 
-    def refuse_all(self, error: BaseException) -> None:
+    def reject_all(self, error: BaseException) -> None:
         for name in list(self._waiting):
             self._refuse(name, error)
 
     def close(self) -> None:
         self._stop_watching()
 
-    def _place(self, topic: Topic, arrival: Arrival) -> None:
+    def _place(self, topic: ProducerTopic, record: PendingRecord) -> None:
         try:
-            lane = topic.choose(arrival.key) if arrival.partition is None else topic.lanes[arrival.partition]
-            self._append(lane, arrival)
+            queue = topic.choose(record.key) if record.partition is None else topic.queues[record.partition]
+            self._append(queue, record)
         except Exception as error:  # a plugin's, for example
-            self.refused(arrival, error)
+            self.on_rejected(record, error)
             return
         self.kick()
 
-    def _append(self, lane: Lane, arrival: Arrival) -> None:
+    def _append(self, queue: PartitionQueue, record: PendingRecord) -> None:
         now = self.reactor.seconds()
-        sink, event = arrival.sink, arrival.event
+        completion, event = record.completion, record.event
         accumulator = self.accumulator
         batch = accumulator.append(
-            lane, arrival.key, arrival.value, arrival.timestamp, arrival.headers, arrival.size, sink, now
+            queue, record.key, record.value, record.timestamp, record.headers, record.size, completion, now
         )
         if event is not None:
-            event.partition = lane.partition
+            event.partition = queue.partition
             batch.events = batch.events or []
             batch.events.append(event)
 
-    def _wait(self, arrival: Arrival) -> None:
+    def _wait(self, record: PendingRecord) -> None:
         """Queue a record whose topic or partition is unknown; later records of the topic wait behind it."""
-        waiting = self._waiting.setdefault(arrival.topic, deque())
-        waiting.append((self.reactor.seconds() + self.patience, arrival))
-        self.accumulator.used += arrival.size
+        waiting = self._waiting.setdefault(record.topic, deque())
+        waiting.append((self.reactor.seconds() + self.block_timeout, record))
+        self.accumulator.used += record.size
         self.accumulator.held += 1
-        self._seek(arrival.topic)
+        self._seek(record.topic)
 
     def _seek(self, name: str) -> None:
         if name in self._seeking:
@@ -166,14 +166,14 @@ class Topics:
         if name in self._waiting:
             self._seek(name)
 
-    def _go_on(self, name: str, arrival: Arrival) -> None:
+    def _go_on(self, name: str, record: PendingRecord) -> None:
         topic = self.known.get(name)
-        if topic is not None and topic.has(arrival.partition):
-            self._place(topic, arrival)
+        if topic is not None and topic.has(record.partition):
+            self._place(topic, record)
             return
-        count = 0 if topic is None else len(topic.lanes)
+        count = 0 if topic is None else len(topic.queues)
         what = f"the partitions of {name} are 0 to {count - 1}" if count else f"{name} has no partitions"
-        self.refused(arrival, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self.on_rejected(record, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def _stuck(self, name: str, error: BaseException) -> None:
         """Fail the waiting records after an unexpected error; the next record starts a new lookup."""
@@ -191,18 +191,18 @@ class Topics:
     def _refuse(self, name: str, error: BaseException, until: float = inf) -> None:
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting and self._waiting[name][0][0] <= until:
-                self.refused(self._leave(name), error)
+                self.on_rejected(self._leave(name), error)
 
-    def _leave(self, name: str) -> Arrival:
+    def _leave(self, name: str) -> PendingRecord:
         waiting = self._waiting[name]
-        _, arrival = waiting.popleft()
-        self.accumulator.used -= arrival.size
+        _, record = waiting.popleft()
+        self.accumulator.used -= record.size
         self.accumulator.held -= 1
         if not waiting:
             del self._waiting[name]
             if not self._waiting:
                 self.reactor.callLater(0, self._tell_markers)
-        return arrival
+        return record
 
     def _tell_markers(self) -> None:
         if not self._waiting:
@@ -214,9 +214,9 @@ class Topics:
         count = self.cluster.partitions_of(name) or 0
         topic = self.known.get(name)
         if count and topic is None:
-            topic = self.known[name] = Topic(name, [], self.partitioners.of(name))
+            topic = self.known[name] = ProducerTopic(name, [], self.partitioners.of(name))
         if count and topic is not None:
-            topic.lanes = [self.accumulator.lane(name, partition) for partition in range(count)]
+            topic.queues = [self.accumulator.queue(name, partition) for partition in range(count)]
 
     def _refreshed(self) -> None:
         for name in self.known:
@@ -224,7 +224,7 @@ class Topics:
         self.accumulator.wake()
         self.kick()
 
-    def _batch_full(self, lane: Lane) -> None:
-        topic = self.known.get(lane.topic)
-        if topic is not None and topic.sticky == lane.partition and topic.partitioner.batch_full is not None:
+    def _batch_full(self, queue: PartitionQueue) -> None:
+        topic = self.known.get(queue.topic)
+        if topic is not None and topic.sticky == queue.partition and topic.partitioner.batch_full is not None:
             topic.partitioner.batch_full()

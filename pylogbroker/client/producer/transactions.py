@@ -27,13 +27,13 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from pylogbroker.client.joint import Joint
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.coordinating import TransactionCoordinator
+from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionAborted, TransactionError
-from pylogbroker.client.producer.lane import Lane
 from pylogbroker.client.producer.model import GroupMember, Offsets
-from pylogbroker.client.producer.sequences import ANONYMOUS, Identity
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity
+from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 
 log = Logger()
@@ -45,7 +45,7 @@ _NOTHING_TO_END: Final = frozenset(
 )
 
 
-class State(Enum):
+class TransactionStage(Enum):
     READY = auto()
     BEGINNING = auto()
     OPEN = auto()
@@ -56,26 +56,26 @@ class State(Enum):
 
 
 @attrs.define(eq=False)
-class Transactions:
+class TransactionManager:
     """Transactions of one producer.
 
     `resume` is called with partition queues that may send now. `flush` waits until all is acknowledged or has failed,
     `landed` until nothing is in flight. `refuse` fails everything that is not in flight.
     """
 
-    coordinator: TransactionCoordinator
+    coordinator: TransactionCoordinatorClient
     accumulator: Accumulator
-    resume: Callable[[list[Lane]], object]
+    resume: Callable[[list[PartitionQueue]], object]
     flush: Callable[[], Coroutine[Any, Any, None]]
-    landed: Callable[[], Deferred[None]]
-    refuse: Callable[[BaseException], object]
-    state: State = State.READY
+    in_flight_done: Callable[[], Deferred[None]]
+    reject: Callable[[BaseException], object]
+    state: TransactionStage = TransactionStage.READY
     cause: BaseException | None = None
-    identity: Identity | None = None
-    _committing: Joint = attrs.Factory(Joint)
-    _aborting: Joint = attrs.Factory(Joint)
-    _added: set[Lane] = attrs.Factory(set)
-    _wanted: dict[Lane, None] = attrs.Factory(dict)
+    identity: ProducerIdentity | None = None
+    _committing: SingleFlight = attrs.Factory(SingleFlight)
+    _aborting: SingleFlight = attrs.Factory(SingleFlight)
+    _added: set[PartitionQueue] = attrs.Factory(set)
+    _wanted: dict[PartitionQueue, None] = attrs.Factory(dict)
     _adding: bool = False
     _asking: int = 0  # requests of the transaction without a response
     _answered: list[Deferred[None]] = attrs.Factory(list)
@@ -86,12 +86,12 @@ class Transactions:
 
     # -- as a gate ---------------------------------------------------------------------------------------------------
 
-    def admits(self, lane: Lane) -> bool:
+    def admits(self, queue: PartitionQueue) -> bool:
         """Return whether the partition is part of the transaction; add it if not."""
-        if lane in self._added:
+        if queue in self._added:
             return True
         if self.takes_records:
-            self._wanted[lane] = None
+            self._wanted[queue] = None
             if not self._adding:
                 self._adding = True
                 adding = Deferred.fromCoroutine(self._add_wanted())
@@ -100,15 +100,15 @@ class Transactions:
 
     @property
     def is_open(self) -> bool:
-        return self.state is State.OPEN
+        return self.state is TransactionStage.OPEN
 
     @property
     def takes_records(self) -> bool:
         """Whether accepted records are sent: in OPEN and COMMITTING."""
-        return self.state in (State.OPEN, State.COMMITTING)
+        return self.state in (TransactionStage.OPEN, TransactionStage.COMMITTING)
 
     def check_open(self) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not TransactionStage.OPEN:
             raise self._refusal("send a record")
 
     def check_taking(self) -> None:
@@ -120,25 +120,25 @@ class Transactions:
         if isinstance(error, KafkaError) and error.code in _FENCING:
             self._fence(error)
         elif self.takes_records:
-            self.state, self.cause = State.BROKEN, error
+            self.state, self.cause = TransactionStage.BROKEN, error
             self._renew = True
             self._wanted.clear()
-            self.refuse(error)
+            self.reject(error)
 
     # -- calls of the program ----------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
         """Begin a transaction; the first time, fence producers with the same id and abort their transaction."""
-        if self.state is not State.READY:
+        if self.state is not TransactionStage.READY:
             raise self._refusal("begin a transaction")
         if self.identity is None:
-            self.state = State.BEGINNING
+            self.state = TransactionStage.BEGINNING
             try:
                 await self._initialize()
             finally:
-                if self.state is State.BEGINNING:
-                    self.state = State.READY
-        self.state = State.OPEN
+                if self.state is TransactionStage.BEGINNING:
+                    self.state = TransactionStage.READY
+        self.state = TransactionStage.OPEN
 
     def commit(self) -> Deferred[None]:
         """Flush and commit. A repeated call waits for the same commit."""
@@ -150,51 +150,51 @@ class Transactions:
 
     def send_offsets(self, offsets: Offsets, member: GroupMember) -> Deferred[None]:
         """Commit a group's offsets as part of the transaction. Its end waits for them."""
-        return Joint().run(lambda: self._send_offsets(offsets, member))
+        return SingleFlight().run(lambda: self._send_offsets(offsets, member))
 
     async def close(self) -> None:
         """Wait for a running commit or abort, then abort an open transaction."""
         await self._committing.over()
         await self._aborting.over()
-        if self.state in (State.OPEN, State.BROKEN):
+        if self.state in (TransactionStage.OPEN, TransactionStage.BROKEN):
             await self.abort()
 
     # -- implementation ----------------------------------------------------------------------------------------------
 
     async def _commit(self) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not TransactionStage.OPEN:
             raise self._refusal("commit")
-        self.state = State.COMMITTING
+        self.state = TransactionStage.COMMITTING
         try:
             await self.flush()
             await self._quiet()
-            if self.state is not State.COMMITTING:
+            if self.state is not TransactionStage.COMMITTING:
                 raise self._refusal("commit")
             await self._end(True)
         except Exception as error:
             self.failed(error)
             raise
-        self.state = State.READY
+        self.state = TransactionStage.READY
 
     async def _abort(self) -> None:
-        if self.state not in (State.OPEN, State.BROKEN):
+        if self.state not in (TransactionStage.OPEN, TransactionStage.BROKEN):
             raise self._refusal("abort")
-        self.state = State.ABORTING
+        self.state = TransactionStage.ABORTING
         self._wanted.clear()
-        self.refuse(TransactionAborted("the transaction was aborted"))
+        self.reject(TransactionAborted("the transaction was aborted"))
         try:
             await self._committing.over()
-            await self.landed()
+            await self.in_flight_done()
             await self._quiet()
-            if self.state is not State.ABORTING:
+            if self.state is not TransactionStage.ABORTING:
                 raise self._refusal("abort")
             await self._take_back()
-            if self._renew or any(lane.is_stuck for lane in self.accumulator.lanes.values()):
+            if self._renew or any(queue.is_stuck for queue in self.accumulator.queues.values()):
                 await self._initialize()
         finally:
-            if self.state is State.ABORTING:
-                self.state = State.BROKEN
-        self.state, self.cause = State.READY, None
+            if self.state is TransactionStage.ABORTING:
+                self.state = TransactionStage.BROKEN
+        self.state, self.cause = TransactionStage.READY, None
         if self._too_late:
             self._too_late = False
             raise TransactionError("cannot abort: the transaction was committed, although the response was lost")
@@ -235,12 +235,12 @@ class Transactions:
                 self._fence(error)
             raise
         self.identity = identity
-        for lane in self.accumulator.lanes.values():
-            lane.adopt(identity)
+        for queue in self.accumulator.queues.values():
+            queue.start_epoch(identity)
         self._renew = False
 
     async def _send_offsets(self, offsets: Offsets, member: GroupMember) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not TransactionStage.OPEN:
             raise self._refusal("send offsets")
         self._began = True
         self._asking += 1
@@ -256,22 +256,22 @@ class Transactions:
         self._asking += 1
         try:
             while self._wanted:
-                lanes, self._wanted = list(self._wanted), {}
-                await self._add(lanes)
-                self.resume(lanes)
+                queues, self._wanted = list(self._wanted), {}
+                await self._add(queues)
+                self.resume(queues)
         except PylogbrokerError as error:
             self.failed(error)
         finally:
             self._adding = False
             self._less_asked()
 
-    async def _add(self, lanes: list[Lane]) -> None:
+    async def _add(self, queues: list[PartitionQueue]) -> None:
         identity = self._known_identity()
         self._began = True
-        await self.coordinator.add(identity, lanes)
-        for lane in lanes:
-            lane.identity = lane.identity or identity
-            self._added.add(lane)
+        await self.coordinator.add(identity, queues)
+        for queue in queues:
+            queue.identity = queue.identity or identity
+            self._added.add(queue)
 
     def _quiet(self) -> Deferred[None]:
         if not self._asking:
@@ -286,28 +286,28 @@ class Transactions:
             for each in answered:
                 each.callback(None)
 
-    def _known_identity(self) -> Identity:
+    def _known_identity(self) -> ProducerIdentity:
         if self.identity is None:
             raise self._refusal("go on")
         return self.identity
 
     def _fence(self, error: BaseException) -> None:
-        if self.state is not State.FENCED:
-            self.state, self.cause = State.FENCED, error
-            self.refuse(error)
+        if self.state is not TransactionStage.FENCED:
+            self.state, self.cause = TransactionStage.FENCED, error
+            self.reject(error)
 
     def _refusal(self, what: str) -> TransactionError:
         texts = {
-            State.READY: "no transaction has begun",
-            State.BEGINNING: "a transaction is about to begin",
-            State.OPEN: "a transaction is open",
-            State.COMMITTING: "the transaction is being committed",
-            State.ABORTING: "the transaction is being aborted",
-            State.BROKEN: f"the transaction has failed and must be aborted: {self.cause}",
-            State.FENCED: f"another producer with the id {self.coordinator.id} has taken over, or the transaction "
-            f"has taken longer than transaction.timeout.ms: {self.cause}",
+            TransactionStage.READY: "no transaction has begun",
+            TransactionStage.BEGINNING: "a transaction is about to begin",
+            TransactionStage.OPEN: "a transaction is open",
+            TransactionStage.COMMITTING: "the transaction is being committed",
+            TransactionStage.ABORTING: "the transaction is being aborted",
+            TransactionStage.BROKEN: f"the transaction has failed and must be aborted: {self.cause}",
+            TransactionStage.FENCED: f"another producer with the id {self.coordinator.id} has taken over, or the "
+            f"transaction has taken longer than transaction.timeout.ms: {self.cause}",
         }
-        kind = {State.BROKEN: NeedsAbort, State.FENCED: Fenced}.get(self.state, TransactionError)
+        kind = {TransactionStage.BROKEN: NeedsAbort, TransactionStage.FENCED: Fenced}.get(self.state, TransactionError)
         refusal = kind(f"cannot {what}: {texts[self.state]}")
         refusal.__cause__ = self.cause
         return refusal

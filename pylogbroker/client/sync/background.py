@@ -36,7 +36,7 @@ from pylogbroker.errors import PylogbrokerError
 T = TypeVar("T")
 
 #: Seconds that a program waits at its end for open objects to close.
-LAST_SECONDS = 10.0
+EXIT_TIMEOUT_SECONDS = 10.0
 
 
 class TimedOut(PylogbrokerError, TimeoutError):
@@ -136,14 +136,14 @@ class Background:
             return
         self._stopped = True
         closing = [self.begin(close).future for close in list(self._closers.values())]
-        done, late = wait(closing, LAST_SECONDS + 1)
-        complaints = [str(error) for each in done if (error := each.exception()) is not None]
+        done, late = wait(closing, EXIT_TIMEOUT_SECONDS + 1)
+        problems = [str(error) for each in done if (error := each.exception()) is not None]
         if late:
-            complaints.append(f"some clients could not be closed within {LAST_SECONDS + 1:g} s")
-        for complaint in complaints:
-            print(f"pylogbroker: {complaint}", file=sys.stderr)
+            problems.append(f"some clients could not be closed within {EXIT_TIMEOUT_SECONDS + 1:g} s")
+        for problem in problems:
+            print(f"pylogbroker: {problem}", file=sys.stderr)
         self.reactor.callFromThread(self.reactor.stop)
-        self._thread.join(LAST_SECONDS)
+        self._thread.join(EXIT_TIMEOUT_SECONDS)
 
     def _give_up(self, pending: Pending[T], keep: bool) -> None:
         if not keep:
@@ -189,7 +189,7 @@ def running() -> Background:
         return _process.background
 
 
-def _start_anew() -> None:
+def _reset_after_fork() -> None:
     # The parent's thread does not exist in the child, and its lock may be held.
     global _process
     _process = _Process()
@@ -200,5 +200,5 @@ def _end() -> None:
         _process.background.stop()
 
 
-os.register_at_fork(after_in_child=_start_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)
 atexit.register(_end)

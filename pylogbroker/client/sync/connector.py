@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 from pylogbroker.client.consumer.connector import ConsumerConnector as AsyncConnector
 from pylogbroker.client.consumer.filters import TopicFilter
 from pylogbroker.client.consumer.streams import Stream as AsyncStream
-from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
-from pylogbroker.client.sync.streams import Relay, Stream
+from pylogbroker.client.sync.blocking_client import SECONDS_MAX, BlockingClient
+from pylogbroker.client.sync.streams import Stream, StreamRelay
 from pylogbroker.interfaces import TopicPartition
 
 T = TypeVar("T")
 
 
-class ConsumerConnector(Blocking[AsyncConnector]):
+class ConsumerConnector(BlockingClient[AsyncConnector]):
     """Member of a consumer group; takes the arguments of `pylogbroker.client.ConsumerConnector`."""
 
     def __init__(
-        self, bootstrap: str | Iterable[str] | None = None, *, group: str, timeout: float = TIMEOUT, **options: Any
+        self, bootstrap: str | Iterable[str] | None = None, *, group: str, timeout: float = SECONDS_MAX, **options: Any
     ) -> None:
         super().__init__(partial(AsyncConnector, bootstrap, group=group, **options), timeout)
         self._streams: list[Stream] = []
@@ -100,7 +100,7 @@ class ConsumerConnector(Blocking[AsyncConnector]):
         return self._call(what, on_the_reactors_thread, None)
 
     async def _begin(self, create: Callable[[], Awaitable[T]]) -> T:
-        self._client.relay_through(Relay(self._streams))
+        self._client.relay_through(StreamRelay(self._streams))
         return await create()
 
     def _trouble(self) -> str:

@@ -14,8 +14,8 @@ from pylogbroker.client.producer.errors import SomeFailed
 from pylogbroker.client.producer.model import Counts, GroupMember, Offsets, ProducerRecord, RecordMetadata
 from pylogbroker.client.producer.producer import Producer as AsyncProducer
 from pylogbroker.client.sync.background import Pending, TimedOut
-from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
-from pylogbroker.client.sync.submitting import Submissions
+from pylogbroker.client.sync.blocking_client import SECONDS_MAX, BlockingClient
+from pylogbroker.client.sync.submissions import Submissions
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import ICallbackHandler
 from pylogbroker.records import Header
@@ -23,12 +23,12 @@ from pylogbroker.records import Header
 T = TypeVar("T")
 
 #: Records that `send_many` reads at a time.
-LOT = 5000
+BULK_RECORDS = 5000
 #: Bytes of a submitted record in addition to its key and value.
 RECORD_BYTES = 64
 
 
-class Producer(Blocking[AsyncProducer]):
+class Producer(BlockingClient[AsyncProducer]):
     """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
     `send` and `send_many` wait for the acknowledgements. `submit` returns a future, and waits only while more than 32
@@ -36,7 +36,7 @@ class Producer(Blocking[AsyncProducer]):
     records.
     """
 
-    def __init__(self, bootstrap: str | None = None, *, timeout: float = TIMEOUT, **options: Any) -> None:
+    def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
         super().__init__(partial(AsyncProducer, bootstrap, **options), timeout)
         self._submissions = Submissions(self._background.reactor.callFromThread)
 
@@ -98,7 +98,7 @@ class Producer(Blocking[AsyncProducer]):
         self._background.check(what)
         waiting: deque[Pending[list[RecordMetadata]]] = deque()
         results: list[RecordMetadata | BaseException] = []
-        for lot in _lots(records, LOT):
+        for lot in _lots(records, BULK_RECORDS):
             waiting.append(self._background.begin(partial(self._client.send_many, lot)))
             if len(waiting) > 1 and not self._gather(waiting.popleft(), results, seconds, what):
                 break

@@ -9,14 +9,16 @@ from typing import Any
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.client.simple_consumer import FetchSpec
 from pylogbroker.client.simple_consumer import SimpleConsumer as AsyncSimpleConsumer
-from pylogbroker.client.sync.blocking import TIMEOUT, Blocking
+from pylogbroker.client.sync.blocking_client import SECONDS_MAX, BlockingClient
 from pylogbroker.interfaces import TopicPartition
 
 
-class SimpleConsumer(Blocking[AsyncSimpleConsumer]):
+class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
     """One connection to one broker, no state; takes the arguments of `pylogbroker.client.SimpleConsumer`."""
 
-    def __init__(self, host: str = "localhost", port: int = 9092, *, timeout: float = TIMEOUT, **options: Any) -> None:
+    def __init__(
+        self, host: str = "localhost", port: int = 9092, *, timeout: float = SECONDS_MAX, **options: Any
+    ) -> None:
         super().__init__(partial(AsyncSimpleConsumer, host, port, **options), timeout)
 
     def fetch(

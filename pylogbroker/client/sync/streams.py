@@ -19,8 +19,8 @@ from pylogbroker.client.sync.background import Background, Pending
 from pylogbroker.interfaces import TopicPartition
 
 #: A stream takes as many messages at a time as its reader processes in these seconds, up to STRIDE_MESSAGES.
-STRIDE_SECONDS = 0.05
-STRIDE_MESSAGES = 2000
+PREFETCH_SECONDS = 0.05
+PREFETCH_MESSAGES_MAX = 2000
 
 
 class Stream:
@@ -39,7 +39,7 @@ class Stream:
         self._messages: deque[Message] = deque()
         self._pending: Pending[list[Message]] | None = None
         self._filling = threading.Lock()
-        self._stride = 1
+        self._prefetch_messages = 1
         self._filled_at = 0.0
         self._dropped: frozenset[TopicPartition] = frozenset()  # of what is in `_messages`
 
@@ -68,7 +68,7 @@ class Stream:
                 self.count += 1
                 return message
 
-    def get_many(self, most: int = STRIDE_MESSAGES, timeout: float | None = None) -> list[Message]:
+    def get_many(self, most: int = PREFETCH_MESSAGES_MAX, timeout: float | None = None) -> list[Message]:
         """Return messages once there are any; none if the stream has ended, or after so many seconds without one."""
         messages: list[Message] = []
         try:
@@ -95,7 +95,7 @@ class Stream:
             return False
         try:
             if not self._messages:
-                self._take(most or self._next_stride(), timeout)
+                self._take(most or self._next_prefetch(), timeout)
             return bool(self._messages)
         finally:
             self._filling.release()
@@ -117,13 +117,13 @@ class Stream:
         self._pending = None
         self._filled_at = time.monotonic()
 
-    def _next_stride(self) -> int:
+    def _next_prefetch(self) -> int:
         taken = time.monotonic() - self._filled_at
-        if taken > STRIDE_SECONDS:
-            self._stride = max(1, self._stride // 2)
-        elif taken < STRIDE_SECONDS / 2:
-            self._stride = min(STRIDE_MESSAGES, self._stride * 2)
-        return self._stride
+        if taken > PREFETCH_SECONDS:
+            self._prefetch_messages = max(1, self._prefetch_messages // 2)
+        elif taken < PREFETCH_SECONDS / 2:
+            self._prefetch_messages = min(PREFETCH_MESSAGES_MAX, self._prefetch_messages * 2)
+        return self._prefetch_messages
 
     # The following run on the reactor thread. They do not take the lock: that thread must never wait for a reader.
 
@@ -151,7 +151,7 @@ class Stream:
 
 
 @attrs.frozen
-class Relay:
+class StreamRelay:
     """Access to the unread messages in a connector's streams. Used on the reactor thread."""
 
     _streams: Sequence[Stream]

@@ -23,7 +23,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 
 from pylogbroker.client.address import Address, parse_address
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, error_of, is_retriable, raise_for
-from pylogbroker.client.metadata import Metadata, TopicInfo
+from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -64,7 +64,7 @@ class Cluster:
         self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
         if not self._bootstrap:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
-        self._metadata = Metadata()
+        self._metadata = MetadataCache()
         self._connections: dict[Address, Connection] = {}
         self._spares: dict[Address, Connection] = {}
         self._coordinators: dict[tuple[str, int], Address] = {}

@@ -17,9 +17,9 @@ from collections import deque
 from typing import Any, Final
 
 from pylogbroker.client.address import Address
+from pylogbroker.client.api_versions import ApiCodec, VersionNegotiation
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.memory import keep_what_is_freed
-from pylogbroker.client.speaking import Speaker, Speakers
+from pylogbroker.client.malloc_tuning import retain_freed_memory
 from pylogbroker.config import Values
 from pylogbroker.wire import Request, WireError
 
@@ -35,11 +35,11 @@ class Connection:
     def __init__(self, connected: socket.socket, address: Address, settings: Values) -> None:
         self.address = address
         self._socket = connected
-        self._speakers = Speakers(str(address), settings.text("client.id"))
+        self._versions = VersionNegotiation(str(address), settings.text("client.id"))
         self._timeout = settings.integer("request.timeout.ms") / 1000
         self._largest = settings.integer("receive.message.max.bytes")
         self._sent = 0
-        self._waiting: deque[tuple[int, Speaker]] = deque()
+        self._waiting: deque[tuple[int, ApiCodec]] = deque()
         self._timeout_now = -1.0
         self._why_ended: str | None = None
 
@@ -58,7 +58,7 @@ class Connection:
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
-        return self._speakers.newest(kind).version
+        return self._versions.newest(kind).version
 
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request and return its response. Nothing else may be in flight.
@@ -74,10 +74,10 @@ class Connection:
         if self._why_ended is not None:
             raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
         kind = type(request)
-        speaker = self._speakers.newest(kind) if version is None else self._speakers.of(kind, version)
-        chunks = speaker.request(self._sent, request)
+        codec = self._versions.newest(kind) if version is None else self._versions.of(kind, version)
+        chunks = codec.request(self._sent, request)
         if answered:
-            self._waiting.append((self._sent, speaker))
+            self._waiting.append((self._sent, codec))
         self._sent = (self._sent + 1) % _IDS
         self._allow(self._timeout)
         try:
@@ -87,17 +87,17 @@ class Connection:
 
     def receive(self, timeout: float | None = None) -> Any:
         """Return the response to the oldest pending request."""
-        correlation_id, speaker = self._waiting[0]
+        correlation_id, codec = self._waiting[0]
         self._allow(self._timeout if timeout is None else timeout)
         try:
             frame = self._frame()
         except BlockingIOError as error:
             self._end("it did not answer in time")
-            raise RequestTimedOut(f"{self.address} did not answer in time: {speaker.name}") from error
+            raise RequestTimedOut(f"{self.address} did not answer in time: {codec.name}") from error
         except OSError as error:
             raise self._lost(error) from error
         try:
-            response = speaker.answer(correlation_id, memoryview(frame))
+            response = codec.answer(correlation_id, memoryview(frame))
         except WireError as error:
             raise self._violated(str(error)) from error
         self._waiting.popleft()
@@ -106,11 +106,11 @@ class Connection:
     def close(self) -> None:
         self._end("it was closed")
 
-    def shake_hands(self, timeout: float) -> None:
+    def negotiate_versions(self, timeout: float) -> None:
         """Negotiate API versions; must be the first exchange on a connection."""
-        while not self._speakers.is_greeted:
-            request, version = self._speakers.greeting()
-            self._speakers.greeted(self.ask(request, version=version, timeout=timeout))
+        while not self._versions.is_complete:
+            request, version = self._versions.next_request()
+            self._versions.handle_response(self.ask(request, version=version, timeout=timeout))
 
     # -- bytes ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ def dial(address: Address, settings: Values, most_seconds: float | None = None) 
 
     Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
     """
-    keep_what_is_freed()
+    retain_freed_memory()
     seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
     if most_seconds is not None:
         seconds = min(seconds, most_seconds)
@@ -194,7 +194,7 @@ def dial(address: Address, settings: Values, most_seconds: float | None = None) 
             connected.setsockopt(socket.SOL_SOCKET, option, settings.integer(name))
     connection = Connection(connected, address, settings)
     try:
-        connection.shake_hands(seconds)
+        connection.negotiate_versions(seconds)
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):

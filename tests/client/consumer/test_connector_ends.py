@@ -16,7 +16,7 @@ from pylogbroker.client.consumer import ConsumerConnector
 from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Unavailable
-from tests.client.consuming import Collector, committed, connector, create, grow, write
+from tests.client.consumer_harness import Collector, committed, connector, create, grow, write
 from tests.client.test_connector_groups import crash
 from tests.coordination.conftest import now
 from tests.support import reactor_run
@@ -160,8 +160,8 @@ async def test_a_tree_that_is_gone_does_not_keep_a_connector_from_its_end(
             with pytest.raises(Unavailable):
                 await consumer.create_message_streams({topic: 1})
         else:
-            reading = await joined(consumer, topic)
+            assigned = await joined(consumer, topic)
             patched.setattr(EmbeddedTree, "get_many", unavailable)
         await consumer.shutdown()
     if when == "after that":
-        assert reading.done[0].called
+        assert assigned.done[0].called

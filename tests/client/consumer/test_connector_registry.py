@@ -16,7 +16,7 @@ from pylogbroker.client.consumer.registry import RebalanceFailed
 from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Create, Delete, TopicPartition
-from tests.client.consuming import Collector, committed, create, write
+from tests.client.consumer_harness import Collector, committed, create, write
 from tests.coordination.conftest import now
 from tests.support.brokers import Broker
 
@@ -54,22 +54,22 @@ async def test_members_come_and_go(broker: Broker, tree: EmbeddedTree, topic: st
     announce(tree, topic, 4)
     named = {"group": group, "coordination": tree, "auto_offset_reset": "earliest"}
     first = ConsumerConnector(broker.bootstrap, **named)
-    reading = [Collector(*(await first.create_message_streams({topic: 2}))[topic])]
+    assigned = [Collector(*(await first.create_message_streams({topic: 2}))[topic])]
     assert shares(first) == [[(topic, number) for number in range(4)]]
     write(broker.bootstrap, topic, map(str, range(40)), 4)
-    await until(lambda: len(reading[0].messages) == 40)
+    await until(lambda: len(assigned[0].messages) == 40)
 
     second = ConsumerConnector(broker.bootstrap, **named)
-    reading.append(Collector(*await second.create_message_streams_by_filter(Whitelist(f"{topic}.*"), 1)))
+    assigned.append(Collector(*await second.create_message_streams_by_filter(Whitelist(f"{topic}.*"), 1)))
     # of the three streams, the first one in the order of the ids reads two partitions
     await until(lambda: sorted(map(len, shares(first, second))) in ([1, 3], [2, 2]))
     assert not {*first.assignment} & {*second.assignment}
     await first.shutdown()
     await until(lambda: len(second.assignment) == 4)
     write(broker.bootstrap, topic, map(str, range(40, 80)), 4)
-    await until(lambda: len(reading[1].messages) >= 40)
+    await until(lambda: len(assigned[1].messages) >= 40)
     await second.shutdown()
-    values = sorted(int(message.value) for each in reading for message in each.messages)
+    values = sorted(int(message.value) for each in assigned for message in each.messages)
     assert values == list(range(80))
     assert now(tree.children(paths.consumers(group))) == []
 

@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.consumer import ConsumerConnector
-from tests.client.consuming import Collector, create
+from tests.client.consumer_harness import Collector, create
 from tests.clients.members.started import Member
 from tests.peers import available
 from tests.support.brokers import Broker
@@ -56,7 +56,7 @@ async def test_whoever_leads(
         broker.bootstrap, group=group, partition_assignment_strategy=assignor, heartbeat_interval_ms=200
     )
     streams = await ours.create_message_streams({topic: 1})
-    reading = Collector(*streams[topic])
+    assigned = Collector(*streams[topic])
     await until_shared([first], ours)
     await deferToThread(first.leave)  # it may have to wait for us
     await until_shared([], ours)
@@ -64,7 +64,7 @@ async def test_whoever_leads(
     await until_shared([second], ours)
     await ours.shutdown()
     await until_shared([second])
-    assert [each.called for each in reading.done] == [True]
+    assert [each.called for each in assigned.done] == [True]
 
 
 async def until_shared(members: Sequence[Member], ours: ConsumerConnector | None = None) -> None:

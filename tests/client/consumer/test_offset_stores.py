@@ -11,7 +11,7 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, fail, succeed
 
-from pylogbroker.client.cluster import Cluster, Coordinator
+from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets, NoMember, OffsetStore, TreeOffsets, choose_store
 from pylogbroker.client.errors import ConnectionLost
@@ -156,11 +156,11 @@ class MadeUp:
     sent: list[Request] = attrs.field(factory=list)
     forgotten: int = 0
 
-    async def coordinator(self, key: str, kind: Coordinator) -> int:
-        assert (key, kind) == ("g", Coordinator.GROUP)
+    async def coordinator(self, key: str, kind: CoordinatorType) -> int:
+        assert (key, kind) == ("g", CoordinatorType.GROUP)
         return 3
 
-    def forget_coordinator(self, key: str, kind: Coordinator) -> None:
+    def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
         self.forgotten += 1
 
     def send(self, node_id: int, request: Request, *, version: int | None = None) -> Deferred[Any]:
@@ -282,4 +282,4 @@ async def settle(cluster: Cluster, topic: str, group: str) -> None:
     response = await cluster.send_anywhere(request)
     assert [each.error_code for each in response.topics] == [ErrorCode.NONE]
     await cluster.find_topic(topic)
-    await cluster.coordinator(group, Coordinator.GROUP)
+    await cluster.coordinator(group, CoordinatorType.GROUP)

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.consumer.registry import RebalanceFailed, Registry, new_consumer_id
+from pylogbroker.client.consumer.registry import GroupRegistry, RebalanceFailed, new_consumer_id
 from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.coordination.layout import ConsumerNode, TopicNode
@@ -34,7 +34,7 @@ class Reader:
     errors: list[Exception] = attrs.field(factory=list)
     slow: Deferred[None] | None = None
 
-    async def give_up(self, partitions: Collection[TopicPartition]) -> None:
+    async def revoke(self, partitions: Collection[TopicPartition]) -> None:
         self.told.append(f"give up {len(partitions)}")
         if self.slow is not None:
             await self.slow
@@ -44,7 +44,7 @@ class Reader:
         self.told.append(f"lose {len(partitions)}")
         self._stop(partitions)
 
-    def take(self, partitions: Mapping[TopicPartition, int]) -> None:
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
         self.told.append(f"take {len(partitions)}")
         for partition in partitions:
             if self.readers.setdefault(partition, self.name) != self.name:
@@ -85,16 +85,16 @@ class RegistryTests(SynchronousTestCase):
     def topic(self, partitions: int) -> bytes:
         return layout.encode_topic(TopicNode(uuid.UUID(int=1), {number: (number % 2,) for number in range(partitions)}))
 
-    def consumer(self, name: str, node: ConsumerNode | None = None) -> Registry:
+    def consumer(self, name: str, node: ConsumerNode | None = None) -> GroupRegistry:
         listener = Reader(name, self.readers)
-        return Registry(self.tree, self.clock, GROUP, node or ConsumerNode({"t": 1}), listener, name)
+        return GroupRegistry(self.tree, self.clock, GROUP, node or ConsumerNode({"t": 1}), listener, name)
 
-    def started(self, name: str, node: ConsumerNode | None = None) -> Registry:
+    def started(self, name: str, node: ConsumerNode | None = None) -> GroupRegistry:
         registry = self.consumer(name, node)
         self.now(registry.start())
         return registry
 
-    def reader(self, registry: Registry) -> Reader:
+    def reader(self, registry: GroupRegistry) -> Reader:
         reader = registry._listener
         assert isinstance(reader, Reader)
         return reader
@@ -104,7 +104,7 @@ class RegistryTests(SynchronousTestCase):
         nodes = self.now(self.tree.get_many([paths.owner(GROUP, "t", number) for number in range(9)]))
         return {number: node.data.decode() for number, node in enumerate(nodes) if node is not None}
 
-    def numbers(self, registry: Registry) -> list[int]:
+    def numbers(self, registry: GroupRegistry) -> list[int]:
         self.assertEqual(registry.held, self.reader(registry).reads)
         return sorted(number for _, number in registry.held)
 
@@ -194,7 +194,7 @@ class RegistryTests(SynchronousTestCase):
         looks = self.count_looks(only, Delete(paths.broker(1)))
         self.assertEqual(looks, 1)
 
-    def count_looks(self, registry: Registry, change: Operation) -> int:
+    def count_looks(self, registry: GroupRegistry, change: Operation) -> int:
         looks = 0
         look = self.tree.children_with_data
 
@@ -324,7 +324,7 @@ class RegistryTests(SynchronousTestCase):
 
     def test_whoever_comes_and_goes_everything_is_read_once(self) -> None:
         drawn = random.Random(7)
-        living: dict[str, Registry] = {}
+        living: dict[str, GroupRegistry] = {}
         for _ in range(60):
             name = f"c{drawn.randrange(8)}"
             if name in living:

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.client.producer import Producer
-from tests.client.producer.offline import FakeCluster, Make
+from tests.client.producer.fake_cluster import FakeCluster, Make
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, Bounds
+from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
 from pylogbroker.client.producer.batch import Collector
-from pylogbroker.client.producer.lane import Lane
 from pylogbroker.client.producer.model import RecordMetadata, metadata_of
-from pylogbroker.client.producer.sequences import Identity
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.producer.sequences import ProducerIdentity
 
 NODE = 3
 
 
-class Sink:
+class Completion:
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -28,117 +28,117 @@ class Sink:
         self.told.append(fail)
 
 
-def made(**bounds: float) -> tuple[Accumulator, Lane]:
-    accumulator = Accumulator(Bounds(**bounds))  # type: ignore[arg-type]
-    lane = accumulator.lane("topic", 0)
-    lane.adopt(Identity(1, 0))
-    lane.is_known = True
-    return accumulator, lane
+def made(**limits: float) -> tuple[Accumulator, PartitionQueue]:
+    accumulator = Accumulator(BufferLimits(**limits))  # type: ignore[arg-type]
+    queue = accumulator.queue("topic", 0)
+    queue.start_epoch(ProducerIdentity(1, 0))
+    queue.is_known = True
+    return accumulator, queue
 
 
 def add(
     accumulator: Accumulator,
-    lane: Lane,
+    queue: PartitionQueue,
     value: bytes,
     now: float = 0.0,
     key: bytes | None = None,
     headers: tuple[tuple[str, bytes | None], ...] = (),
-) -> Sink:
-    sink = Sink()
+) -> Completion:
+    completion = Completion()
     size = OVERHEAD + len(value) + len(key or b"")
-    accumulator.append(lane, key, value, int(now * 1000), headers, size, sink, now)
-    return sink
+    accumulator.append(queue, key, value, int(now * 1000), headers, size, completion, now)
+    return completion
 
 
 def leaving(accumulator: Accumulator, now: float, window: int = 5) -> list[list[bytes | None]]:
     """The values of the batches that leave at that time."""
     batches = []
-    lanes = accumulator.collect(now)
-    while lanes:
-        lane = lanes.pop()
-        batch = accumulator.next_batch(lane, now, window, NODE)
+    queues = accumulator.collect(now)
+    while queues:
+        queue = queues.pop()
+        batch = accumulator.next_batch(queue, now, window, NODE)
         if batch is not None:
-            accumulator.take(lane, batch, NODE)
+            accumulator.take(queue, batch, NODE)
             batches.append(batch.values)
-            lanes.append(lane)
+            queues.append(queue)
     return batches
 
 
 def test_without_linger_a_batch_leaves_at_once() -> None:
-    accumulator, lane = made()
-    add(accumulator, lane, b"a")
-    add(accumulator, lane, b"b")
+    accumulator, queue = made()
+    add(accumulator, queue, b"a")
+    add(accumulator, queue, b"b")
     assert leaving(accumulator, 0.0) == [[b"a", b"b"]]
     assert leaving(accumulator, 9.0) == []
 
 
 def test_a_batch_lingers_for_others() -> None:
-    accumulator, lane = made(linger=0.5)
-    add(accumulator, lane, b"a", 10.0)
-    add(accumulator, lane, b"b", 10.4)
+    accumulator, queue = made(linger=0.5)
+    add(accumulator, queue, b"a", 10.0)
+    add(accumulator, queue, b"b", 10.4)
     assert leaving(accumulator, 10.4) == []
     assert accumulator.next_due() == 10.5
     assert leaving(accumulator, 10.5) == [[b"a", b"b"]]
 
 
 def test_a_full_batch_does_not_linger() -> None:
-    accumulator, lane = made(linger=0.5, batch_bytes=2 * (OVERHEAD + 10))
+    accumulator, queue = made(linger=0.5, batch_bytes=2 * (OVERHEAD + 10))
     for value in (b"a" * 10, b"b" * 10, b"c" * 10):
-        add(accumulator, lane, value)
+        add(accumulator, queue, value)
     assert leaving(accumulator, 0.0) == [[b"a" * 10, b"b" * 10]]
     assert leaving(accumulator, 0.5) == [[b"c" * 10]]
 
 
 def test_a_record_that_does_not_fit_begins_a_batch() -> None:
-    accumulator, lane = made(linger=0.5, batch_bytes=100)
-    add(accumulator, lane, b"a" * 50)
-    add(accumulator, lane, b"b" * 50)
+    accumulator, queue = made(linger=0.5, batch_bytes=100)
+    add(accumulator, queue, b"a" * 50)
+    add(accumulator, queue, b"b" * 50)
     assert leaving(accumulator, 0.0) == [[b"a" * 50]]
 
 
 def test_a_record_that_is_larger_than_a_batch_has_one_of_its_own() -> None:
-    accumulator, lane = made(batch_bytes=100)
-    add(accumulator, lane, b"a")
-    add(accumulator, lane, b"b" * 1000)
-    add(accumulator, lane, b"c")
+    accumulator, queue = made(batch_bytes=100)
+    add(accumulator, queue, b"a")
+    add(accumulator, queue, b"b" * 1000)
+    add(accumulator, queue, b"c")
     assert leaving(accumulator, 0.0) == [[b"a"], [b"b" * 1000], [b"c"]]
 
 
 def test_batches_by_number() -> None:
-    accumulator, lane = made(linger=0.5, batch_records=2)
+    accumulator, queue = made(linger=0.5, batch_records=2)
     for value in (b"a", b"b", b"c"):
-        add(accumulator, lane, value)
+        add(accumulator, queue, value)
     assert leaving(accumulator, 0.0) == [[b"a", b"b"]]
 
 
 def test_nothing_lingers_while_somebody_waits_for_it() -> None:
-    accumulator, lane = made(linger=60.0)
-    add(accumulator, lane, b"a")
-    accumulator.hurry_on()
+    accumulator, queue = made(linger=60.0)
+    add(accumulator, queue, b"a")
+    accumulator.stop_lingering()
     assert leaving(accumulator, 0.0) == [[b"a"]]
-    add(accumulator, lane, b"b")
+    add(accumulator, queue, b"b")
     assert leaving(accumulator, 0.0) == [[b"b"]]
-    accumulator.hurry -= 1
-    add(accumulator, lane, b"c")
+    accumulator.unlingered -= 1
+    add(accumulator, queue, b"c")
     assert leaving(accumulator, 0.0) == []
 
 
 def test_a_lane_pauses_after_a_failure() -> None:
-    accumulator, lane = made()
-    add(accumulator, lane, b"a")
+    accumulator, queue = made()
+    add(accumulator, queue, b"a")
     leaving(accumulator, 0.0)
-    lane.came_back(lane.flying[0])
-    lane.resume_at = 2.0
-    accumulator.ready[lane] = None
+    queue.requeue(queue.in_flight[0])
+    queue.resume_at = 2.0
+    accumulator.ready[queue] = None
     assert leaving(accumulator, 1.0) == []
     assert accumulator.next_due() == 2.0
     assert leaving(accumulator, 2.0) == [[b"a"]]
 
 
 def test_room_is_bounded_by_bytes() -> None:
-    accumulator, lane = made(memory=100)
+    accumulator, queue = made(memory=100)
     assert accumulator.has_room(1000)
-    add(accumulator, lane, b"a" * (60 - OVERHEAD))
+    add(accumulator, queue, b"a" * (60 - OVERHEAD))
     assert accumulator.has_room(40)
     assert not accumulator.has_room(41)
     [batch] = accumulator.batches()
@@ -147,29 +147,29 @@ def test_room_is_bounded_by_bytes() -> None:
 
 
 def test_room_is_bounded_by_records() -> None:
-    accumulator, lane = made(records=2)
-    add(accumulator, lane, b"a")
+    accumulator, queue = made(records=2)
+    add(accumulator, queue, b"a")
     assert accumulator.has_room(1)
-    add(accumulator, lane, b"b")
+    add(accumulator, queue, b"b")
     assert not accumulator.has_room(1)
 
 
 def test_what_takes_too_long_is_taken_out_unless_it_is_on_its_way() -> None:
-    accumulator, lane = made(batch_records=1, delivery_timeout=5.0)
+    accumulator, queue = made(batch_records=1, delivery_timeout=5.0)
     for value in (b"flying", b"returned", b"waiting"):
-        add(accumulator, lane, value)
+        add(accumulator, queue, value)
     leaving(accumulator, 0.0, window=2)
-    lane.came_back(lane.flying[1])
+    queue.requeue(queue.in_flight[1])
     assert accumulator.expire(4.9) == []
     assert [batch.values for _, batch in accumulator.expire(5.0)] == [[b"waiting"], [b"returned"]]
     assert [batch.values for batch in accumulator.batches()] == [[b"flying"]]
 
 
 def test_keys_and_headers_begin_anywhere_in_a_batch() -> None:
-    accumulator, lane = made()
-    add(accumulator, lane, b"a")
-    add(accumulator, lane, b"b", key=b"key")
-    add(accumulator, lane, b"c", headers=(("name", b"data"),))
+    accumulator, queue = made()
+    add(accumulator, queue, b"a")
+    add(accumulator, queue, b"b", key=b"key")
+    add(accumulator, queue, b"c", headers=(("name", b"data"),))
     [batch] = accumulator.batches()
     assert batch.keys == [None, b"key", None]
     assert batch.headers == [(), (), (("name", b"data"),)]
@@ -180,20 +180,20 @@ def collected(count: int) -> tuple[Collector, list[Sequence[object]]]:
     return Collector([RecordMetadata("", -1, -1, -1)] * count, told.append), told
 
 
-def extend(accumulator: Accumulator, lane: Lane, values: list[bytes], collector: Collector) -> list[int]:
+def extend(accumulator: Accumulator, queue: PartitionQueue, values: list[bytes], collector: Collector) -> list[int]:
     """Put them all in; how many each batch took."""
     taken, start = [], 0
     while start < len(values):
         rest = values[start:]
         sizes = [OVERHEAD + len(value) for value in rest]
         places = range(start, len(values))
-        taken.append(accumulator.extend(lane, None, rest, 7, sizes, collector, places, 0.0))
+        taken.append(accumulator.extend(queue, None, rest, 7, sizes, collector, places, 0.0))
         start += taken[-1]
     return taken
 
 
 @pytest.mark.parametrize(
-    ("bounds", "expected"),
+    ("limits", "expected"),
     [
         ({"batch_bytes": 3 * (OVERHEAD + 4)}, [2, 3, 2]),
         ({"batch_bytes": 3 * (OVERHEAD + 4) + 1}, [2, 3, 2]),
@@ -201,19 +201,19 @@ def extend(accumulator: Accumulator, lane: Lane, values: list[bytes], collector:
         ({"batch_bytes": 1}, [1] * 7),
     ],
 )
-def test_many_fill_one_batch_after_the_other(bounds: dict[str, float], expected: list[int]) -> None:
-    accumulator, lane = made(**bounds)
-    add(accumulator, lane, b"0000")
+def test_many_fill_one_batch_after_the_other(limits: dict[str, float], expected: list[int]) -> None:
+    accumulator, queue = made(**limits)
+    add(accumulator, queue, b"0000")
     collector, _ = collected(7)
-    assert extend(accumulator, lane, [b"%04d" % number for number in range(1, 8)], collector) == expected
+    assert extend(accumulator, queue, [b"%04d" % number for number in range(1, 8)], collector) == expected
     values = [value for batch in accumulator.batches() for value in batch.values]
     assert values == [b"%04d" % number for number in range(8)]
 
 
 def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
-    accumulator, lane = made(batch_records=3)
+    accumulator, queue = made(batch_records=3)
     collector, told = collected(5)
-    extend(accumulator, lane, [b"%d" % number for number in range(5)], collector)
+    extend(accumulator, queue, [b"%d" % number for number in range(5)], collector)
     first, second = accumulator.batches()
     second.succeed(metadata_of("topic", 0, 40, second.timestamps, -1))
     assert told == []
@@ -222,10 +222,10 @@ def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
 
 
 def test_halves_know_whom_to_tell() -> None:
-    accumulator, lane = made()
-    sink = add(accumulator, lane, b"x", key=b"key", headers=(("h", None),))
+    accumulator, queue = made()
+    completion = add(accumulator, queue, b"x", key=b"key", headers=(("h", None),))
     collector, told = collected(4)
-    extend(accumulator, lane, [b"0", b"1", b"2", b"3"], collector)
+    extend(accumulator, queue, [b"0", b"1", b"2", b"3"], collector)
     [batch] = accumulator.batches()
     batch.position = 10
     left, right = batch.halves()
@@ -235,7 +235,7 @@ def test_halves_know_whom_to_tell() -> None:
     right.succeed(metadata_of("topic", 0, 8, right.timestamps, -1))
     error = ValueError("too large")
     left.fail(error)
-    assert sink.told == [error]
+    assert completion.told == [error]
     assert told == [[error, *metadata_of("topic", 0, 8, [7, 7, 7], -1)]]
 
 
@@ -246,11 +246,11 @@ def test_metadata_says_what_is_known() -> None:
 
 
 def test_a_full_batch_is_told_once() -> None:
-    closed: list[Lane] = []
-    accumulator, lane = made(batch_records=2)
+    closed: list[PartitionQueue] = []
+    accumulator, queue = made(batch_records=2)
     accumulator.on_closed = closed.append
     for value in (b"a", b"b", b"c"):
-        add(accumulator, lane, value)
-    assert closed == [lane]
+        add(accumulator, queue, value)
+    assert closed == [queue]
     leaving(accumulator, 0.0)
-    assert closed == [lane, lane]
+    assert closed == [queue, queue]

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from pylogbroker.client.producer import Producer
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.errors import InvalidRecords
-from tests.client.producer.offline import FakeCluster, Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, turn
 
 
 def sends_still(producer: Producer, cluster: FakeCluster, clock: Clock) -> None:
@@ -47,10 +47,10 @@ def test_nobody_is_left_waiting_for_a_topic_whatever_happens_when_it_is_found(
     producer, cluster = make()
     append = Accumulator.append
 
-    def fail_for_one(self: Accumulator, lane: Any, key: Any, value: Any, *rest: Any) -> Any:
+    def fail_for_one(self: Accumulator, queue: Any, key: Any, value: Any, *rest: Any) -> Any:
         if value == b"odd":
             raise ZeroDivisionError("odd")
-        return append(self, lane, key, value, *rest)
+        return append(self, queue, key, value, *rest)
 
     finding: Deferred[None] = Deferred()
     monkeypatch.setattr(Accumulator, "append", fail_for_one)

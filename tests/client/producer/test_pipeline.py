@@ -14,7 +14,7 @@ from zope.interface import implementer
 from pylogbroker.client.errors import Closed, PluginFailed
 from pylogbroker.client.producer import NotAllSent, Producer, RecordMetadata, TransactionAborted, TransactionError
 from pylogbroker.interfaces import CallbackHandler, Event, IEventHandler, IForwardingEventHandler
-from tests.client.producer.offline import FakeCluster, Make, failure, result_of, sent_values, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, sent_values, turn
 
 
 class Seeing(CallbackHandler):

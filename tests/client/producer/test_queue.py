@@ -14,7 +14,7 @@ from pylogbroker.client.errors import ConnectionLost, PluginFailed, QueueFull
 from pylogbroker.client.producer import DeliveryTimedOut, Producer, RecordMetadata
 from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, Event, IEventHandler
-from tests.client.producer.offline import Make, failure, turn
+from tests.client.producer.fake_cluster import Make, failure, turn
 
 
 def test_a_full_queue_drops(make: Make, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.client.producer.offline import FakeCluster, Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, turn
 
 
 def begun(make: Make, clock: Clock, **settings: Any) -> tuple[Producer, FakeCluster]:

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.producer import NotAllSent
 from pylogbroker.errors import ErrorCode
-from tests.client.producer.offline import Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import Make, failure, result_of, turn
 
 
 def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from pylogbroker.client.producer import (
 )
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, IPartitioner, IStickyPartitioner
-from tests.client.producer.offline import FakeCluster, Make, failure, result_of, sent_values, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, sent_values, turn
 from tests.support.examples import examples
 
 
@@ -299,11 +299,11 @@ def test_whatever_happens_everybody_is_told_and_all_room_given_back(
     assert [each.called for each in waiting] == [True] * len(waiting)
     counts = producer.counts
     assert counts.queued == counts.queued_bytes == counts.waiting == 0
-    assert producer._accumulator.hurry == 0
+    assert producer._accumulator.unlingered == 0
     for each in waiting:
         each.addErrback(lambda _: None)
     result_of(producer.close())
-    assert all(lane.idle for lane in producer._accumulator.lanes.values())
+    assert all(queue.idle for queue in producer._accumulator.queues.values())
 
 
 class Watching(CallbackHandler):

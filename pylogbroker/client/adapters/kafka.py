@@ -1,0 +1,257 @@
+"""Kafka's protocol for `SimpleConsumer`: requests to one broker, without fetch sessions or group membership."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
+
+from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
+from pylogbroker.client.connection import BrokerConnection
+from pylogbroker.client.errors import error_of, raise_for
+from pylogbroker.client.messages import Decode, MessageSet
+from pylogbroker.client.retries import Backoff, Pauses, retrying
+from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import Request, UnsupportedVersion
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pylogbroker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+
+_FETCH: Final = 12  # the last version with topic names
+_FIND_COORDINATOR: Final = 3  # the last version with a single key
+_OFFSET_FETCH: Final = 7  # the last version with a single group
+_SETTLING: Final = 10.0  # seconds that a group's coordinator may take to become ready
+_UNSETTLED: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+
+
+class KafkaAdapter:
+    """Adapter of Kafka's protocol."""
+
+    def __init__(
+        self,
+        clock: Any,
+        connection: BrokerConnection,
+        settings: Values,
+        decode_key: Decode | None,
+        decode_value: Decode | None,
+    ) -> None:
+        self._connection = connection
+        self._pauses = Pauses(clock)
+        self._backoff = Backoff.of(settings)
+        self._timeout = settings.integer("request.timeout.ms") / 1000
+        self._max_bytes = settings.integer("fetch.max.bytes")
+        self._committed_only = settings.text("isolation.level") == "read_committed"
+        self._check_crcs = settings.boolean("check.crcs")
+        self._rack = settings.text("client.rack")
+        self._decoders = decode_key, decode_value
+        self._gone: Deferred[None] = Deferred()
+        connection.when_lost = lambda _: self._gone.callback(None)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+        return ensureDeferred(self._fetch(wanted, wait))
+
+    async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchResult]:
+        """Fetch in as many requests as needed: each may ask for a partition only once."""
+        found: list[FetchResult | None] = [None] * len(wanted)
+        left = list(range(len(wanted)))
+        while left:
+            round_: dict[TopicPartition, int] = {}
+            for index in left:
+                round_.setdefault((wanted[index].topic, wanted[index].partition), index)
+            request = self._fetch_request([wanted[index] for index in round_.values()], wait)
+            answers = await self._ask_for_records(request, wait)
+            for key, index in round_.items():
+                found[index] = self._fetched(wanted[index], answers.get(key))
+            left = [index for index in left if found[index] is None]
+        return [each for each in found if each is not None]
+
+    def _fetch_request(self, wanted: Sequence[FetchTarget], wait: Wait) -> FetchRequest:
+        topics = [
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(each.partition, fetch_offset=each.offset, partition_max_bytes=each.max_bytes)
+                    for each in run
+                ],
+            )
+            for topic, run in groupby(sorted(wanted, key=_topic_of), _topic_of)
+        ]
+        return FetchRequest(
+            max_wait_ms=wait.max_ms,
+            min_bytes=wait.min_bytes,
+            max_bytes=max(self._max_bytes, *(each.max_bytes for each in wanted)),
+            isolation_level=int(self._committed_only),
+            topics=topics,
+            rack_id=self._rack,
+        )
+
+    async def _ask_for_records(self, request: FetchRequest, wait: Wait) -> dict[TopicPartition, PartitionData]:
+        timeout = self._timeout + wait.max_ms / 1000
+        version = min(_FETCH, self._connection.version_of(FetchRequest))
+        answer: FetchResponse = await self._connection.request(request, version=version, timeout=timeout)
+        raise_for(answer.error_code)
+        return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
+
+    def _fetched(self, wanted: FetchTarget, answer: PartitionData | None) -> FetchResult:
+        if answer is None:
+            answer = PartitionData(wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+        aborted = (answer.aborted_transactions or ()) if self._committed_only else ()
+        decode_key, decode_value = self._decoders
+        messages = MessageSet(
+            wanted.topic,
+            wanted.partition,
+            answer.records or b"",  # type: ignore[arg-type]
+            wanted.offset,
+            aborted=[(each.producer_id, each.first_offset) for each in aborted],
+            decode_key=decode_key,
+            decode_value=decode_value,
+            check_crcs=self._check_crcs,
+        )
+        if answer.error_code:
+            return FetchResult(messages, False, _refusal(answer.error_code, wanted.topic, wanted.partition))
+        end = answer.last_stable_offset if self._committed_only else answer.high_watermark
+        return FetchResult(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
+
+    def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
+        return ensureDeferred(self._offsets_before(topic, partition, time, most))
+
+    async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
+        """List offsets in version 0; newer brokers support only later versions, which return one offset."""
+        asked = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
+        request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [asked])])
+        answer: ListOffsetsResponse
+        try:
+            if self._committed_only:
+                raise UnsupportedVersion("version 0 does not support transactions")
+            answer = await self._connection.request(request, version=0)
+        except UnsupportedVersion:
+            asked.max_num_offsets = 1
+            answer = await self._connection.request(request)
+        [found] = [each for topic_answer in answer.topics for each in topic_answer.partitions]
+        _raise_for(found.error_code, topic, partition)
+        if found.old_style_offsets or found.offset < 0:
+            return list(found.old_style_offsets)
+        return [found.offset][:most]
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (topic, partition), offset in offsets.items():
+            found = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
+            each = OffsetCommitRequestPartition(partition, offset, committed_metadata=metadata)
+            found.partitions.append(each)
+        request = OffsetCommitRequest(group, topics=list(topics.values()))
+
+        async def commit() -> None:
+            answer: OffsetCommitResponse = await self._connection.request(request)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    _raise_for(each.error_code, topic.name, each.partition_index)
+
+        return self._when_settled(group, commit)
+
+    def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
+        topics: dict[str, OffsetFetchRequestTopic] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, OffsetFetchRequestTopic(topic)).partition_indexes.append(partition)
+        request = OffsetFetchRequest(group, list(topics.values()), require_stable=self._committed_only)
+
+        async def fetch() -> dict[TopicPartition, int | None]:
+            version = min(_OFFSET_FETCH, self._connection.version_of(OffsetFetchRequest))
+            answer: OffsetFetchResponse = await self._connection.request(request, version=version)
+            raise_for(answer.error_code)
+            return _committed(answer)
+
+        return self._when_settled(group, fetch)
+
+    def _when_settled(self, group: str, work: Any) -> Deferred[Any]:
+        """Do the work. Looking up the coordinator makes the broker create a missing offsets topic."""
+
+        async def attempt() -> Any:
+            try:
+                return await work()
+            except KafkaError as error:
+                if error.code in _UNSETTLED:
+                    await self._find_coordinator(group)
+                raise
+
+        return ensureDeferred(retrying(attempt, self._pauses, self._backoff, _SETTLING, _is_unsettled))
+
+    async def _find_coordinator(self, group: str) -> None:
+        version = min(_FIND_COORDINATOR, self._connection.version_of(FindCoordinatorRequest))
+        answer: FindCoordinatorResponse = await self._connection.request(_coordinator_of(group), version=version)
+        raise_for(answer.error_code, answer.error_message or f"group {group}")
+        address = self._connection.address
+        if answer.port != address.port:
+            detail = f"the coordinator of group {group} is {answer.host}:{answer.port}, not {address}"
+            raise _Elsewhere(detail, ErrorCode.NOT_COORDINATOR)
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def is_open(self) -> bool:
+        return self._connection.is_open
+
+    def close(self) -> Deferred[None]:
+        self._pauses.close()
+        if self._gone.called:
+            return succeed(None)
+        self._connection.close()
+        return self._gone
+
+
+class _Elsewhere(KafkaError):
+    """Another broker is the coordinator; retrying with this one will not help."""
+
+
+def _is_unsettled(error: BaseException) -> bool:
+    return isinstance(error, KafkaError) and not isinstance(error, _Elsewhere) and error.code in _UNSETTLED
+
+
+def _coordinator_of(group: str) -> Request:
+    return FindCoordinatorRequest(key=group)
+
+
+def _refusal(code: int, topic: str, partition: int) -> KafkaError:
+    error = error_of(code)
+    return KafkaError(f"{topic}/{partition}: {error.detail}", error.code)
+
+
+def _raise_for(code: int, topic: str, partition: int) -> None:
+    if code:
+        raise _refusal(code, topic, partition)
+
+
+def _topic_of(wanted: FetchTarget) -> str:
+    return wanted.topic
+
+
+def _committed(answer: OffsetFetchResponse) -> dict[TopicPartition, int | None]:
+    found: dict[TopicPartition, int | None] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            _raise_for(each.error_code, topic.name, each.partition_index)
+            found[topic.name, each.partition_index] = None if each.committed_offset < 0 else each.committed_offset
+    return found

@@ -1,0 +1,148 @@
+"""The protocol of Kafka 0.7 for `SimpleConsumer`: responses arrive in the order of the requests.
+
+Responses do not identify their requests. The broker closes the connection after a request that it rejects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
+
+from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
+from pylogbroker.client.legacy07_messages import Legacy07MessageSet
+from pylogbroker.client.messages import Decode
+from pylogbroker.client.pipelined_connection import PipelinedConnection
+from pylogbroker.config import Values
+from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records.simple import may_be_message
+from pylogbroker.wire import WireError
+from pylogbroker.wire.simple import (
+    Fetch,
+    FetchRange,
+    Legacy07ErrorCode,
+    Legacy07Request,
+    MultiFetch,
+    Offsets,
+    decode_offsets,
+    decode_set,
+    decode_sets,
+    encode_legacy07_request,
+)
+
+T = TypeVar("T")
+
+_CODES: Final[Mapping[int, ErrorCode]] = {
+    Legacy07ErrorCode.OFFSET_OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
+    Legacy07ErrorCode.INVALID_MESSAGE: ErrorCode.CORRUPT_MESSAGE,
+    Legacy07ErrorCode.WRONG_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    Legacy07ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_FETCH_SIZE,
+}
+_MEANINGS: Final[Mapping[int, str]] = {
+    **{code.value: code.name.lower().replace("_", " ") for code in Legacy07ErrorCode},
+    Legacy07ErrorCode.UNKNOWN: "the broker gives no reason; the protocol of 0.7 cannot read topics in Kafka's format",
+}
+
+
+class Legacy07Connection(PipelinedConnection):
+    """Client side of one connection. The protocol has no handshake, so the peer is not verified."""
+
+    protocol_name = "the protocol of 0.7"
+
+    def ask(self, request: Legacy07Request, read: Callable[[memoryview], T]) -> Deferred[T]:
+        """Send a request; return a Deferred of the response, decoded by `read`."""
+        if not self.is_open:
+            return self._not_connected()
+        try:
+            data = encode_legacy07_request(request)
+        except WireError as error:
+            return fail(error)
+        return self._send_request(type(request).__name__, (data,), read)
+
+
+class Legacy07Adapter:
+    """Adapter of the protocol of 0.7."""
+
+    def __init__(self, connection: Legacy07Connection, settings: Values, decode_value: Decode | None) -> None:
+        self._connection = connection
+        self._gone: Deferred[None] = Deferred()
+        connection.when_lost = lambda _: self._gone.callback(None)
+        self._decode_value = decode_value
+        self._check_crcs = settings.boolean("check.crcs")
+
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+        return ensureDeferred(self._fetch(wanted))
+
+    async def _fetch(self, wanted: Sequence[FetchTarget]) -> list[FetchResult]:
+        ranges = [FetchRange(each.topic, each.partition, each.offset, each.max_bytes) for each in wanted]
+        if len(ranges) == 1:
+            answers = [await self._connection.ask(Fetch(ranges[0]), decode_set)]
+        else:
+            error, answers = await self._connection.ask(MultiFetch(ranges), decode_sets)
+            if error or len(answers) != len(ranges):
+                raise _error_of(error, f"a multifetch of {len(ranges)}, answered with {len(answers)} sets")
+        alone = len(ranges) == 1
+        return [self._fetched(each, alone, *answer) for each, answer in zip(wanted, answers, strict=True)]
+
+    def _fetched(self, wanted: FetchTarget, alone: bool, code: int, data: memoryview) -> FetchResult:
+        messages = Legacy07MessageSet(
+            wanted.topic,
+            wanted.partition,
+            data,
+            wanted.offset,
+            decode_value=self._decode_value,
+            check_crcs=self._check_crcs,
+        )
+        if code:
+            return FetchResult(messages, False, _error_of(code, f"{wanted.topic}/{wanted.partition}"))
+        if not data or messages.valid_bytes:
+            return FetchResult(messages)
+        if not may_be_message(data) or (alone and len(data) < wanted.max_bytes):
+            return FetchResult(messages, False, _no_message_at(wanted))
+        return FetchResult(messages, is_cut=True)
+
+    def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
+        return ensureDeferred(self._offsets_before(topic, partition, time, most))
+
+    async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
+        error, offsets = await self._connection.ask(Offsets(topic, partition, time, most), decode_offsets)
+        if error:
+            raise _error_of(error, f"{topic}/{partition}")
+        return offsets
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
+        return fail(_no_groups())
+
+    def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
+        return fail(_no_groups())
+
+    def is_open(self) -> bool:
+        return self._connection.is_open
+
+    def close(self) -> Deferred[None]:
+        if self._gone.called:
+            return succeed(None)
+        self._connection.close()
+        return self._gone
+
+
+def _no_message_at(wanted: FetchTarget) -> CorruptRecords:
+    """Return the error for bytes that are not a message; a short response ends at the log's end, between messages."""
+    return CorruptRecords(
+        f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
+        "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "
+        "get_offsets_before returns"
+    )
+
+
+def _error_of(code: int, what: str) -> KafkaError:
+    return KafkaError(
+        f"{what}: {_MEANINGS.get(code, f'error {code}')}", _CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+    )
+
+
+def _no_groups() -> KafkaError:
+    detail = "the protocol of 0.7 has no committed offsets: keep them in the coordination tree"
+    return KafkaError(detail, ErrorCode.UNSUPPORTED_VERSION)

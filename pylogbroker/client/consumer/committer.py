@@ -1,0 +1,138 @@
+"""Commits of the readers' offsets: periodic, on revocation, and on the program's request.
+
+A commit covers the messages that the reader has finished. On request, and at shutdown, it covers all messages that the
+reader was given. One commit is in flight at a time, so that none overtakes another.
+
+Transient errors are retried while the partitions are still this member's. After a rebalance, a retry could undo the
+commits of their next reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import DeferredLock, TimeoutError, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
+from pylogbroker.client.errors import ClientError, is_retriable
+from pylogbroker.client.retries import Backoff, Pauses, retrying
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+
+log = Logger()
+
+Offsets = Mapping[TopicPartition, int]
+Commit = Callable[[Offsets], Awaitable[None]]
+
+_OUTDATED: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+
+
+class NoLongerAssigned(ClientError):
+    """Partitions went to other members before their offsets were committed; their messages are delivered again."""
+
+
+class CommitGuard(Protocol):
+    """The committing member and its generation."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def check(self) -> None:
+        """Raise if nothing can be committed now, since the group has not accepted this member yet."""
+
+    def refused(self, code: ErrorCode) -> None:
+        """Handle a rejected commit: the member may be unknown to the group now."""
+
+
+def processed_offsets(buffers: Iterable[FetchBuffer]) -> dict[TopicPartition, int]:
+    """Return the offsets that the readers have finished and that are not committed."""
+    return {buffer.key: buffer.done for buffer in buffers if buffer.done >= 0 and buffer.done != buffer.committed}
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Return whether a retry can succeed. For a deleted topic it cannot."""
+    if not isinstance(error, KafkaError):
+        return is_retriable(error)
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return False
+    return error.code.retriable or error.code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@attrs.define(eq=False)
+class Committer:
+    """Commits offsets of a group, one commit at a time."""
+
+    _pauses: Pauses
+    _commit: Commit
+    _guard: CommitGuard
+    _is_ours: Callable[[FetchBuffer], bool]
+    _backoff: Backoff
+    _timeout: float  # seconds for which a commit is retried
+    _lock: DeferredLock = attrs.field(factory=DeferredLock)
+    _timer: Any = None
+    failures: int = 0
+
+    @property
+    def _clock(self) -> IReactorTime:
+        clock: IReactorTime = self._pauses.clock
+        return clock
+
+    def start(self, interval: float, buffers: Callable[[], Iterable[FetchBuffer]]) -> None:
+        """Commit the finished offsets every `interval` seconds."""
+        self._timer = self._clock.callLater(interval, self._commit_periodically, interval, buffers)
+
+    def stop(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    async def commit(
+        self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float | None = None
+    ) -> None:
+        """Commit the offsets, which `feeds` have reached; retry transient errors for `patience` seconds."""
+        if not offsets:
+            return
+        mine = {key: buffer for key in offsets if (buffer := buffers.get(key)) is not None}
+        attempt = partial(self._attempt, offsets, mine.values())
+        await self._lock.acquire()
+        try:
+            seconds = self._timeout if timeout is None else timeout
+            await retrying(attempt, self._pauses, self._backoff, seconds, _is_transient)
+        finally:
+            self._lock.release()
+        for key, buffer in mine.items():
+            buffer.committed = offsets[key]
+
+    async def commit_quietly(
+        self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float
+    ) -> None:
+        """Commit, but log a failure instead of raising it; uncommitted messages are delivered again."""
+        try:
+            await ensureDeferred(self.commit(offsets, buffers, timeout)).addTimeout(timeout, self._clock)
+        except (PylogbrokerError, TimeoutError) as error:
+            self.failures += 1
+            log.warn("offsets were not committed, messages may be delivered again: {error}", error=error)
+
+    async def _attempt(self, offsets: Offsets, mine: Iterable[FetchBuffer]) -> None:
+        if given := [buffer.key for buffer in mine if not self._is_ours(buffer)]:
+            raise NoLongerAssigned(f"the group has assigned {given} to other members")
+        self._guard.check()
+        generation = self._guard.generation
+        try:
+            await self._commit(offsets)
+        except KafkaError as error:
+            if error.code in _OUTDATED and self._guard.generation != generation:
+                raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS) from error
+            self._guard.refused(error.code)
+            raise
+
+    def _commit_periodically(self, interval: float, buffers: Callable[[], Iterable[FetchBuffer]]) -> None:
+        self.start(interval, buffers)
+        if not self._lock.locked:
+            now = {buffer.key: buffer for buffer in buffers()}
+            ensureDeferred(self.commit_quietly(processed_offsets(now.values()), now, interval))

@@ -1,0 +1,165 @@
+"""Fetch buffer of one assigned partition, and its offsets.
+
+    done         handed        position
+     |  with the  |  buffered   |  not fetched yet
+     |  reader    |             |
+
+`position` is the next offset to fetch. `handed` is the first record that the reader has not been given. `done` is the
+first record that the reader may still be processing. A reader has finished its messages when it asks for more.
+
+A feed that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
+size may be in flight when it fills up. So it holds at most twice the limit, or one batch if that is larger.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pylogbroker.client.errors import PluginFailed
+from pylogbroker.interfaces import TopicPartition
+
+if TYPE_CHECKING:
+    from pylogbroker.client.messages import Message
+
+NO_POSITION = -1
+
+
+def _nobody() -> None:
+    pass
+
+
+@attrs.define(eq=False)
+class Chunk:
+    messages: Iterator[Message]
+    size: int
+    next_offset: int  # the offset that follows it in the log
+    error: Exception | None = None  # raised in place of the next message
+    epoch: int = -1  # leader epoch of its last batch
+
+    def draw(self, count: int) -> list[Message]:
+        """Return at most `count` messages; none if the chunk is empty.
+
+        Messages before an unreadable one are returned first; the next call raises its error. After that, a message that
+        a decoder rejects is skipped; damaged bytes are not.
+        """
+        error, self.error = self.error, None
+        messages: list[Message] = []
+        try:
+            if error is not None:
+                raise error
+            messages.extend(islice(self.messages, count))
+        except Exception as problem:
+            if not isinstance(problem, PluginFailed):
+                self.messages = _FailingIterator(problem)
+            if not messages:
+                raise
+            self.error = problem
+        return messages
+
+
+@attrs.frozen
+class _FailingIterator:
+    """Iterator that raises the error on every call."""
+
+    _error: Exception
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        raise self._error
+
+
+@attrs.define(eq=False)
+class FetchBuffer:
+    """Buffer and offsets of one assigned partition."""
+
+    topic: str
+    partition: int
+    limit: int
+    position: int = NO_POSITION
+    delivered: int = NO_POSITION
+    done: int = NO_POSITION
+    committed: int = NO_POSITION
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    buffered: int = 0
+    chunks: deque[Chunk] = attrs.field(factory=deque)
+    closed: bool = False
+    full_since: float | None = None
+    not_before: float = 0.0  # time before which it is not fetched, after an error
+    round: int = 0  # incremented by every `begin`
+    epoch: int = -1  # leader epoch of the batch before `position`; -1 if unknown
+    checked_epoch: int = -1  # the last leader epoch known to contain the log up to `position`
+    on_space: Callable[[], object] = _nobody
+    on_done: Callable[[], object] = _nobody
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.topic, self.partition
+
+    @property
+    def full(self) -> bool:
+        return self.buffered >= self.limit
+
+    @property
+    def is_processing(self) -> bool:
+        """Whether the reader may still be processing messages."""
+        return self.done != self.delivered
+
+    @property
+    def lag(self) -> int | None:
+        """Number of offsets from `handed` to the high watermark; None if unknown."""
+        return None if self.high_watermark < 0 or self.delivered < 0 else max(0, self.high_watermark - self.delivered)
+
+    def begin(self, offset: int) -> None:
+        """Read from this offset on, and drop what was fetched."""
+        self.position = self.delivered = self.done = offset
+        self.epoch = -1
+        self.round += 1
+        self._forget()
+
+    def jump(self, offset: int) -> None:
+        """Fetch from this offset on, and keep what was fetched."""
+        self.position, self.epoch = offset, -1
+        if not self.chunks:
+            self.delivered = self.done = offset
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self.buffered += chunk.size
+        self.position = chunk.next_offset
+        self.epoch = chunk.epoch
+
+    def draw(self, count: int) -> tuple[list[Message], int]:
+        """Return at most `count` messages of the oldest chunk and the next offset; drop the chunk once empty."""
+        chunk = self.chunks[0]
+        messages = chunk.draw(count)
+        if len(messages) == count or chunk.error is not None:
+            return messages, messages[-1].next_offset
+        self.chunks.popleft()
+        self.buffered -= chunk.size
+        self.full_since = None
+        self.on_space()
+        return messages, chunk.next_offset
+
+    def mark_processed(self) -> None:
+        """Mark all given messages as finished: the reader has asked for more."""
+        if self.done != self.delivered:
+            self.done = self.delivered
+            self.on_done()
+
+    def close(self) -> None:
+        self.closed = True
+        self.on_space = _nobody
+        self._forget()
+
+    def _forget(self) -> None:
+        self.chunks.clear()
+        self.buffered = 0
+        self.full_since = None

@@ -1,0 +1,94 @@
+"""Fetch sessions, client side: a request holds only what has changed (KIP-227).
+
+=======================  =========================================  ==============================================
+state                    request                                    response
+=======================  =========================================  ==============================================
+no session               id 0, epoch 0, every partition             an id: the session begins, its epoch is 1;
+                                                                    id 0: the broker's session cache is full
+a session                its id and epoch, partitions that are      the session continues with the next epoch
+                         new or moved on, those to forget
+a failed session         its id, epoch 0, every partition: the      as without a session
+                         broker closes it and may begin another
+=======================  =========================================  ==============================================
+
+The broker also fetches partitions that a request leaves out, from the offset last sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire import NO_ID
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_NEW: Final = 0
+_LAST_EPOCH: Final = 0x7FFFFFFF
+
+
+@attrs.frozen
+class SessionPartition:
+    offset: int
+    max_bytes: int
+    topic_id: UUID = NO_ID
+    leader_epoch: int = -1
+
+
+@attrs.define(eq=False)
+class ClientFetchSession:
+    """The broker's view of the wanted partitions."""
+
+    id: int = 0
+    epoch: int = _NEW
+    _held: dict[TopicPartition, SessionPartition] = attrs.field(factory=dict)
+
+    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, SessionPartition]) -> None:
+        """Add the changes to the request. They count as sent: call `answered` or `broken` next."""
+        before = {} if self.epoch == _NEW else self._held
+        forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
+        request.session_id, request.session_epoch = self.id, self.epoch
+        request.topics = _asked({key: each for key, each in wanted.items() if before.get(key) != each})
+        request.forgotten_topics_data = _forgotten((key, before[key].topic_id) for key in forgotten)
+        self._held = dict(wanted)
+
+    def answered(self, session_id: int) -> None:
+        self.id = session_id
+        if not session_id:
+            self.epoch = _NEW
+        else:
+            self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+
+    def broken(self, *, lost: bool = False) -> None:
+        """Restart the session: the broker's state is unknown. A `lost` session needs no closing."""
+        self.epoch = _NEW
+        if lost:
+            self.id = 0
+
+
+def _asked(partitions: Mapping[TopicPartition, SessionPartition]) -> list[FetchTopic]:
+    topics: dict[str, FetchTopic] = {}
+    for (topic, partition), wanted in partitions.items():
+        found = topics.get(topic)
+        if found is None:
+            found = topics[topic] = FetchTopic(topic, wanted.topic_id)
+        found.partitions.append(
+            FetchPartition(
+                partition,
+                current_leader_epoch=wanted.leader_epoch,
+                fetch_offset=wanted.offset,
+                partition_max_bytes=wanted.max_bytes,
+            )
+        )
+    return list(topics.values())
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, UUID], ForgottenTopic] = {}
+    for (topic, partition), topic_id in partitions:
+        found = topics.setdefault((topic, topic_id), ForgottenTopic(topic, topic_id))
+        found.partitions.append(partition)
+    return list(topics.values())

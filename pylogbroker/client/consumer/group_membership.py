@@ -1,0 +1,192 @@
+"""Group membership of a connector, by the brokers or by the coordination tree.
+
+Both call `take`, `give_up` and `lose` of the reading side when partitions come and go. `join` ends with the first
+assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.actions import Partitions
+from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions
+from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
+from pylogbroker.client.consumer.member_state_machine import NO_GENERATION
+from pylogbroker.client.consumer.registry import GroupRegistry
+from pylogbroker.client.consumer.stream_subscription import StreamSubscription
+from pylogbroker.client.errors import Closed
+from pylogbroker.client.plugin_lookup import ResolvedPlugin
+from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import IAssignor, ITree, TopicPartition
+
+log = Logger()
+
+
+class GroupMembership(Protocol):
+    """A connector's membership, and the identity with which it commits offsets."""
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+    @property
+    def member(self) -> MemberDriver | None:
+        """Member of a broker-based group; None for a tree-based one."""
+
+    def check(self) -> None:
+        """Raise if offsets cannot be committed now, since the group has not accepted this member yet."""
+
+    def refused(self, code: ErrorCode) -> None:
+        """Handle a rejected commit: the member may be unknown to the group now."""
+
+    async def join(self, subscribed: StreamSubscription) -> None:
+        """Become a member and wait for the first partitions."""
+
+    def check_topics(self) -> None:
+        """Check for topics that were created, deleted or extended."""
+
+    async def leave(self) -> None:
+        """Give up all partitions and leave. Callers that wait in `join` get Closed."""
+
+
+@attrs.define(eq=False)
+class CoordinatorMembership:
+    """Membership by Kafka's group protocol."""
+
+    _cluster: Cluster
+    _reactor: Any
+    _settings: MemberSettings
+    _assignors: Sequence[ResolvedPlugin[IAssignor]]
+    _assigned: AssignedPartitions
+    _topics: Callable[[], frozenset[str]]
+    _failed: Callable[[Exception], None]
+    member: MemberDriver | None = None
+    _joined: Deferred[None] = attrs.field(factory=Deferred)
+
+    @property
+    def generation(self) -> int:
+        return NO_GENERATION if self.member is None else self.member.generation
+
+    @property
+    def member_id(self) -> str:
+        return "" if self.member is None else self.member.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return None if self.member is None else self._settings.instance_id
+
+    def check(self) -> None:
+        if self.member is not None and self.generation == NO_GENERATION:
+            raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def refused(self, code: ErrorCode) -> None:
+        if self.member is not None:
+            self.member.refused(code)
+
+    async def join(self, subscribed: StreamSubscription) -> None:
+        self.member = MemberDriver(self._cluster, self._reactor, self._settings, self._assignors, self)
+        self.member.start()
+        await self._joined
+
+    def check_topics(self) -> None:
+        if self.member is not None:
+            self.member.topics_changed()
+
+    async def leave(self) -> None:
+        if self.member is not None:
+            await self.member.leave()
+        self._finish_join(Closed("the connector was shut down"))
+        self._joined.addErrback(lambda _: None)  # maybe no caller waits for it
+
+    def _finish_join(self, error: Exception | None = None) -> None:
+        if not self._joined.called:
+            self._joined.callback(None) if error is None else self._joined.errback(error)
+
+    # -- called by the group -----------------------------------------------------------------------------------------
+
+    def topics(self) -> frozenset[str]:
+        return self._topics()
+
+    async def revoke(self, partitions: Partitions, lost: bool) -> None:
+        await (self._assigned.lose if lost else self._assigned.revoke)(partitions)
+
+    def assign(self, partitions: Partitions) -> None:
+        self._assigned.assign(dict.fromkeys(partitions))
+        self._finish_join()
+
+    def failed(self, error: Exception) -> None:
+        if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
+            error = KafkaError(
+                f"another member has taken over the group.instance.id {self._settings.instance_id!r}", error.code
+            )
+        self._finish_join(error)
+        self._failed(error)
+
+
+@attrs.define(eq=False)
+class TreeMembership:
+    """Membership by the registry in the coordination tree; the brokers know no member."""
+
+    _tree: ITree
+    _reactor: Any
+    _group: str
+    _settings: Values
+    _assigned: AssignedPartitions
+    _on_incomplete: Callable[[Exception], None]
+    _registry: GroupRegistry | None = None
+    member: None = None
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    instance_id: str | None = None
+
+    def check(self) -> None:
+        """Accept: brokers take offsets from anyone while their group has no members."""
+
+    def refused(self, code: ErrorCode) -> None:
+        """Ignore the error: it does not concern the registry."""
+
+    async def join(self, subscribed: StreamSubscription) -> None:
+        self._registry = GroupRegistry(
+            self._tree,
+            self._reactor,
+            self._group,
+            subscribed.node(),
+            self,
+            max_retries=self._settings.integer("rebalance.max.retries"),
+            backoff=self._settings.integer("rebalance.backoff.ms") / 1000,
+        )
+        await self._registry.start()
+
+    def check_topics(self) -> None:
+        """Do nothing: the registry has its own watches."""
+
+    async def leave(self) -> None:
+        if self._registry is not None:
+            await self._registry.stop()
+
+    # -- called by the registry --------------------------------------------------------------------------------------
+
+    async def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        await self._assigned.revoke(partitions)
+
+    async def lose(self, partitions: Collection[TopicPartition]) -> None:
+        await self._assigned.lose(partitions)
+
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
+        self._assigned.assign(dict(partitions))
+
+    def failed(self, error: Exception) -> None:
+        log.warn("the rebalance of group {group} does not complete: {error}", group=self._group, error=error)
+        self._on_incomplete(error)

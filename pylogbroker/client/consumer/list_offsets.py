@@ -1,0 +1,74 @@
+"""Offsets by time: the beginning or end of partitions, or a moment. Each leader gets one request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.codes import code_of
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
+from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+Found = dict[TopicPartition, int]
+Refused = dict[TopicPartition, ErrorCode]
+
+
+async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Refused]:
+    """Return the first offset at or after each time (ms, LATEST or EARLIEST), -1 if there is none; and errors.
+
+    With `committed`, the end is the last stable offset. A leader that is unknown or does not answer gives a retriable
+    code, and the cluster looks for leaders again.
+    """
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    found: Found = {}
+    refused: Refused = {}
+    for key, time in times.items():
+        leader = cluster.leader_of(*key)
+        if leader is None:
+            refused[key] = ErrorCode.LEADER_NOT_AVAILABLE
+        else:
+            by_leader.setdefault(leader, {})[key] = time
+    for leader, asked in by_leader.items():
+        try:
+            answer = await cluster.send(leader, _request(asked, committed))
+        except (ConnectionLost, RequestTimedOut):
+            refused.update(dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION))
+        else:
+            _read(answer, found, refused)
+    for key in refused:
+        cluster.leader_is_stale(*key)
+    return found, refused
+
+
+def _request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for (topic, partition), time in times.items():
+        found = topics.setdefault(topic, ListOffsetsTopic(topic))
+        found.partitions.append(ListOffsetsPartition(partition, timestamp=time))
+    return ListOffsetsRequest(-1, int(committed), list(topics.values()))
+
+
+def _read(answer: ListOffsetsResponse, found: Found, refused: Refused) -> None:
+    for topic in answer.topics:
+        for each in topic.partitions:
+            key = (topic.name, each.partition_index)
+            if each.error_code:
+                refused[key] = code_of(each.error_code)
+            else:
+                found[key] = _offset(each)
+
+
+def _offset(answer: ListOffsetsPartitionResponse) -> int:
+    return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset

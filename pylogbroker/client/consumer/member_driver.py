@@ -1,0 +1,383 @@
+"""Requests of a group member: carries out the actions of `membership` and reports their results to it.
+
+The `Reader` learns which partitions to start and which to stop; the group waits for the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.consumer.actions import (
+    Action,
+    Actions,
+    Assign,
+    FindCoordinator,
+    Partitions,
+    ReportFailure,
+    Revoke,
+    RunAssignor,
+    SendHeartbeat,
+    SendJoin,
+    SendLeave,
+    SendSync,
+)
+from pylogbroker.client.consumer.codes import code_of
+from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
+from pylogbroker.client.consumer.subscription import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from pylogbroker.client.errors import Closed, is_retriable
+from pylogbroker.client.plugin_guards import guarded_assignor
+from pylogbroker.client.plugin_lookup import ResolvedPlugin
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
+from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
+from pylogbroker.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pylogbroker.wire.schema import Request
+
+log = Logger()
+
+#: seconds that a response may take beyond the rebalance timeout
+GRACE_SECONDS: Final = 5.0
+#: time limit of LeaveGroup in seconds
+LEAVE_TIMEOUT_SECONDS: Final = 2.0
+
+
+class MembershipListener(Protocol):
+    """Reader of the assigned partitions."""
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics subscribed to now."""
+
+    async def revoke(self, partitions: Partitions, lost: bool) -> None:
+        """Stop reading the partitions and, unless they are lost, commit their offsets."""
+
+    def assign(self, partitions: Partitions) -> None:
+        """Begin to read the partitions."""
+
+    def failed(self, error: Exception) -> None:
+        """Handle the permanent end of the membership."""
+
+
+@attrs.frozen
+class MemberSettings:
+    """Identity in the group, and timeouts."""
+
+    group: str
+    instance_id: str | None = None
+    rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3000
+    rebalance_timeout_ms: int = 300_000
+    backoff_ms: int = 100
+    backoff_max_ms: int = 1000
+    request_timeout: float = 30.0
+
+
+def is_cooperative(assignors: Iterable[ResolvedPlugin[IAssignor]]) -> bool:
+    """Return whether members may keep partitions while rejoining: every possible assignor is cooperative."""
+    return all(each.plugin.protocol == "cooperative" for each in assignors)
+
+
+def _subscriptions(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
+    return {each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in members}
+
+
+def _topics_of(subscriptions: Iterable[Subscription]) -> set[str]:
+    return {topic for each in subscriptions for topic in each.topics}
+
+
+@attrs.define(eq=False)
+class MemberDriver:
+    _cluster: Cluster
+    _clock: IReactorTime
+    _settings: MemberSettings
+    _assignors: Sequence[ResolvedPlugin[IAssignor]]
+    _listener: MembershipListener
+    _machine: MemberStateMachine = attrs.field(init=False)
+    _node: int = -1
+    _timer: Any = None
+    _assigned_counts: Mapping[str, int] = attrs.field(
+        factory=dict
+    )  # as leader: partition counts at the last assignment
+    _subscribed: frozenset[str] = frozenset()  # as last sent to the group
+    _tasks: set[Deferred[None]] = attrs.field(factory=set)
+    _gone: list[Deferred[None]] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        settings = self._settings
+        self._machine = MemberStateMachine(
+            settings.session_timeout_ms,
+            settings.heartbeat_interval_ms,
+            settings.backoff_ms,
+            settings.backoff_max_ms,
+            cooperative=is_cooperative(self._assignors),
+            static=settings.instance_id is not None,
+        )
+
+    # -- called by the reader --------------------------------------------------------------------------------------
+
+    @property
+    def member_id(self) -> str:
+        return self._machine.member_id
+
+    @property
+    def generation(self) -> int:
+        return self._machine.generation
+
+    @property
+    def instance_id(self) -> str | None:
+        return self._settings.instance_id
+
+    @property
+    def stable(self) -> bool:
+        return self._machine.state is MemberState.STABLE
+
+    def start(self) -> None:
+        self._do(self._machine.start(self._now()))
+
+    def topics_changed(self) -> None:
+        """Rejoin if the changed topics affect the subscription or, as leader, the assignment."""
+        topics = self._listener.topics()
+        if self._machine.state in (MemberState.IDLE, MemberState.LEAVING, MemberState.GONE):
+            return
+        if topics != self._subscribed:
+            unsubscribed = frozenset(key for key in self._machine.owned if key[0] not in topics)
+            self._do(self._machine.rejoin("the subscription has changed", self._now(), unsubscribed))
+        elif self._machine.leads and self._machine.state is MemberState.STABLE and self._have_grown():
+            self._do(self._machine.rejoin("topics have changed", self._now()))
+
+    def refused(self, code: ErrorCode) -> None:
+        if self._machine.state in (MemberState.STABLE, MemberState.PREPARING):
+            self._do(self._machine.refused(code, self._now()))
+
+    async def leave(self) -> None:
+        waits_for_others = self._machine.state in (MemberState.JOINING, MemberState.SYNCING)
+        actions = self._machine.leave(self._now())
+        if waits_for_others:
+            self._cluster.disconnect(self._node)  # else LeaveGroup would queue behind the pending request
+        self._do(actions)
+        if self._machine.state is not MemberState.GONE:
+            gone: Deferred[None] = Deferred()
+            self._gone.append(gone)
+            await gone
+        self.abandon()
+
+    def abandon(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        for task in list(self._tasks):
+            task.cancel()
+
+    # -- actions ---------------------------------------------------------------------------------------------------
+
+    def _do(self, actions: Actions) -> None:
+        for action in actions:
+            self._perform(action)
+        self._schedule()
+        if self._machine.state is MemberState.GONE:
+            gone, self._gone = self._gone, []
+            for each in gone:
+                each.callback(None)
+        elif any(isinstance(action, Assign) for action in actions):
+            self.topics_changed()  # topics may have changed during the rebalance
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Assign():
+                self._listener.assign(action.partitions)
+            case ReportFailure():
+                self._listener.failed(action.error)
+            case Revoke():
+                self._spawn(self._revoke(action))
+            case SendLeave():
+                self._spawn(self._leave(action))
+            case FindCoordinator():
+                self._spawn(self._guarded(self._find()))
+            case SendJoin():
+                self._spawn(self._guarded(self._join(action)))
+            case RunAssignor():
+                self._spawn(self._guarded(self._run_assignor(action)))
+            case SendSync():
+                self._spawn(self._guarded(self._sync(action)))
+            case SendHeartbeat():
+                self._spawn(self._guarded(self._send_heartbeat(action)))
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task: Deferred[None] = ensureDeferred(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.addErrback(
+            lambda failure: log.failure("a task of the group {group} failed", failure, group=self._settings.group)
+        )
+        task.addBoth(lambda _: self._tasks.discard(task))
+
+    async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
+        """Do the work and report its outcome, unless the state machine has moved on since."""
+        ticket = self._machine.ticket
+        try:
+            outcome = await work
+        except (CancelledError, Closed):
+            return
+        except Exception as error:
+            outcome = partial(self._after, error)
+        if self._machine.ticket == ticket:
+            self._do(outcome())
+
+    def _after(self, error: Exception) -> Actions:
+        if isinstance(error, KafkaError):
+            return self._machine.refused(error.code, self._now(), error)
+        if is_retriable(error):
+            log.debug(
+                "a request to the coordinator of {group} failed: {error}", group=self._settings.group, error=error
+            )
+            return self._machine.disconnected(self._now())
+        return self._machine.failed(error)
+
+    def _schedule(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        due = self._machine.next_due()
+        if due is not None:
+            self._timer = self._clock.callLater(max(0, due - self._now()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._do(self._machine.tick(self._now()))
+
+    def _now(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    async def _send(self, request: Request, timeout: float) -> Any:
+        return await self._cluster.send(self._node, request, timeout=timeout)
+
+    async def _find(self) -> Callable[[], Actions]:
+        self._cluster.forget_coordinator(self._settings.group, CoordinatorType.GROUP)
+        self._node = await self._cluster.coordinator(self._settings.group, CoordinatorType.GROUP)
+        return lambda: self._machine.found(self._now())
+
+    async def _join(self, join: SendJoin) -> Callable[[], Actions]:
+        settings = self._settings
+        self._subscribed = self._listener.topics()
+        request = JoinGroupRequest(
+            group_id=settings.group,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            member_id=join.member_id,
+            group_instance_id=settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(each.plugin.name, self._subscription(each, join)) for each in self._assignors
+            ],
+            reason=join.reason,
+        )
+        answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
+        if answer.skip_assignment:  # a leader without a need to assign still watches for new partitions
+            self._assigned_counts = self._counts(_topics_of(_subscriptions(answer.members).values()))
+        return lambda: self._machine.joined(answer, self._now())
+
+    def _subscription(self, plugged: ResolvedPlugin[IAssignor], join: SendJoin) -> bytes:
+        topics = sorted(self._subscribed)
+        cooperative = plugged.plugin.protocol == "cooperative"
+        try:
+            user_data = plugged.plugin.subscription_user_data(topics, sorted(join.given), join.generation)
+        except Exception as error:
+            raise plugged.failed(error) from error
+        subscription = Subscription(
+            topics=topics,
+            owned=sorted(join.owned) if cooperative else (),
+            user_data=user_data,
+            generation=join.generation if cooperative else NO_GENERATION,
+            rack=self._settings.rack,
+        )
+        return encode_subscription(subscription)
+
+    async def _run_assignor(self, divide: RunAssignor) -> Callable[[], Actions]:
+        members = _subscriptions(divide.members)
+        assign = guarded_assignor(next(each for each in self._assignors if each.plugin.name == divide.protocol))
+        topics = _topics_of(members.values())
+        if any(self._cluster.partitions_of(topic) is None for topic in topics):
+            await self._cluster.all_topics()  # a request by name could create topics
+        self._assigned_counts = self._counts(topics)
+        parts = assign({topic: count for topic, count in self._assigned_counts.items() if count}, members)
+        encoded = {member: encode_assignment(parts.get(member, ())) for member in members}
+        return lambda: self._machine.assignor_done(encoded)
+
+    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
+        return {topic: self._cluster.partitions_of(topic) or 0 for topic in topics}
+
+    def _have_grown(self) -> bool:
+        return self._counts(self._assigned_counts) != self._assigned_counts
+
+    async def _sync(self, sync: SendSync) -> Callable[[], Actions]:
+        request = SyncGroupRequest(
+            group_id=self._settings.group,
+            generation_id=sync.generation,
+            member_id=sync.member_id,
+            group_instance_id=self._settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=sync.protocol,
+            assignments=[SyncGroupRequestAssignment(member, part) for member, part in sync.parts.items()],
+        )
+        answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
+        code = code_of(answer.error_code)
+        part = frozenset() if code else self._wanted(decode_assignment(answer.assignment))
+        return lambda: self._machine.synced(code, part, self._now())
+
+    def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
+        """Return the assigned partitions of subscribed topics; no stream can read others."""
+        wanted = frozenset(key for key in part if key[0] in self._subscribed)
+        if unwanted := frozenset(part) - wanted:
+            log.warn(
+                "ignored partitions {unwanted}, which the leader of {group} assigned: not subscribed to",
+                group=self._settings.group,
+                unwanted=unwanted,
+            )
+        return wanted
+
+    async def _send_heartbeat(self, beat: SendHeartbeat) -> Callable[[], Actions]:
+        settings = self._settings
+        request = HeartbeatRequest(settings.group, beat.generation, beat.member_id, settings.instance_id)
+        answer = await self._send(request, settings.request_timeout)
+        return lambda: self._machine.heartbeat_answered(code_of(answer.error_code), self._now())
+
+    async def _leave(self, leave: SendLeave) -> None:
+        request = LeaveGroupRequest(
+            self._settings.group,
+            members=[MemberIdentity(leave.member_id, reason="the consumer is shut down")],
+        )
+        try:
+            if await self._cluster.find_version(self._node, LeaveGroupRequest) < 3:
+                request.member_id, request.members = leave.member_id, []
+            await self._send(request, LEAVE_TIMEOUT_SECONDS)
+        except (PylogbrokerError, CancelledError) as error:
+            log.debug("leaving {group} failed: {error}", group=self._settings.group, error=error)
+        self._machine.left()
+        self._do([])
+
+    async def _revoke(self, action: Revoke) -> None:
+        try:
+            await self._listener.revoke(action.partitions, action.lost)
+        except Exception:
+            log.failure("giving up partitions of {group} failed", group=self._settings.group)
+        self._do(self._machine.revoked(self._now(), action.partitions))

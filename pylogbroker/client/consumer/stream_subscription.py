@@ -1,0 +1,61 @@
+"""Subscription of a program, and its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from pylogbroker.client.consumer.filters import Blacklist, TopicFilter
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.coordination.layout import ConsumerNode
+from pylogbroker.errors import ConfigError
+
+
+@attrs.frozen
+class StreamSubscription:
+    """Topics by name, each with its own streams, or a filter with streams shared by all its topics."""
+
+    topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
+    filter: TopicFilter | None = None
+    shared: Sequence[Stream] = ()
+
+    @classmethod
+    def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> StreamSubscription:
+        """Subscribe to topics, each with its number of streams; raise ConfigError if invalid."""
+        if not isinstance(topics, Mapping) or not all(isinstance(topic, str) for topic in topics):
+            raise ConfigError(f"{topics!r}: expected topics with their numbers of streams, for example {{'orders': 1}}")
+        if not topics:
+            raise ConfigError("no topics are given")
+        return cls({topic: _streams(count, new) for topic, count in topics.items()})
+
+    @classmethod
+    def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> StreamSubscription:
+        """Subscribe to all topics that match, with `count` streams; raise ConfigError if invalid."""
+        if not isinstance(topics, TopicFilter):
+            raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, for example Whitelist('orders.*')")
+        return cls(filter=topics, shared=_streams(count, new))
+
+    def streams(self) -> list[Stream]:
+        return [*self.shared, *(stream for streams in self.topics.values() for stream in streams)]
+
+    def streams_of(self, topic: str) -> Sequence[Stream]:
+        return self.shared if self.filter is not None else self.topics[topic]
+
+    def among(self, there: Iterable[str]) -> frozenset[str]:
+        """Return the subscribed topics: the matches in `there`, or all named ones, existing or not."""
+        if self.filter is None:
+            return frozenset(self.topics)
+        return frozenset(topic for topic in there if self.filter.matches(topic))
+
+    def node(self) -> ConsumerNode:
+        if self.filter is None:
+            return ConsumerNode({topic: len(streams) for topic, streams in self.topics.items()})
+        pattern = "black_list" if isinstance(self.filter, Blacklist) else "white_list"
+        return ConsumerNode({self.filter.pattern: len(self.shared)}, pattern)
+
+
+def _streams(count: int, new: Callable[[], Stream]) -> list[Stream]:
+    if not isinstance(count, int) or count < 1:
+        raise ConfigError(f"{count!r} is not a valid number of streams: expected 1 or more")
+    return [new() for _ in range(count)]

@@ -1,0 +1,61 @@
+"""Fetch responses to chunks of messages. Records are decoded only when they are read."""
+
+from __future__ import annotations
+
+import attrs
+
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.errors import RecordTooLarge
+from pylogbroker.client.messages import Decode, MessageSet
+from pylogbroker.records import Buffer
+from pylogbroker.wire.messages.fetch import PartitionData
+
+
+@attrs.frozen
+class Unpacker:
+    """Makes chunks. A decoder of None leaves bytes as they are."""
+
+    _decode_key: Decode | None
+    _decode_value: Decode | None
+    _read_committed: bool
+    _check_crcs: bool
+
+    def __call__(self, buffer: FetchBuffer, data: PartitionData) -> Chunk | None:
+        """Return the feed's chunk of the response; None if it has no records."""
+        if not data.records:
+            return None
+        found = MessageSet(
+            buffer.topic,
+            buffer.partition,
+            _detached(data.records),  # type: ignore[arg-type]
+            buffer.position,
+            aborted=self._aborted(data),
+            decode_key=self._decode_key,
+            decode_value=self._decode_value,
+            check_crcs=self._check_crcs,
+        )
+        if found.next_offset == buffer.position and not found.valid_bytes:
+            return self._nothing_whole(buffer, found)
+        return Chunk(iter(found), len(found.data), found.next_offset, epoch=found.leader_epoch)
+
+    def _aborted(self, data: PartitionData) -> list[tuple[int, int]]:
+        if not self._read_committed:
+            return []
+        return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+
+    @staticmethod
+    def _nothing_whole(buffer: FetchBuffer, found: MessageSet) -> None:
+        """Raise an error: the bytes are damaged, or an old broker cut off a message larger than the limit."""
+        for _ in found:
+            pass
+        raise RecordTooLarge(
+            f"{buffer.topic}/{buffer.partition} has a message at offset {buffer.position} that is larger than the"
+            f" {buffer.limit} bytes that are fetched: set max.partition.fetch.bytes higher"
+        )
+
+
+def _detached(records: Buffer) -> Buffer:
+    """Copy a small part of a large response, so that unread records do not keep the whole of it in memory."""
+    if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
+        return bytes(records)
+    return records

@@ -1,0 +1,130 @@
+"""Wiring of a connector's parts, by its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions, RebalanceListener
+from pylogbroker.client.consumer.committer import CommitGuard, Committer
+from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
+from pylogbroker.client.consumer.member_driver import MemberSettings
+from pylogbroker.client.consumer.offset_stores import OffsetStore
+from pylogbroker.client.consumer.positions import Positions
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.client.consumer.unpacker import Unpacker
+from pylogbroker.client.messages import Decode
+from pylogbroker.client.plugin_guards import guarded_decoder
+from pylogbroker.client.plugin_lookup import DECODER, ResolvedPlugin, resolve_plugin
+from pylogbroker.client.retries import Backoff, Pauses
+from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
+from pylogbroker.config import Values
+from pylogbroker.interfaces import IDecoder, ITree
+
+
+def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
+    """Return the bootstrap brokers if given, else those of the tree."""
+    brokers = bootstrap or settings.texts("bootstrap.servers")
+    if not brokers and tree is not None:
+        return TreeBrokers(tree)
+    return StaticBrokers(brokers)
+
+
+def make_stream(reactor: Any, settings: Values) -> Stream:
+    timeout = settings.integer("consumer.timeout.ms")
+    return Stream(reactor, settings.integer("max.poll.records"), None if timeout < 0 else timeout / 1000)
+
+
+def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
+    """Return an unpacker with the given decoders, by default those of the settings."""
+    return Unpacker(
+        _decode(settings, "key.deserializer", key),
+        _decode(settings, "value.deserializer", value),
+        _read_committed(settings),
+        settings.boolean("check.crcs"),
+    )
+
+
+def make_assigned_partitions(
+    reactor: Any, settings: Values, streams_of: Callable[[str], Sequence[Stream]], listener: RebalanceListener
+) -> AssignedPartitions:
+    """Return the reading side; `fit` completes it."""
+    return AssignedPartitions(
+        reactor,
+        streams_of,
+        settings.integer("max.partition.fetch.bytes"),
+        settings.integer("rebalance.wait.ms") / 1000,
+        settings.boolean("enable.auto.commit"),
+        listener,
+    )
+
+
+def complete(
+    assigned: AssignedPartitions,
+    cluster: Cluster,
+    pauses: Pauses,
+    settings: Values,
+    unpack: Unpacker,
+    store: OffsetStore,
+    guard: CommitGuard,
+) -> None:
+    """Add the committer, the fetcher and the start positions."""
+    patience = settings.integer("default.api.timeout.ms") / 1000
+    backoff = Backoff.of(settings)
+    assigned.committer = Committer(pauses, store.commit, guard, assigned.is_ours, backoff, patience)
+    assigned.fetcher = Fetcher(
+        cluster,
+        pauses.clock,
+        _fetching(settings),
+        unpack,
+        assigned.filled,
+        assigned.out_of_range,
+        assigned.fail_one,
+        assigned.truncated,
+    )
+    assigned.positions = Positions(
+        cluster,
+        pauses.clock,
+        settings.text("auto.offset.reset"),
+        _read_committed(settings),
+        backoff.first,
+        store.fetch,
+        assigned.fail_one,
+    )
+
+
+def group_settings(group: str, settings: Values) -> MemberSettings:
+    return MemberSettings(
+        group,
+        settings.optional_text("group.instance.id"),
+        settings.text("client.rack") or None,
+        settings.integer("session.timeout.ms"),
+        settings.integer("heartbeat.interval.ms"),
+        settings.integer("max.poll.interval.ms"),
+        settings.integer("retry.backoff.ms"),
+        settings.integer("retry.backoff.max.ms"),
+        settings.integer("request.timeout.ms") / 1000,
+    )
+
+
+def _fetching(settings: Values) -> FetchSettings:
+    return FetchSettings(
+        settings.integer("fetch.max.wait.ms"),
+        settings.integer("fetch.min.bytes"),
+        settings.integer("fetch.max.bytes"),
+        settings.integer("max.partition.fetch.bytes"),
+        _read_committed(settings),
+        settings.integer("retry.backoff.ms") / 1000,
+        settings.integer("request.timeout.ms") / 1000,
+    )
+
+
+def _read_committed(settings: Values) -> bool:
+    return settings.text("isolation.level") == "read_committed"
+
+
+def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
+    """Return the decoder as a function; None for `bytes`, to save its calls."""
+    plugged: ResolvedPlugin[IDecoder] = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
+    return None if plugged.name == "bytes" else guarded_decoder(plugged)

@@ -1,0 +1,61 @@
+"""Message sets of Kafka 0.7: offsets are byte positions, and messages have only values.
+
+No fetch can begin at a message inside a compressed one. The `next_offset` of such a message is therefore the position
+of the compressed message, and for the last one its end: continuing there repeats some messages and loses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pylogbroker.client.messages import MessageSet, Row
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.records import LogEntry
+from pylogbroker.records.columnar import EntryGroup
+from pylogbroker.records.simple import Legacy07Message, messages
+
+_RUN: Final = 500  # messages of a piece
+
+
+class Legacy07MessageSet(MessageSet):
+    """Messages of a 0.7 log from the position `first_offset` on; see `MessageSet`."""
+
+    def _entries(self) -> Iterator[Legacy07Message]:
+        return messages(self.data, self.first_offset, partial=True)
+
+    def _pieces(self) -> Iterator[EntryGroup]:
+        piece = EntryGroup()
+        coming = self._entries()
+        failure: PylogbrokerError | None = None
+        while failure is None:
+            try:
+                message = next(coming, None)
+                if message is None:
+                    break
+                if self._check:
+                    message.check()
+            except PylogbrokerError as error:
+                failure = error
+                continue
+            if len(piece.entries) == _RUN:
+                yield piece
+                piece = EntryGroup()
+            piece.entries.append(message)
+            piece.next_offset = message.next_offset
+        if piece.entries:
+            yield piece
+        if failure is not None:
+            raise failure
+
+    def _rows_one_by_one(self, piece: EntryGroup) -> Iterator[Row]:
+        for entry in piece.entries:
+            yield from self._rows_of(entry)
+
+    def _rows_of(self, entry: LogEntry) -> Iterator[Row]:
+        topic, partition = self.topic, self.partition
+        records = list(entry.records())
+        for left, record in enumerate(records, 1 - len(records)):
+            next_offset = entry.base_offset if left else entry.next_offset
+            kind = record.timestamp_type
+            yield topic, partition, record.offset, record.timestamp, kind, None, record.value, (), next_offset

@@ -1,0 +1,197 @@
+"""Metadata updater: when metadata is requested, and for which topics.
+
+One request is in flight at a time. A caller that arrives meanwhile gets the response to the next request, since its
+reason to ask may be newer than the first. Metadata is also refreshed every metadata.max.age.ms, and with backoff after
+a failure or while a wanted topic is unknown: the topic may be new, and other brokers may know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred, fail
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.client.connection import BrokerConnection
+from pylogbroker.client.errors import Closed
+from pylogbroker.client.metadata import MetadataCache
+from pylogbroker.client.retries import Backoff
+from pylogbroker.config import Values
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+log = Logger()
+
+#: Responses in a row without a wanted topic until a warning: a topic being created appears earlier.
+_MISSES_MAX = 4
+
+
+class MetadataUpdater:
+    """Updater of `metadata`. `reach` returns a connection to any broker; `heed` receives each response."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Values,
+        reach: Callable[[], Awaitable[BrokerConnection]],
+        honour_throttle: Callable[[Any, BrokerConnection], object],
+    ) -> None:
+        self.metadata = MetadataCache()
+        self.trouble = ""  # why the last request failed; "" if it succeeded
+        self.all_topics = False
+        self.wanted: set[str] = set()  # topics included in every request
+        self._asked_for: dict[str, float] = {}  # other topics, with the time of their last use
+        self._reactor = reactor
+        self._reach = reach
+        self._honour_throttle = honour_throttle
+        self._max_age = settings.integer("metadata.max.age.ms") / 1000
+        self._max_idle = settings.integer("metadata.max.idle.ms") / 1000
+        self._auto_create = settings.boolean("allow.auto.create.topics")
+        self._backoff = Backoff.of(settings)
+        self._watchers: list[Callable[[], object]] = []
+        self._waiters: list[Deferred[None]] = []
+        self._refreshing = False
+        self._refreshed = -inf  # the time of the last response
+        self._failures = 0  # since then
+        self._misses = 0  # responses in a row without a wanted topic
+        self._logged_missing: set[str] = set()  # missing topics that were logged
+        self._timer: IDelayedCall | None = None
+        self._closed = False
+
+    def asked_for(self, topic: str) -> None:
+        """Include this topic in requests while it is in use."""
+        self._asked_for[topic] = self._reactor.seconds()
+
+    def refresh(self) -> Deferred[None]:
+        """Request metadata; fires with the response to a request sent after this call."""
+        if self._closed:
+            return fail(Closed("the client has been closed"))
+        waiter: Deferred[None] = Deferred()
+        self._waiters.append(waiter)
+        if not self._refreshing:
+            self._refreshing = True
+            ensureDeferred(self._refresh_all())
+        return waiter
+
+    def refresh_soon(self) -> None:
+        """Request metadata, at most once within retry.backoff.ms."""
+        if not self._waiters:
+            self._refresh_in(max(0.0, self._refreshed + self._backoff.first - self._reactor.seconds()))
+
+    def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back after each response; return a function that ends this."""
+        self._watchers.append(callback)
+
+        def stop() -> None:
+            if callback in self._watchers:
+                self._watchers.remove(callback)
+
+        return stop
+
+    def close(self) -> None:
+        self._closed = True
+        self._stop_timer()
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    async def _refresh_all(self) -> None:
+        """Send requests until no caller is waiting."""
+        while self._waiters:
+            waiters, self._waiters = self._waiters, []
+            outcome: Failure | None = None
+            try:
+                await self._refresh_once()
+            except Exception:
+                outcome = Failure()
+            self._schedule(outcome)
+            if outcome is None:
+                self._notify_watchers()
+            for waiter in waiters:
+                if outcome is None:
+                    waiter.callback(None)
+                else:
+                    waiter.errback(outcome)
+        self._refreshing = False
+
+    async def _refresh_once(self) -> None:
+        self._forget_idle_topics()
+        connection = await self._reach()
+        if self.all_topics:
+            await self._ask(connection, None)
+        names = self.wanted.union(self._asked_for)
+        if self.all_topics:
+            names -= self.metadata.topics.keys()
+        if names or not self.all_topics:
+            await self._ask(connection, sorted(names))
+
+    async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
+        """Request metadata of topics, or of all topics (None), which creates none."""
+        version = connection.version_of(MetadataRequest)
+        request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
+        if names is None and version == 0:
+            request.topics = []  # all topics, in version 0
+        if version >= 4:
+            request.allow_auto_topic_creation = self._auto_create and names is not None
+        response: MetadataResponse = await connection.request(request, version=version)
+        self._honour_throttle(response, connection)
+        self.metadata.learn(response, names)
+
+    def _forget_idle_topics(self) -> None:
+        """Stop requesting topics that do not exist and are no longer in use."""
+        limit = self._reactor.seconds() - self._max_idle
+        for name, when in tuple(self._asked_for.items()):
+            if when < limit and name not in self.metadata.topics:
+                del self._asked_for[name]
+
+    def _notify_watchers(self) -> None:
+        for watcher in tuple(self._watchers):
+            try:
+                watcher()
+            except Exception:
+                log.failure("a callback on cluster metadata failed")
+
+    # -- the next time -------------------------------------------------------------------------------------------
+
+    def _schedule(self, outcome: Failure | None) -> None:
+        if outcome is None:
+            self._failures, self.trouble = 0, ""
+            self._refreshed = self._reactor.seconds()
+            self._stop_timer()
+            self._look_for_missing()
+            self._refresh_in(self._backoff.pause(self._misses) if self._misses else self._max_age)
+            return
+        self._failures += 1
+        self.trouble = outcome.getErrorMessage()
+        if self._failures == 1 and not self._closed:
+            log.warn("requesting metadata of brokers and topics failed: {why}", why=self.trouble)
+        self._refresh_in(self._backoff.pause(self._failures))
+
+    def _look_for_missing(self) -> None:
+        """Count responses without a wanted topic; after some of them, log a warning."""
+        errors = self.metadata.errors
+        missing = {name for name in self.wanted & errors.keys() if errors[name].code.retriable}
+        self._misses = self._misses + 1 if missing else 0
+        self._logged_missing &= missing
+        for name in sorted(missing - self._logged_missing) if self._misses >= _MISSES_MAX else ():
+            self._logged_missing.add(name)
+            log.warn("topic {topic} does not exist; waiting for its creation: {why}", topic=name, why=str(errors[name]))
+
+    def _refresh_in(self, seconds: float) -> None:
+        """Refresh after a delay, unless a refresh is due earlier."""
+        if self._closed:
+            return
+        timer = self._timer
+        if timer is not None and timer.active() and timer.getTime() <= self._reactor.seconds() + seconds:
+            return
+        self._stop_timer()
+        self._timer = self._reactor.callLater(seconds, self._refresh_now)
+
+    def _refresh_now(self) -> None:
+        self.refresh().addErrback(lambda _: None)  # logged, and tried again
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()

@@ -1,0 +1,209 @@
+"""A connection to a broker: pending requests and their responses, in the same order.
+
+    connected --request--> pending (first in, first out) --response--> its Deferred
+                              |
+                              +-- lost, timed out, invalid response --> every pending Deferred fails, once
+
+Requests are pipelined. A request that times out ends the connection, since all later responses would be even later.
+Nothing is retried here. Subclasses define the format of requests and responses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from pylogbroker.client.address import Address
+from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.client.transport import ChunkClient, set_options
+from pylogbroker.config import Values
+from pylogbroker.wire import FrameSplitter, WireError
+
+Read = Callable[[memoryview], Any]
+
+
+class _PendingRequest:
+    """Request that was sent and has no response yet."""
+
+    __slots__ = ("deadline", "deferred", "name", "read")
+
+    def __init__(self, name: str, read: Read, deadline: float) -> None:
+        self.name = name
+        self.read = read
+        self.deadline = deadline
+        self.deferred: Deferred[Any] = Deferred()
+
+
+class PipelinedConnection(Protocol):
+    """Client side of one connection; made by `pylogbroker.client.transport.dial`."""
+
+    protocol_name: ClassVar[str]
+
+    def __init__(self, clock: Any, address: Address, settings: Values) -> None:
+        self.address = address
+        self.when_lost: Callable[[Failure], object] | None = None
+        self._clock = clock
+        self._seconds: Callable[[], float] = clock.seconds
+        self._timeout = settings.integer("request.timeout.ms") / 1000
+        self._buffers = settings.integer("send.buffer.bytes"), settings.integer("receive.buffer.bytes")
+        self._frames = FrameSplitter(settings.integer("receive.message.max.bytes"))
+        self._waiting: deque[_PendingRequest] = deque()
+        self._timer: IDelayedCall | None = None
+        self._timer_due = float("inf")
+        self._has_responses = False  # whether any response has arrived
+        self._ended: Exception | None = None
+        self._unsent: list[Deferred[None]] = []
+        self._send: Callable[[Iterable[Any]], object]
+
+    # -- what the transport calls --------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        if isinstance(transport, ChunkClient):
+            transport.deliver_to(self)
+            set_options(transport, *self._buffers)
+            self._send = transport.send_chunks
+        else:
+            self._send = transport.writeSequence
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        why = reason.getErrorMessage().rstrip(".")
+        self._end(ConnectionLost(f"the connection to {self.address} was lost: {why}{self._protocol_hint()}"))
+        if self.when_lost is not None:
+            notify, self.when_lost = self.when_lost, None
+            notify(reason)
+
+    def dataReceived(self, data: bytes) -> None:
+        for frame in self._frames.split(data):
+            self._response_received(frame)
+        if self._frames.violation is not None:
+            self._protocol_violated("with an invalid length")
+
+    def receive_buffer(self) -> memoryview | None:
+        return self._frames.rest()
+
+    def buffer_filled(self, count: int) -> None:
+        frame = self._frames.filled(count)
+        if frame is not None:
+            self._response_received(frame)
+
+    def chunks_sent(self) -> None:
+        notify, self._unsent = self._unsent, []
+        for each in notify:
+            each.callback(None)
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether requests can be sent."""
+        return self._ended is None
+
+    def close(self, reason: Exception | None = None) -> None:
+        """Drop the connection; pending requests fail."""
+        self._end(reason or Closed(f"the connection to {self.address} was closed"))
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()
+
+    def _send_request(
+        self, name: str, chunks: Iterable[Any], read: Read, timeout: float | None = None
+    ) -> Deferred[Any]:
+        """Send a request; return a Deferred of the response, decoded by `read`.
+
+        The Deferred fails with ConnectionLost, or with RequestTimedOut after `timeout` seconds (default
+        request.timeout.ms).
+        """
+        deadline = self._seconds() + (self._timeout if timeout is None else timeout)
+        waiting = _PendingRequest(name, read, deadline)
+        self._waiting.append(waiting)
+        if deadline < self._timer_due:
+            self._watch(deadline)
+        self._send(chunks)
+        return waiting.deferred
+
+    def _send_unanswered(self, chunks: Iterable[Any]) -> Deferred[None]:
+        """Send a request without a response; fire once the socket has accepted it, to bound the data waiting there."""
+        self._send(chunks)
+        transport: Any = self.transport
+        if not isinstance(transport, ChunkClient) or not transport.unsent_chunks:
+            return succeed(None)
+        sent: Deferred[None] = Deferred()
+        self._unsent.append(sent)
+        return sent
+
+    def _not_connected(self) -> Deferred[Any]:
+        return fail(NotConnected(f"not connected to {self.address}: {self._ended}"))
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def _response_received(self, frame: memoryview) -> None:
+        if self._ended is not None:
+            return
+        if not self._waiting:
+            self._protocol_violated("without a request")
+            return
+        waiting = self._waiting[0]
+        try:
+            answer = waiting.read(frame)
+        except WireError as error:
+            self._protocol_violated(f"that cannot be decoded: {error}")
+            return
+        self._waiting.popleft()
+        self._has_responses = True
+        waiting.deferred.callback(answer)
+
+    def _protocol_violated(self, what: str) -> None:
+        self.close(ConnectionLost(f"{self.address} does not speak {self.protocol_name}: it sent an answer {what}"))
+
+    def _protocol_hint(self) -> str:
+        """Return a hint at the protocol if no response has ever arrived."""
+        return f"; does it speak {self.protocol_name}?" if self._waiting and not self._has_responses else ""
+
+    def _end(self, error: Exception) -> None:
+        if self._ended is not None:
+            return
+        self._ended = error
+        self._frames.forget()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        unsent, self._unsent = self._unsent, []
+        for deferred in [*(each.deferred for each in waiting), *unsent]:
+            deferred.errback(Failure(error))
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _watch(self, due: float) -> None:
+        """Check deadlines at `due`. Responses do not move the timer, since most arrive long before their deadlines."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._clock.callLater(max(0.0, due - self._seconds()), self._due)
+
+    def _due(self) -> None:
+        self._timer_due = float("inf")
+        now = self._seconds()
+        late = [waiting for waiting in self._waiting if waiting.deadline <= now]
+        if late:
+            self._timed_out(late)
+        elif self._waiting:
+            self._watch(min(waiting.deadline for waiting in self._waiting))
+
+    def _timed_out(self, late: list[_PendingRequest]) -> None:
+        names = ", ".join(sorted({waiting.name for waiting in late}))
+        error = RequestTimedOut(f"{self.address} did not answer in time: {names}{self._protocol_hint()}")
+        self._waiting = deque(waiting for waiting in self._waiting if waiting not in late)
+        self.close(ConnectionLost(f"dropped the connection to {self.address}: it did not answer in time"))
+        for waiting in late:
+            waiting.deferred.errback(Failure(error))

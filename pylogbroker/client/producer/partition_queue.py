@@ -1,0 +1,206 @@
+"""Partition queue: the batches of one partition, in order: queued, in flight and requeued.
+
+    append -> queue -> take -> flying -> done
+                        ^        |
+                        |        v
+                        +---- returned
+
+Each batch gets a position when it is first taken: the number of records taken before it. Retries keep it. With an
+identity the position becomes the sequence number, by which the leader keeps order and recognizes duplicates. Requeued
+batches leave in order, before new ones, and after everything in flight is answered.
+
+When a batch fails for good, the leader rejects the sequence numbers that follow it. Once nothing is in flight,
+`settle` repairs that. The cases depend on the batch that failed:
+
+==============================================  ==============================================================
+never written (`hole`)                          renumber the batches behind it: they cannot be written either
+outcome unknown (`lost`), others follow         send those with their old numbers: if the leader takes one,
+                                                the lost batch was written
+outcome unknown, none follow; or the leader     begin a new epoch, with sequence numbers from 0
+rejected the first that follows; or it had
+nothing of this identity yet
+==============================================  ==============================================================
+
+A leader without any record of an identity accepts a batch with any number. So until it has accepted one, only one is
+in flight: otherwise it could accept a later batch after it missed an earlier one.
+
+A batch that the leader rejects because an earlier one is missing is sent again in the new epoch. If one of its own
+attempts may have been written, it fails instead, since another attempt could duplicate it. An accepted batch proves
+that all batches before it in the same epoch were written.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable
+from operator import attrgetter
+
+import attrs
+
+from pylogbroker.client.producer.batch import Batch
+from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity, sequence_at
+
+_position = attrgetter("position")
+
+
+@attrs.define(eq=False)
+class PartitionQueue:
+    topic: str
+    partition: int
+    idempotent: bool = False
+    may_bump_epoch: bool = True  # whether to begin new epochs here; in transactions the coordinator assigns them
+    unsent: deque[Batch] = attrs.Factory(deque)
+    open: Batch | None = None  # the last of `queue`, while it takes records
+    in_flight: list[Batch] = attrs.Factory(list)  # in flight
+    requeued: list[Batch] = attrs.Factory(list)  # requeued
+    resume_at: float = 0.0  # backoff: nothing is sent before
+    identity: ProducerIdentity | None = None  # None: to be requested
+    is_known: bool = False  # whether the leader has accepted a batch of it
+    exhausted_id: int = -1  # a producer id whose epochs are used up
+    origin: int = 0  # the position with sequence number 0
+    taken: int = 0
+    gap: int | None = None
+    lost: int | None = None
+    node: int = -1  # the leader that the batches in flight went to
+
+    @property
+    def idle(self) -> bool:
+        return not (self.unsent or self.in_flight or self.requeued)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a batch is missing, so that the leader would reject what follows."""
+        return self.gap is not None or self.lost is not None
+
+    def is_next(self, batch: Batch) -> bool:
+        return bool(self.unsent) and self.unsent[0] is batch
+
+    def sequence(self, batch: Batch) -> int:
+        """Return the batch's base sequence; -1 without idempotence."""
+        return sequence_at(batch.position, self.origin) if self.idempotent else -1
+
+    def start_epoch(self, identity: ProducerIdentity) -> None:
+        """Number batches for `identity` from here on. Nothing may be in flight."""
+        self._begin(identity)
+
+    def sendable(self, window: int, node: int) -> Batch | None:
+        """Return the batch that may go next to the leader `node`, regardless of time; None if it must wait."""
+        in_flight = self.in_flight
+        if in_flight and (len(in_flight) >= window or node != self.node or (self.idempotent and not self.is_known)):
+            return None
+        if self.requeued:
+            first = self.requeued[0]
+            return first if not in_flight or in_flight[-1].position < first.position else None
+        if not self.unsent or self.is_stuck:
+            return None
+        return self.unsent[0]
+
+    def take(self, batch: Batch, node: int) -> None:
+        """Put `batch`, which `sendable` returned, in flight."""
+        if self.requeued:
+            del self.requeued[0]
+        else:
+            self.leave(batch)
+            batch.position = self.taken
+            self.taken += batch.count
+        batch.identity = self.identity or ANONYMOUS
+        batch.attempts += 1
+        batch.rejected = False
+        self.in_flight.append(batch)
+        self.node = node
+
+    def leave(self, batch: Batch) -> None:
+        """Remove the first batch from the queue; it takes no more records."""
+        self.unsent.popleft()
+        if batch is self.open:
+            self.open = None
+
+    def succeeded(self, batch: Batch) -> list[Batch]:
+        """Record that the leader wrote the batch; return requeued ones before it, now proven written too."""
+        self._remove(batch)
+        if not self.idempotent:
+            return []
+        self.is_known = True
+        if self.lost is not None and self.lost < batch.position:
+            self.lost = None
+        proven = [other for other in self.requeued if other.position < batch.position]
+        self.requeued = self.requeued[len(proven) :]
+        return proven
+
+    def requeue(self, batch: Batch, *, rejected: bool = False, outcome_unknown: bool = False) -> None:
+        """Requeue the batch.
+
+        `refused`: the leader rejected it, since an earlier batch is missing. `doubtful`: it may have been written.
+        """
+        self._remove(batch)
+        batch.rejected = rejected
+        batch.outcome_unknown = batch.outcome_unknown or outcome_unknown
+        insort(self.requeued, batch, key=_position)
+
+    def failed(self, batch: Batch, *, outcome_unknown: bool = False) -> None:
+        """Drop the batch for good; remember the gap in the sequence."""
+        self._remove(batch)
+        if not self.idempotent:
+            return
+        if outcome_unknown or batch.outcome_unknown:
+            self.lost = max(self.lost or 0, batch.position)
+        else:
+            self.gap = batch.position if self.gap is None else min(self.gap, batch.position)
+
+    def split(self, batch: Batch) -> tuple[Batch, Batch]:
+        """Requeue a batch in flight that was not written as two halves."""
+        self._remove(batch)
+        halves = batch.halves()
+        for half in halves:
+            insort(self.requeued, half, key=_position)
+        return halves
+
+    def settle(self) -> list[Batch]:
+        """Repair the sequence after failures, if nothing is in flight; return batches that fail by it."""
+        if self.in_flight or not self.idempotent:
+            return []
+        if self.gap is not None and self.lost is None:
+            self._close_gap(self.gap)
+        rejected = bool(self.requeued) and self.requeued[0].rejected
+        if rejected or (self.lost is not None and not (self.requeued and self.is_known)):
+            return self._bump_epoch() if self.may_bump_epoch else self._fail_requeued()
+        return []
+
+    def _bump_epoch(self) -> list[Batch]:
+        """Begin a new epoch; return the batches whose outcome is unknown."""
+        failed_batches = [batch for batch in self.requeued if batch.outcome_unknown]
+        self.requeued = [batch for batch in self.requeued if not batch.outcome_unknown]
+        self.exhausted_id = -1 if self.identity is None else self.identity.id
+        self._begin(None if self.identity is None else self.identity.bumped())
+        return failed_batches
+
+    def _fail_requeued(self) -> list[Batch]:
+        """Fail all requeued batches: the transaction's end begins a new epoch."""
+        failed_batches, self.requeued = self.requeued, []
+        self.lost = self.taken
+        return failed_batches
+
+    def _begin(self, identity: ProducerIdentity | None) -> None:
+        self.origin = self.taken
+        self._renumber(self.requeued, self.taken)
+        self.identity = identity
+        self.is_known = False
+        self.gap = self.lost = None
+
+    def _close_gap(self, position: int) -> None:
+        self._renumber([batch for batch in self.requeued if batch.position > position], position)
+        self.gap = None
+
+    def _renumber(self, batches: Iterable[Batch], position: int) -> None:
+        for batch in batches:
+            batch.position = position
+            batch.rejected = batch.outcome_unknown = False
+            position += batch.count
+        self.taken = position
+
+    def _remove(self, batch: Batch) -> None:
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+        elif batch in self.requeued:
+            self.requeued.remove(batch)

@@ -1,0 +1,226 @@
+"""Handle produce responses: what each means for its batch.
+
+=============================================  =====================================================================
+written, or a duplicate                        acknowledged
+a batch of several records is too large        split in two and sent again
+sequence out of order, unknown producer id     requeued as rejected (`refused`); `lane` says what follows
+the epoch is too old                           the same; in a transaction the batch fails
+retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
+any other error                                the batch fails
+=============================================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import ConnectionLost, NotConnected, error_of, is_retriable
+from pylogbroker.client.producer.accumulator import Accumulator
+from pylogbroker.client.producer.batch import Batch
+from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, metadata_of
+from pylogbroker.client.producer.options import ProducerOptions
+from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+log = Logger()
+
+Batches = Mapping[tuple[str, int], tuple[PartitionQueue, Batch]]
+
+_SEQUENCE_ERRORS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+_MAYBE_WRITTEN: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+_LEADER_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+
+
+@attrs.define(eq=False)
+class ResponseHandler:
+    """Handler of produce responses.
+
+    `on_failed` receives the error of each batch that fails; `on_released` is called when the queue has space again.
+    `are_wanted` returns whether batches that were not written are to be sent again.
+    """
+
+    reactor: IReactorTime
+    cluster: Cluster
+    accumulator: Accumulator
+    options: ProducerOptions
+    counts: Counts
+    on_failed: Callable[[BaseException], object] = lambda error: None
+    on_released: Callable[[], object] = lambda: None
+    may_resend: Callable[[], bool] = lambda: True
+    _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
+
+    def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
+        """Fire when each of these batches is acknowledged or has failed."""
+        pending, done = set(batches), Deferred[None]()
+        if pending:
+            self._watches.append((pending, done))
+        else:
+            done.callback(None)
+        return done
+
+    def handle_response(self, response: ProduceResponse | None, batches: Batches) -> None:
+        """Handle the response to the request with these batches; with `acks=0`, None once it was sent."""
+        waiting = dict(batches)
+        if response is not None and self.options.acks:
+            for topic in response.responses:
+                for answer in topic.partition_responses:
+                    found = waiting.pop((topic.name, answer.index), None)
+                    if found is not None:
+                        self._handle_partition(*found, answer)
+                        self._settle(found[0])
+        for queue, batch in waiting.values():
+            if self.options.acks:
+                self._try_again(
+                    queue, batch, KafkaError("the produce response does not contain the batch"), outcome_unknown=True
+                )
+            else:
+                self._written(queue, batch, UNKNOWN_OFFSET, -1)
+            self._settle(queue)
+
+    def handle_failure(self, failure: Failure, batches: Batches) -> None:
+        """Handle a request that could not be sent or got no answer."""
+        error = failure.value or ConnectionLost("no answer")
+        for queue, batch in batches.values():
+            if is_retriable(error):
+                self.cluster.leader_is_stale(queue.topic, queue.partition)
+                self._try_again(queue, batch, error, outcome_unknown=not isinstance(error, NotConnected))
+            else:
+                self._failed(queue, batch, error)
+            self._settle(queue)
+
+    def reject(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+        """Fail a batch that cannot be sent; a first attempt only if the batch still heads its queue."""
+        if batch.attempts or queue.is_next(batch):
+            self._failed(queue, batch, error)
+            self._settle(queue)
+
+    def _failed(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+        if batch.attempts:
+            queue.failed(batch)
+        else:
+            queue.leave(batch)
+        self.fail_batch(batch, error)
+
+    def fail_removed(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+        """Fail a batch that was already removed from its queue."""
+        self.fail_batch(batch, error)
+        self._settle(queue)
+
+    def fail_batch(self, batch: Batch, error: BaseException) -> None:
+        self.counts.failed += batch.count
+        self.on_failed(error)
+        batch.fail(error)
+        self.finish(batch)
+
+    def finish(self, batch: Batch) -> None:
+        self.accumulator.release(batch)
+        self._replace(batch, ())
+        self.on_released()
+
+    def _handle_partition(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
+        error = error_of(answer.error_code, answer.error_message)
+        code = error.code if answer.error_code else ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            self._written(queue, batch, answer.base_offset, answer.log_append_time_ms)
+        elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._written(queue, batch, UNKNOWN_OFFSET, -1)
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(queue, batch)
+        else:
+            self._batch_rejected(queue, batch, code, error)
+
+    def _batch_rejected(self, queue: PartitionQueue, batch: Batch, code: ErrorCode, error: KafkaError) -> None:
+        if code in _LEADER_MOVED:
+            self.cluster.leader_is_stale(queue.topic, queue.partition)
+        if queue.idempotent and (
+            code in _SEQUENCE_ERRORS or (code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.may_bump_epoch)
+        ):
+            self._try_again(queue, batch, error, rejected=True)
+        elif code.retriable:
+            self._try_again(queue, batch, error, outcome_unknown=code in _MAYBE_WRITTEN)
+        else:
+            self._failed(queue, batch, error)
+
+    def _written(self, queue: PartitionQueue, batch: Batch, base_offset: int, append_time: int) -> None:
+        for other in queue.succeeded(batch):
+            self._acknowledge(queue, other, UNKNOWN_OFFSET, -1)
+        self._acknowledge(queue, batch, base_offset, append_time)
+
+    def _acknowledge(self, queue: PartitionQueue, batch: Batch, base_offset: int, append_time: int) -> None:
+        self.counts.acknowledged += batch.count
+        self.counts.request_time += self.reactor.seconds() - batch.sent_at
+        batch.succeed(metadata_of(queue.topic, queue.partition, base_offset, batch.timestamps, append_time))
+        self.finish(batch)
+
+    def _split(self, queue: PartitionQueue, batch: Batch) -> None:
+        halves = queue.split(batch)
+        self.accumulator.release(batch)
+        for half in halves:
+            self.accumulator.count(half)
+        self._replace(batch, halves)
+
+    def _try_again(
+        self,
+        queue: PartitionQueue,
+        batch: Batch,
+        error: BaseException,
+        *,
+        rejected: bool = False,
+        outcome_unknown: bool = False,
+    ) -> None:
+        """Requeue the batch; fail it if its retries or its time are used up, or if it is not wanted any more."""
+        now = self.reactor.seconds()
+        queue.requeue(batch, rejected=rejected, outcome_unknown=outcome_unknown)
+        is_settled = not batch.outcome_unknown and not self.may_resend()
+        if batch.attempts > self.options.retries or batch.deadline <= now or is_settled:
+            self._failed(queue, batch, error)
+            return
+        queue.resume_at = max(queue.resume_at, now + self.options.backoff.pause(batch.attempts))
+
+    def _settle(self, queue: PartitionQueue) -> None:
+        """Settle the queue if nothing is in flight, and make it ready."""
+        if not queue.in_flight:
+            refusal = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            for batch in queue.settle():
+                self.fail_batch(
+                    batch, KafkaError("outcome unknown: the records may or may not have been written", refusal)
+                )
+        if not queue.idle:
+            self.accumulator.ready[queue] = None
+
+    def _replace(self, batch: Batch, others: Iterable[Batch]) -> None:
+        """Make the watchers of the batch wait for `others` instead."""
+        for watch in self._watches[:]:
+            pending, done = watch
+            if batch in pending:
+                pending.discard(batch)
+                pending.update(others)
+                if not pending:
+                    self._watches.remove(watch)
+                    done.callback(None)

@@ -1,0 +1,96 @@
+"""Base class of the clients without Deferreds: created, called and closed on the background's reactor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from twisted.logger import Logger
+
+from pylogbroker.client import arguments
+from pylogbroker.client.sync.background import EXIT_TIMEOUT_SECONDS, TimedOut, running
+from pylogbroker.errors import PylogbrokerError
+
+log = Logger()
+C = TypeVar("C")
+T = TypeVar("T")
+
+#: Default timeout of a call, in seconds.
+SECONDS_MAX = 60.0
+#: Seconds to wait for a `close` beyond its own timeout.
+CLOSE_GRACE_SECONDS = 5.0
+#: Timeout in seconds of the `close` at the end of a `with` block that raised an exception.
+CLOSE_AFTER_ERROR_SECONDS = 3.0
+
+
+class BlockingClient(Generic[C]):
+    """Wrapper of a client on the background's reactor, whose calls block."""
+
+    def __init__(self, make: Callable[..., C], timeout: float) -> None:
+        self.timeout = arguments.seconds("timeout", timeout)
+        self._background = running()
+        self._name = type(self).__name__
+        self._is_closed = False
+        reactor = self._background.reactor
+
+        async def begin() -> C:
+            client = make(reactor=reactor)
+            self._background.at_exit(self, partial(self._finish, EXIT_TIMEOUT_SECONDS))
+            return client
+
+        self._client = self._background.call(begin, self._seconds(None), self._name)
+
+    def __repr__(self) -> str:
+        return repr(self._client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; after an exception, only within HASTE, and add an error of closing to the exception as a note."""
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close(min(self.timeout, CLOSE_AFTER_ERROR_SECONDS))
+        except PylogbrokerError as another:
+            error.add_note(f"{self._name}: {another}")
+            log.warn("{name}: {error}", name=self._name, error=another)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the client, like the method of the class in `pylogbroker.client`. Idempotent."""
+        seconds = self._seconds(timeout)
+        longer = math.inf if seconds is None else seconds + CLOSE_GRACE_SECONDS
+        self._call("close", partial(self._finish, seconds), longer, keep=True)
+
+    async def _finish(self, seconds: float | None) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._background.forget(self)
+            await self._close(seconds)
+
+    async def _close(self, seconds: float | None) -> None:
+        raise NotImplementedError
+
+    def _call(self, what: str, work: Callable[[], Awaitable[T]], timeout: float | None, keep: bool = False) -> T:
+        try:
+            return self._background.call(work, self._seconds(timeout), f"{self._name}.{what}", keep)
+        except TimedOut as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: TimedOut) -> TimedOut:
+        """Return the error with the reason why no broker is reachable, if there is one."""
+        trouble = self._trouble()
+        return TimedOut(f"{error}; {trouble}") if trouble else error
+
+    def _trouble(self) -> str:
+        return ""
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        seconds = self.timeout if timeout is None else arguments.seconds("timeout", timeout)
+        return None if seconds == math.inf else seconds

@@ -1,0 +1,138 @@
+"""What is read now: seeking, pausing, giving up and the end. Without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions, NoListener
+from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
+from pylogbroker.client.consumer.streams import Stream
+from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import TopicPartition
+from tests.client.test_fetcher import Bench as Fetching
+from tests.client.test_streams import messages
+
+KEY = ("t", 0)
+
+
+class Bench:
+    """A partition that is read from the beginning, and what is committed of it."""
+
+    def __init__(self) -> None:
+        self.fetching = Fetching(t=1)
+        self.clock = self.fetching.clock
+        self.stream = Stream(self.clock)  # type: ignore[arg-type]
+        self.commits: list[dict[TopicPartition, int]] = []
+        self.kept: dict[TopicPartition, int] = {}  # by the relay
+        self.forgotten: list[TopicPartition] = []
+        self.assigned = AssignedPartitions(self.clock, lambda topic: [self.stream], 100, 5.0, True, NoListener())  # type: ignore[arg-type]
+        self.assigned.fetcher = self.fetching.fetcher
+        self.assigned.positions = self.assigned.committer = self  # type: ignore[assignment]
+        self.assigned.assign({KEY: None})
+        self.buffer = self.assigned.buffers[KEY]
+
+    async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
+        for buffer in buffers:
+            buffer.begin(0)
+
+    async def commit_quietly(self, offsets: dict[TopicPartition, int], buffers: Any, patience: float) -> None:
+        assert all(self.assigned.is_ours(buffer) for buffer in buffers.values())
+        self.commits.append(offsets)
+
+    def unread(self) -> Mapping[TopicPartition, int]:
+        return self.kept
+
+    def forget(self, partition: TopicPartition) -> None:
+        self.forgotten.append(partition)
+        self.kept.pop(partition, None)
+
+    def read(self, count: int) -> None:
+        """Let ten messages come, and the reader take so many of them."""
+        self.buffer.add(Chunk(iter(messages("t", *range(10))), 10, 10))
+        self.assigned.filled(self.buffer)
+        assert len(self.stream.take(count)) == count
+
+
+def test_who_seeks_after_an_error_reads_on_there() -> None:
+    bench = Bench()
+    assert bench.fetching.turn() == [(1, {KEY: 0})]
+    bench.fetching.answer(t=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert bench.fetching.turn(1) == []
+    bench.assigned.seek(KEY, 5)
+    assert bench.fetching.turn() == [(1, {KEY: 5})]
+
+
+def test_who_seeks_while_it_is_paused_is_fetched_there_later() -> None:
+    bench = Bench()
+    bench.assigned.pause(KEY)
+    bench.assigned.seek(KEY, 5)
+    assert bench.fetching.turn() == []
+    bench.assigned.resume(KEY)
+    assert bench.fetching.turn() == [(1, {KEY: 5})]
+
+
+def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back() -> None:
+    bench = Bench()
+    bench.assigned.pause(KEY)
+    ensureDeferred(bench.assigned.lose([KEY]))
+    bench.assigned.assign({KEY: None})
+    assert bench.assigned.paused == set()
+    assert bench.fetching.turn() == [(1, {KEY: 0})]
+
+
+def test_a_busy_reader_is_waited_for_and_what_it_was_given_is_ours_so_long() -> None:
+    bench = Bench()
+    bench.read(4)
+    done = ensureDeferred(bench.assigned.revoke([KEY]))
+    assert (bench.commits, bench.assigned.given(), bench.assigned.is_ours(bench.buffer)) == ([], {KEY: 4}, True)
+    bench.stream.take()
+    assert done.called
+    assert (bench.commits, bench.assigned.given(), bench.assigned.is_ours(bench.buffer)) == ([{KEY: 4}], {}, False)
+
+
+def test_a_reader_that_does_not_come_back_is_not_waited_for_for_ever() -> None:
+    bench = Bench()
+    bench.assigned.relay = bench
+    bench.read(4)
+    done = ensureDeferred(bench.assigned.revoke([KEY]))
+    bench.clock.advance(5)
+    assert done.called
+    assert bench.commits == [{KEY: 0}]
+    assert bench.forgotten == [KEY]  # what was not given is given to others
+
+
+def test_what_was_committed_is_waited_for_no_more() -> None:
+    bench = Bench()
+    bench.read(4)
+    done = ensureDeferred(bench.assigned.revoke([KEY]))
+    bench.assigned.mark_processed({KEY: 3}, bench.assigned.ours())
+    assert not done.called
+    bench.assigned.mark_processed({KEY: 4}, bench.assigned.ours())
+    assert done.called
+
+
+def test_at_the_end_what_the_reader_was_given_counts_and_no_more() -> None:
+    bench = Bench()
+    bench.assigned.relay = bench
+    bench.read(6)
+    bench.kept = {KEY: 4}
+    bench.assigned.finish()
+    ensureDeferred(bench.assigned.revoke([KEY]))
+    assert bench.commits == [{KEY: 4}]
+    assert KEY in bench.forgotten
+
+
+def test_the_end_does_not_wait_for_a_reader_that_was_given_nothing_of_what_was_on_its_way() -> None:
+    bench = Bench()
+    bench.assigned.relay = bench
+    bench.read(6)
+    bench.kept = {KEY: 0}
+    done = ensureDeferred(bench.assigned.revoke([KEY]))
+    bench.assigned.finish()
+    assert done.called
+    assert bench.commits == [{KEY: 0}]
+    bench.fetching.turn()
+    assert bench.clock.getDelayedCalls() == []

@@ -1,0 +1,32 @@
+"""What a connector's readers are told of its group's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.client.consumer.group_membership import CoordinatorMembership
+from pylogbroker.client.consumer.member_driver import MemberSettings
+from pylogbroker.errors import ErrorCode, KafkaError
+
+
+def told(error: Exception) -> Exception:
+    errors: list[Exception] = []
+    nothing: Any = None
+    settings = MemberSettings("g", instance_id="shelf-7")
+    group = CoordinatorMembership(nothing, nothing, settings, (), nothing, frozenset, errors.append)
+    group._joined.addErrback(lambda _: None)
+    group.failed(error)
+    [found] = errors
+    return found
+
+
+def test_who_has_lost_a_static_id_is_told_which() -> None:
+    error = told(KafkaError(code=ErrorCode.FENCED_INSTANCE_ID))
+    assert isinstance(error, KafkaError)
+    assert error.code is ErrorCode.FENCED_INSTANCE_ID
+    assert "shelf-7" in str(error)
+
+
+def test_other_errors_are_told_as_they_are() -> None:
+    error = KafkaError(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert told(error) is error

@@ -1,0 +1,107 @@
+"""What a member sends and takes in, with a coordinator that answers when it is told to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
+from pylogbroker.client.consumer.subscription import decode_assignment, encode_assignment
+from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class Bench:
+    """A member, its cluster and its reader."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.counts = {"t": 1}
+        self.sent: list[tuple[Any, Deferred[Any]]] = []
+        self.taken: set[TopicPartition] = set()
+        assignors = resolve_plugins(ASSIGNOR, "partition.assignment.strategy", ["range"], {})
+        self.member = MemberDriver(self, self.clock, MemberSettings("g"), assignors, self)  # type: ignore[arg-type]
+        self.member.start()
+
+    # the cluster
+
+    def forget_coordinator(self, group: str, kind: Any) -> None:
+        pass
+
+    async def coordinator(self, group: str, kind: Any) -> int:
+        return 1
+
+    def partitions_of(self, topic: str) -> int | None:
+        return self.counts.get(topic)
+
+    def send(self, node: int, request: Any, *, timeout: float) -> Deferred[Any]:
+        self.sent.append((request, Deferred()))
+        return self.sent[-1][1]
+
+    # the reader
+
+    def topics(self) -> frozenset[str]:
+        return frozenset({"t"})
+
+    async def revoke(self, partitions: Any, lost: bool) -> None:
+        self.taken -= partitions
+
+    def assign(self, partitions: Any) -> None:
+        self.taken |= partitions
+
+    def failed(self, error: Exception) -> None:
+        raise error
+
+    # what happens
+
+    def last(self, kind: type[Any]) -> Any:
+        request = self.sent[-1][0]
+        assert isinstance(request, kind)
+        return request
+
+    def join(self, generation: int, **more: Any) -> None:
+        [metadata] = self.last(JoinGroupRequest).protocols
+        members = [JoinGroupResponseMember("me", None, metadata.metadata)]
+        answer = JoinGroupResponse(
+            generation_id=generation, protocol_name="range", leader="me", member_id="me", members=members, **more
+        )
+        self.sent[-1][1].callback(answer)
+
+    def sync(self, *part: TopicPartition) -> None:
+        self.last(SyncGroupRequest)
+        self.sent[-1][1].callback(SyncGroupResponse(assignment=encode_assignment(part)))
+
+
+def test_a_topic_that_grows_while_the_group_is_busy_is_not_overlooked() -> None:
+    bench = Bench()
+    bench.join(1)
+    [mine] = bench.last(SyncGroupRequest).assignments
+    assert decode_assignment(mine.assignment) == (("t", 0),)
+    bench.counts = {"t": 2}
+    bench.member.topics_changed()
+    bench.sync(("t", 0))
+    bench.join(2)
+    [mine] = bench.last(SyncGroupRequest).assignments
+    assert decode_assignment(mine.assignment) == (("t", 0), ("t", 1))
+
+
+def test_who_leads_without_dividing_looks_out_for_partitions() -> None:
+    bench = Bench()
+    bench.join(1, skip_assignment=True)
+    bench.sync(("t", 0))
+    assert bench.member.stable
+    bench.counts = {"t": 2}
+    bench.member.topics_changed()
+    bench.last(JoinGroupRequest)
+
+
+def test_what_nobody_subscribed_to_is_not_taken() -> None:
+    bench = Bench()
+    bench.join(1)
+    bench.sync(("t", 0), ("u", 0))
+    assert bench.taken == {("t", 0)}
+    assert bench.member.stable

@@ -1,0 +1,132 @@
+"""Trying again, by the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.client.errors import (
+    Closed,
+    ConnectionLost,
+    NoBrokers,
+    NotConnected,
+    OutOfRange,
+    PluginFailed,
+    RequestTimedOut,
+    error_of,
+    is_retriable,
+)
+from pylogbroker.client.retries import Backoff, Pauses, retrying
+from pylogbroker.client.settings import CLIENT, read
+from pylogbroker.errors import ErrorCode, KafkaError
+
+
+class TestBackoff(SynchronousTestCase):
+    def test_it_doubles_up_to_the_longest(self) -> None:
+        backoff = Backoff(0.1, 1.0, lambda: 0.5)
+        pauses = [round(backoff.pause(failures), 3) for failures in (1, 2, 3, 4, 5, 6, 1000)]
+        self.assertEqual(pauses, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
+
+    def test_none_is_like_another(self) -> None:
+        self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 0.0).pause(1), 0.08)
+        self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 1.0).pause(1), 0.12)
+
+    def test_the_settings(self) -> None:
+        backoff = Backoff.of(read(CLIENT, {"retry.backoff.ms": 300, "retry.backoff.max.ms": 200}))
+        self.assertEqual((backoff.first, backoff.longest), (0.3, 0.3))
+        self.assertEqual(Backoff.of(read(CLIENT), "reconnect.backoff").first, 0.05)
+
+
+class TestRetrying(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.pauses = Pauses(self.clock)
+        self.outcomes: list[Any] = []
+        self.tries = 0
+
+    async def work(self) -> Any:
+        self.tries += 1
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return await outcome if isinstance(outcome, Deferred) else outcome
+
+    def start(self, *outcomes: Any, seconds: float = 10) -> Deferred[Any]:
+        self.outcomes = list(outcomes)
+        return ensureDeferred(retrying(self.work, self.pauses, Backoff(0.1, 1.0, lambda: 0.5), seconds))
+
+    def test_at_once(self) -> None:
+        self.assertEqual(self.successResultOf(self.start(7)), 7)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_after_pauses(self) -> None:
+        trying = self.start(ConnectionLost("a"), ConnectionLost("b"), 7)
+        self.clock.advance(0.09)
+        self.assertEqual(self.tries, 1)
+        self.clock.advance(0.02)
+        self.assertEqual(self.tries, 2)
+        self.clock.advance(0.18)
+        self.assertEqual(self.tries, 2)
+        self.clock.advance(0.03)
+        self.assertEqual(self.successResultOf(trying), 7)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_what_will_not_help_is_not_tried_again(self) -> None:
+        self.failureResultOf(self.start(KafkaError("no")), KafkaError)
+        self.assertEqual(self.tries, 1)
+
+    def test_the_last_error_is_told_when_time_is_up(self) -> None:
+        trying = self.start(ConnectionLost("first"), ConnectionLost("later"), seconds=2)
+        self.clock.pump([0.01] * 199)
+        self.assertNoResult(trying)
+        self.clock.pump([0.01] * 2)
+        self.assertEqual(self.failureResultOf(trying, ConnectionLost).getErrorMessage(), "later")
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_work_that_does_not_end_is_given_up(self) -> None:
+        given_up: list[int] = []
+        trying = self.start(Deferred(lambda _: given_up.append(1)), seconds=2)
+        self.clock.advance(2.1)
+        self.failureResultOf(trying, RequestTimedOut)
+        self.assertEqual(given_up, [1])
+
+    def test_so_is_work_after_an_error_which_is_told(self) -> None:
+        trying = self.start(NoBrokers("none"), Deferred(), seconds=2)
+        self.clock.pump([0.2] * 11)
+        self.assertEqual(self.failureResultOf(trying, NoBrokers).getErrorMessage(), "none")
+
+    def test_it_ends_when_the_client_does(self) -> None:
+        trying = self.start(ConnectionLost("a"))
+        self.pauses.close()
+        self.failureResultOf(trying, Closed)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.failureResultOf(self.pauses.pause(1), Closed)
+
+    def test_who_gives_up_leaves_no_timer(self) -> None:
+        trying = self.start(ConnectionLost("a"))
+        trying.addErrback(lambda _: None)
+        trying.cancel()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class TestErrors(SynchronousTestCase):
+    def test_what_may_be_tried_again(self) -> None:
+        again = [ConnectionLost(""), NotConnected(""), RequestTimedOut(""), NoBrokers(""), error_of(6)]
+        never = [Closed(""), PluginFailed("mine", "broke"), error_of(29), ValueError(""), OutOfRange("t", 0, 5, 1, 3)]
+        self.assertEqual([is_retriable(error) for error in again], [True] * 5)
+        self.assertEqual([is_retriable(error) for error in never], [False] * 5)
+
+    def test_codes(self) -> None:
+        self.assertEqual(error_of(3).code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.assertEqual(error_of(3, "why").detail, "why")
+        newer = error_of(12345)
+        self.assertEqual(newer.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.assertIn("12345", str(newer))
+
+    def test_out_of_range_tells_the_range(self) -> None:
+        error = OutOfRange("t", 2, 50, 10, 40)
+        self.assertEqual((error.code, error.first, error.end), (ErrorCode.OFFSET_OUT_OF_RANGE, 10, 40))
+        self.assertIn("t/2 has no offset 50: it has those from 10 to 40", str(error))
