@@ -25,7 +25,7 @@ from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.conversion import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
-from pylogbroker.broker.group_store import GroupStore
+from pylogbroker.broker.group_service import GroupService
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
 from pylogbroker.broker.log_rate_limit import LogRateLimit
@@ -39,7 +39,7 @@ from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
-from pylogbroker.broker.transaction_store import TransactionStore
+from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
@@ -88,8 +88,8 @@ class Broker:
     group_commit: GroupCommit = attrs.field(init=False)
     log_maintenance: LogMaintenance = attrs.field(init=False)
     cleaning: LogCleaner = attrs.field(init=False)
-    group_store: GroupStore = attrs.field(init=False)
-    transaction_store: TransactionStore = attrs.field(init=False)
+    group_service: GroupService = attrs.field(init=False)
+    transaction_service: TransactionService = attrs.field(init=False)
     partitions: dict[tuple[str, int], Partition] = attrs.field(factory=dict, init=False)
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
     waiting: set[DelayedRequest] = attrs.field(factory=set, init=False)
@@ -116,8 +116,8 @@ class Broker:
         self.group_commit = GroupCommit(self.in_thread)
         self.log_maintenance = LogMaintenance(self)
         self.cleaning = LogCleaner(self)
-        self.group_store = GroupStore(self)
-        self.transaction_store = TransactionStore(self)
+        self.group_service = GroupService(self)
+        self.transaction_service = TransactionService(self)
         self.deferred_actions = DeferredActions(self.clock)
         self.slices = Slices(self.clock)
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
@@ -126,12 +126,12 @@ class Broker:
     @property
     def groups(self) -> GroupCoordinator:
         """Who consumes what."""
-        return self.group_store.coordinator
+        return self.group_service.coordinator
 
     @property
     def transactions(self) -> TransactionCoordinator:
         """Who writes what as one."""
-        return self.transaction_store.coordinator
+        return self.transaction_service.coordinator
 
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
@@ -148,7 +148,7 @@ class Broker:
             await self._configure(topic)
         self._tell_of_unowned()
         self.catalog.subscribe(self)
-        self.coordinators_loaded = DeferredList([self.group_store.open(), self.transaction_store.open()])
+        self.coordinators_loaded = DeferredList([self.group_service.open(), self.transaction_service.open()])
         await self.catalog.finish_deletions()
         self.config.observe(self._on_settings_changed)
         self.log_maintenance.start()
@@ -167,8 +167,8 @@ class Broker:
         self.log_maintenance.stop()
         self.cleaning.stop()
         self.slices.stop()
-        self.transaction_store.close()
-        self.group_store.close()
+        self.transaction_service.close()
+        self.group_service.close()
         for waiting in tuple(self.waiting):
             waiting.expire()
 
@@ -359,8 +359,8 @@ class Broker:
                 return
             await self._configure(topic)
             log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
-            self.group_store.on_partition_led(*key)
-            self.transaction_store.on_partition_led(*key)
+            self.group_service.on_partition_led(*key)
+            self.transaction_service.on_partition_led(*key)
 
     def note_missing_policies(self) -> None:
         """Log again which topics lack a delete policy, so that the reason why their logs grow is not forgotten."""

@@ -25,7 +25,7 @@ from pylogbroker.wire import EncodingError
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
-Stored = Callable[[ErrorCode, int], None]
+AppendCallback = Callable[[ErrorCode, int], None]
 """Called once per append with how it went and the time in ms."""
 
 log = Logger()
@@ -35,7 +35,7 @@ def append(
     broker: Broker,
     key: tuple[str, int],
     batch: Buffer | Callable[[], Buffer],
-    done: Stored,
+    done: AppendCallback,
     on_disk: bool = False,
 ) -> None:
     """Append a batch to the partition of that topic and index; where the flush policy or the caller asks for it, `done`
@@ -73,7 +73,7 @@ def _append_now(partition: Partition, batch: Buffer | Callable[[], Buffer], now_
 
 
 async def _append_in_line(
-    broker: Broker, partition: Partition, batch: Buffer | Callable[[], Buffer], done: Stored, on_disk: bool
+    broker: Broker, partition: Partition, batch: Buffer | Callable[[], Buffer], done: AppendCallback, on_disk: bool
 ) -> None:
     try:
         appended = await partition.append_queued(batch, broker.now_ms(), broker.in_thread, origin=Origin.COORDINATOR)
@@ -88,13 +88,13 @@ async def _append_in_line(
         _appended(broker, partition, appended, done, on_disk)
 
 
-def _failed(broker: Broker, partition: Partition | None, error: KafkaError, done: Stored) -> None:
+def _failed(broker: Broker, partition: Partition | None, error: KafkaError, done: AppendCallback) -> None:
     if partition is not None and isinstance(error, StorageFailure):
         broker.request_failed(partition.log, error)
     done(error.code, broker.now_ms())
 
 
-def _appended(broker: Broker, found: Partition, appended: Appended, done: Stored, on_disk: bool) -> None:
+def _appended(broker: Broker, found: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
     now_ms = broker.now_ms()
     if not (appended.must_sync or on_disk):
         done(ErrorCode.NONE, now_ms)
@@ -103,7 +103,9 @@ def _appended(broker: Broker, found: Partition, appended: Appended, done: Stored
     synced.addBoth(_synced, broker, found, appended.must_sync, done).addErrback(_report)
 
 
-def _synced(result: Failure | None, broker: Broker, partition: Partition, is_hidden: bool, done: Stored) -> None:
+def _synced(
+    result: Failure | None, broker: Broker, partition: Partition, is_hidden: bool, done: AppendCallback
+) -> None:
     if is_hidden:
         settle = partition.sync_failed if isinstance(result, Failure) else partition.synced
         settle()

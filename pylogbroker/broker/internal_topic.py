@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from pylogbroker.broker.coordinator_appends import Stored, append
+from pylogbroker.broker.coordinator_appends import AppendCallback, append
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import Producer
+from pylogbroker.groups import ProducerIdAndEpoch
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
-_MOST_AT_ONCE = 500  # records in a batch that is built on the reactor thread: about 1 ms
+RECORDS_INLINE_MAX = 500  # records in a batch that is built on the reactor thread: about 1 ms
 
 
 class Replay(Protocol):
@@ -73,8 +73,8 @@ class InternalTopic:
         self,
         index: int,
         records: Collection[Record],
-        done: Stored,
-        producer: Producer | None = None,
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
         on_disk: bool = False,
     ) -> None:
         """Append records to a partition, perhaps as part of a transaction; errors are reported to `done`.
@@ -82,10 +82,10 @@ class InternalTopic:
         The batch of many records is built in a worker thread; later appends to the partition wait for it.
         """
         make = partial(_build, records, self.codec, producer)
-        append(self._broker, (self.name, index), make if len(records) > _MOST_AT_ONCE else make(), done, on_disk)
+        append(self._broker, (self.name, index), make if len(records) > RECORDS_INLINE_MAX else make(), done, on_disk)
 
 
-def _build(records: Collection[Record], codec: Codec, producer: Producer | None) -> bytes:
+def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpoch | None) -> bytes:
     if producer is None:
         return build(records, codec=codec)
     return build(

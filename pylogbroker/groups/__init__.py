@@ -9,9 +9,11 @@
 hold the rules; `group`, `member` and `offsets` hold what is remembered.
 """
 
+from pylogbroker.groups.classic.rebalance import NewGeneration
+from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.coordinator import GROUP_TYPE, GroupCoordinator
-from pylogbroker.groups.loading import Loading
-from pylogbroker.groups.rebalance import NewGeneration
+from pylogbroker.groups.log_port import AppendCallback, GroupLogPort, ProducerIdAndEpoch
+from pylogbroker.groups.replay import GroupReplay
 from pylogbroker.groups.requests import (
     Commit,
     CommitResult,
@@ -34,11 +36,10 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.store import GroupStore, Producer, Stored
 
 __all__ = [
     "GROUP_TYPE",
+    "AppendCallback",
     "Commit",
     "CommitResult",
     "CommittedOffset",
@@ -46,22 +47,21 @@ __all__ = [
     "FetchResult",
     "GroupCoordinator",
     "GroupDescription",
+    "GroupLogPort",
     "GroupOverview",
+    "GroupReplay",
     "GroupSettings",
     "GroupState",
-    "GroupStore",
     "Heartbeat",
     "Join",
     "JoinResult",
     "JoinedMember",
     "LeaveResult",
     "Leaving",
-    "Loading",
     "MemberDescription",
     "NewGeneration",
-    "Producer",
+    "ProducerIdAndEpoch",
     "Reply",
-    "Stored",
     "Sync",
     "SyncResult",
     "TopicPartition",

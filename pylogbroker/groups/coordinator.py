@@ -20,12 +20,14 @@ from functools import partial
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.commits import Commits, check_transactional
-from pylogbroker.groups.group import Group, cancel
-from pylogbroker.groups.journal import Journal
-from pylogbroker.groups.loading import Loading
-from pylogbroker.groups.membership import Membership
-from pylogbroker.groups.rebalance import NewGeneration, Rebalancer, nobody_listens
+from pylogbroker.groups.classic.group import Group, cancel
+from pylogbroker.groups.classic.membership import MemberManager
+from pylogbroker.groups.classic.rebalance import NewGeneration, Rebalancer, ignore_generation
+from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.log_port import GroupLogPort
+from pylogbroker.groups.offset_manager import OffsetManager, check_transactional
+from pylogbroker.groups.record_writer import GroupRecordWriter
+from pylogbroker.groups.replay import GroupReplay
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
     Commit,
@@ -46,8 +48,6 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.store import GroupStore
 from pylogbroker.partitioning import partition_for
 from pylogbroker.records import LogEntry
 from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
@@ -62,7 +62,7 @@ def _random_id() -> str:
 
 
 @attrs.define(eq=False)
-class _Owned:
+class _ActiveShard:
     """A partition whose groups are coordinated here."""
 
     groups: dict[str, Group] = attrs.field(factory=dict)
@@ -85,27 +85,27 @@ class GroupCoordinator:
     """All groups of the partitions that are owned, and every request about them."""
 
     settings: GroupSettings
-    _store: GroupStore
+    _log_port: GroupLogPort
     _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
     _new_id: Callable[[], str] = _random_id
-    _on_generation: Callable[[NewGeneration], None] = nobody_listens
+    _on_generation: Callable[[NewGeneration], None] = ignore_generation
     partitions: int = attrs.field(init=False)  # how many `__consumer_offsets` really has; set before they are loaded
     _turns: Turns = attrs.field(factory=Turns, init=False)
     _timers: Timers = attrs.field(init=False)
-    _journal: Journal = attrs.field(init=False)
-    _membership: Membership = attrs.field(init=False)
+    _writer: GroupRecordWriter = attrs.field(init=False)
+    _membership: MemberManager = attrs.field(init=False)
     _rebalancer: Rebalancer = attrs.field(init=False)
-    _commits: Commits = attrs.field(init=False)
-    _owned: dict[int, _Owned] = attrs.field(factory=dict, init=False)
-    _loading: dict[int, Loading] = attrs.field(factory=dict, init=False)
+    _offsets: OffsetManager = attrs.field(init=False)
+    _active: dict[int, _ActiveShard] = attrs.field(factory=dict, init=False)
+    _loading: dict[int, GroupReplay] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.partitions = self.settings.partitions
         self._timers = Timers(self._on_earlier_deadline)
-        self._journal = Journal(self._store, self._turns)
-        self._rebalancer = Rebalancer(self.settings, self._timers, self._journal, self._on_generation)
-        self._membership = Membership(self.settings, self._turns, self._rebalancer, self._journal, self._new_id)
-        self._commits = Commits(self.settings, self._turns, self._rebalancer, self._journal)
+        self._writer = GroupRecordWriter(self._log_port, self._turns)
+        self._rebalancer = Rebalancer(self.settings, self._timers, self._writer, self._on_generation)
+        self._membership = MemberManager(self.settings, self._turns, self._rebalancer, self._writer, self._new_id)
+        self._offsets = OffsetManager(self.settings, self._turns, self._rebalancer, self._writer)
 
     # -- partitions ------------------------------------------------------------------------------------------------
 
@@ -113,27 +113,27 @@ class GroupCoordinator:
         """The partition of `__consumer_offsets` that a group belongs to."""
         return partition_for(group_id, self.partitions)
 
-    def begin_load(self, partition: int) -> Loading:
+    def begin_load(self, partition: int) -> GroupReplay:
         """This broker becomes the coordinator of a partition. Replay its log into what is returned, then finish."""
-        loading = self._loading[partition] = Loading(partition)
+        loading = self._loading[partition] = GroupReplay(partition)
         return loading
 
-    def finish_load(self, loading: Loading, now_ms: int) -> None:
+    def finish_load(self, loading: GroupReplay, now_ms: int) -> None:
         """Everything has been replayed. Nothing happens if the partition was given up in the meantime."""
         if self._loading.get(loading.partition) is not loading:
             return
         del self._loading[loading.partition]
-        owned = self._owned[loading.partition] = _Owned(transactions=loading.transactions)
+        shard = self._active[loading.partition] = _ActiveShard(transactions=loading.transactions)
         with self._turns:
             for group in loading.groups(self._turns, now_ms):
-                owned.groups[group.group_id] = group
-                self._welcome(group, now_ms)
-            self._forget(list(owned.groups.values()), loading.gone, now_ms)
+                shard.groups[group.group_id] = group
+                self._resume(group, now_ms)
+            self._forget(list(shard.groups.values()), loading.deleted_partitions, now_ms)
         position = (loading.partition + 1) / self.partitions  # not all partitions are swept at once
         due = now_ms + max(int(self.settings.check_interval_ms * position), 1)
-        owned.sweep = self._timers.start(due, partial(self._sweep, owned))
+        shard.sweep = self._timers.start(due, partial(self._sweep, shard))
 
-    def load(self, partition: int, entries: Iterable[LogEntry], now_ms: int) -> Loading:
+    def load(self, partition: int, entries: Iterable[LogEntry], now_ms: int) -> GroupReplay:
         """Load a partition at once."""
         loading = self.begin_load(partition)
         loading.replay(entries)
@@ -143,26 +143,26 @@ class GroupCoordinator:
     def unload(self, partition: int, now_ms: int) -> None:
         """This broker is no longer the coordinator of a partition."""
         self._loading.pop(partition, None)
-        owned = self._owned.pop(partition, None)
-        if owned is None:
+        shard = self._active.pop(partition, None)
+        if shard is None:
             return
-        cancel(owned.sweep)
+        cancel(shard.sweep)
         with self._turns:
-            for group in owned.groups.values():
-                self._give_up(group, now_ms)
+            for group in shard.groups.values():
+                self._unload_group(group, now_ms)
 
     def close(self, now_ms: int) -> None:
         """Give up all partitions."""
-        for partition in [*self._loading, *self._owned]:
+        for partition in [*self._loading, *self._active]:
             self.unload(partition, now_ms)
 
-    def _welcome(self, group: Group, now_ms: int) -> None:
+    def _resume(self, group: Group, now_ms: int) -> None:
         for member in group.members.values():
             self._rebalancer.keep_alive(group, member, now_ms)
         if len(group.members) > self.settings.max_size:
             self._rebalancer.prepare(group, now_ms)
 
-    def _give_up(self, group: Group, now_ms: int) -> None:
+    def _unload_group(self, group: Group, now_ms: int) -> None:
         group.stop_timers()
         group.move(GroupState.DEAD, now_ms)
         for member in group.members.values():
@@ -180,11 +180,11 @@ class GroupCoordinator:
         with self._turns:
             self._timers.fire(now_ms)
 
-    def _sweep(self, owned: _Owned, now_ms: int) -> None:
-        for group in list(owned.groups.values()):
-            if self._commits.expire(group, now_ms):
-                del owned.groups[group.group_id]
-        owned.sweep = self._timers.start(now_ms + max(self.settings.check_interval_ms, 1), partial(self._sweep, owned))
+    def _sweep(self, shard: _ActiveShard, now_ms: int) -> None:
+        for group in list(shard.groups.values()):
+            if self._offsets.expire(group, now_ms):
+                del shard.groups[group.group_id]
+        shard.sweep = self._timers.start(now_ms + max(self.settings.check_interval_ms, 1), partial(self._sweep, shard))
 
     # -- membership ------------------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class GroupCoordinator:
             if group is None:
                 self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
             else:
-                self._commits.commit(group, commit, reply, now_ms)
+                self._offsets.commit(group, commit, reply, now_ms)
 
     def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
         """TxnOffsetCommit. That the partition of the offsets is part of the transaction has been made sure of."""
@@ -268,16 +268,16 @@ class GroupCoordinator:
                 self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
                 return
             group = group or self._create(commit.group_id, now_ms)
-            touch = partial(self._owned[group.partition].touch, commit.producer_id, group)
-            self._commits.commit_in_transaction(group, commit, reply, now_ms, touch)
+            touch = partial(self._active[group.partition].touch, commit.producer_id, group)
+            self._offsets.commit_in_transaction(group, commit, reply, now_ms, touch)
 
     def end_transaction(self, partition: int, producer_id: int, committed: bool, now_ms: int) -> None:
         """A marker has been appended to a partition. While that is being loaded, the replay finds the marker."""
-        owned = self._owned.get(partition)
-        if owned is None:
+        shard = self._active.get(partition)
+        if shard is None:
             return
-        for group_id in owned.transactions.pop(producer_id, ()):
-            group = owned.groups.get(group_id)
+        for group_id in shard.transactions.pop(producer_id, ()):
+            group = shard.groups.get(group_id)
             if group is not None:
                 group.offsets.end_transaction(producer_id, committed)
 
@@ -288,7 +288,7 @@ class GroupCoordinator:
         error = self._check(group_id, may_be_empty=True)
         if error:
             return FetchResult(error)
-        return self._commits.fetch(self._find(group_id), partitions, require_stable)
+        return self._offsets.fetch(self._find(group_id), partitions, require_stable)
 
     def count_offsets(self, group_id: str) -> int:
         """Return how many offsets `fetch` returns of a group if all are asked for."""
@@ -302,8 +302,8 @@ class GroupCoordinator:
         if group is None:
             return DeleteOffsetsResult(error or ErrorCode.GROUP_ID_NOT_FOUND)
         with self._turns:
-            result = self._commits.delete(group, partitions, now_ms)
-            self._bury_if_dead(group)
+            result = self._offsets.delete(group, partitions, now_ms)
+            self._remove_if_dead(group)
         return result
 
     def remove_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
@@ -311,12 +311,12 @@ class GroupCoordinator:
 
         Groups that are loaded meanwhile have forgotten them.
         """
-        gone = set(partitions)
+        deleted_partitions = set(partitions)
         for loading in self._loading.values():
-            loading.gone |= gone
-        for group in [group for owned in self._owned.values() for group in owned.groups.values()]:
+            loading.deleted_partitions |= deleted_partitions
+        for group in [group for shard in self._active.values() for group in shard.groups.values()]:
             yield
-            concerned = list(group.offsets.partitions(gone))
+            concerned = list(group.offsets.partitions(deleted_partitions))
             for start in range(0, len(concerned), _OFFSETS_AT_ONCE_MAX):
                 if group.state is not GroupState.DEAD:
                     with self._turns:
@@ -328,7 +328,7 @@ class GroupCoordinator:
     @property
     def has_members(self) -> bool:
         """Whether any group has a member."""
-        return any(group.members for owned in self._owned.values() for group in owned.groups.values())
+        return any(group.members for shard in self._active.values() for group in shard.groups.values())
 
     def describe(self, group_id: str) -> GroupDescription:
         """DescribeGroups, of one group. One that does not exist is Dead."""
@@ -346,7 +346,7 @@ class GroupCoordinator:
         wanted = {state.lower() for state in states}
         if types and GROUP_TYPE not in {name.lower() for name in types}:
             return error, []
-        groups = (group for owned in self._owned.values() for group in owned.groups.values())
+        groups = (group for shard in self._active.values() for group in shard.groups.values())
         return error, [group.overview() for group in groups if not wanted or group.state.value.lower() in wanted]
 
     def delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
@@ -362,24 +362,24 @@ class GroupCoordinator:
         with self._turns:
             for member_id in list(group.pending):
                 group.remove(member_id)
-            self._commits.forget(group, group.offsets.partitions(), now_ms)
-            self._bury_if_dead(group)
+            self._offsets.forget(group, group.offsets.partitions(), now_ms)
+            self._remove_if_dead(group)
         return ErrorCode.NONE
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _forget(self, groups: Iterable[Group], gone: set[TopicPartition], now_ms: int) -> None:
+    def _forget(self, groups: Iterable[Group], deleted_partitions: set[TopicPartition], now_ms: int) -> None:
         for group in groups:
-            concerned = group.offsets.partitions(gone)
+            concerned = group.offsets.partitions(deleted_partitions)
             if concerned:
-                self._commits.forget(group, concerned, now_ms)
-                self._bury_if_dead(group)
+                self._offsets.forget(group, concerned, now_ms)
+                self._remove_if_dead(group)
 
     def _check(self, group_id: str, may_be_empty: bool = False) -> ErrorCode:
         if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID
         partition = self.partition_for(group_id)
-        if partition in self._owned:
+        if partition in self._active:
             return ErrorCode.NONE
         loading = partition in self._loading
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
@@ -390,13 +390,13 @@ class GroupCoordinator:
         return ErrorCode.NONE if fits else ErrorCode.INVALID_SESSION_TIMEOUT
 
     def _find(self, group_id: str) -> Group | None:
-        return self._owned[self.partition_for(group_id)].groups.get(group_id)
+        return self._active[self.partition_for(group_id)].groups.get(group_id)
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         number = self.partition_for(group_id)
-        group = self._owned[number].groups[group_id] = Group(group_id, number, self._turns, since=now_ms)
+        group = self._active[number].groups[group_id] = Group(group_id, number, self._turns, since=now_ms)
         return group
 
-    def _bury_if_dead(self, group: Group) -> None:
+    def _remove_if_dead(self, group: Group) -> None:
         if group.state is GroupState.DEAD:
-            del self._owned[group.partition].groups[group.group_id]
+            del self._active[group.partition].groups[group.group_id]

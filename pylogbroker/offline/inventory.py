@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC
+from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import LogDirectory, Pools, Segment, names
@@ -17,7 +17,7 @@ from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_ep
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.partition_metadata import read_topic_id
 from pylogbroker.storage.logdirs.inventory import check_duplicate_partitions, take_inventory
-from pylogbroker.transactions.layout import decode_value
+from pylogbroker.transactions.record_schema import decode_value
 
 NO_PRODUCER = -1
 

@@ -27,11 +27,11 @@ from uuid import UUID
 
 from twisted.internet.defer import maybeDeferred
 
-from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import PartitionState, Topic
-from pylogbroker.broker.transaction_store import TRANSACTIONS_TOPIC, transactions_topic_settings
+from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from pylogbroker.broker.group_store import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ConfigError
-from pylogbroker.groups import CommittedOffset, Loading, TopicPartition
-from pylogbroker.groups.layout import encode_offset_key, encode_offset_value
+from pylogbroker.groups import CommittedOffset, GroupReplay, TopicPartition
+from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
 from pylogbroker.offline.stopped_broker import StoppedBroker, finish
@@ -189,7 +189,7 @@ class _Skipped(Exception):
 
 
 def _committed(log: Log, index: int) -> Committed:
-    loading = Loading(index)
+    loading = GroupReplay(index)
     offset = log.log_start_offset
     while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:
         found = list(entries(region.read()))

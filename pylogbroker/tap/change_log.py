@@ -39,7 +39,7 @@ class ChangeLog:
         self._overrides = {topic.name: topic.overrides for topic in self._broker.catalog.topics.values()}
         self._broker.catalog.subscribe(self)
         self._broker.dynamic_settings.observe(self.on_settings_changed)
-        self._broker.group_store.observe(self.on_new_generation)
+        self._broker.group_service.observe(self.on_new_generation)
 
     async def stop(self) -> None:
         """Log how many lines were left out, and cancel the timer."""

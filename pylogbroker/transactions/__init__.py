@@ -10,7 +10,15 @@ makes of it, `initialization`, `ending` and `expiration` the rules of when; `sto
 """
 
 from pylogbroker.transactions.coordinator import TransactionCoordinator
-from pylogbroker.transactions.loading import Loading
+from pylogbroker.transactions.log_port import (
+    AppendCallback,
+    MarkersWritten,
+    ProducerIdTaken,
+    TransactionLogPort,
+    TransactionMarker,
+    TransactionTimeout,
+)
+from pylogbroker.transactions.replay import TransactionReplay
 from pylogbroker.transactions.requests import (
     InitProducerId,
     InitResult,
@@ -22,24 +30,23 @@ from pylogbroker.transactions.requests import (
 )
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.transactions.store import Marker, MarkersWritten, ProducerIdTaken, Stored, TimedOut, TransactionStore
 
 __all__ = [
+    "AppendCallback",
     "InitProducerId",
     "InitResult",
-    "Loading",
-    "Marker",
     "MarkersWritten",
     "ProducerIdTaken",
     "Reply",
-    "Stored",
-    "TimedOut",
     "TopicPartition",
     "TransactionCoordinator",
     "TransactionDescription",
     "TransactionList",
+    "TransactionLogPort",
+    "TransactionMarker",
     "TransactionOverview",
+    "TransactionReplay",
     "TransactionSettings",
     "TransactionState",
-    "TransactionStore",
+    "TransactionTimeout",
 ]

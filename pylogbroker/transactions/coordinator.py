@@ -23,13 +23,14 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.partitioning import partition_for
 from pylogbroker.records import LogEntry
 from pylogbroker.timing import Timers, Turns, nobody_to_wake
-from pylogbroker.transactions.ending import Endings
+from pylogbroker.transactions.completion import Completion
+from pylogbroker.transactions.descriptions import describe, select
 from pylogbroker.transactions.expiration import Expiration
-from pylogbroker.transactions.initialization import Initializations
-from pylogbroker.transactions.journal import Journal
-from pylogbroker.transactions.listing import describe, select
-from pylogbroker.transactions.loading import Loading
+from pylogbroker.transactions.initialization import Initialization
+from pylogbroker.transactions.log_port import TransactionLogPort, TransactionTimeout, ignore_timeout
 from pylogbroker.transactions.metadata import error_of_ending, extended
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
+from pylogbroker.transactions.replay import TransactionReplay
 from pylogbroker.transactions.requests import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -42,7 +43,6 @@ from pylogbroker.transactions.requests import (
 )
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.store import TimedOut, TransactionStore, nobody_to_tell
 from pylogbroker.transactions.transaction import Shard, Transaction
 from pylogbroker.wire import STRING_BYTES_MAX
 
@@ -54,27 +54,29 @@ class TransactionCoordinator:
     """All transactional ids of the partitions that are owned, and every request about them."""
 
     settings: TransactionSettings
-    _store: TransactionStore
+    _log_port: TransactionLogPort
     _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
-    _on_timed_out: Callable[[TimedOut], None] = nobody_to_tell
+    _on_timed_out: Callable[[TransactionTimeout], None] = ignore_timeout
     partitions: int = attrs.field(init=False)  # how many `__transaction_state` really has; set before they are loaded
     _turns: Turns = attrs.field(factory=Turns, init=False)
     _timers: Timers = attrs.field(init=False)
-    _journal: Journal = attrs.field(init=False)
-    _endings: Endings = attrs.field(init=False)
-    _initializations: Initializations = attrs.field(init=False)
+    _writer: TransactionRecordWriter = attrs.field(init=False)
+    _completion: Completion = attrs.field(init=False)
+    _initialization: Initialization = attrs.field(init=False)
     _expiration: Expiration = attrs.field(init=False)
-    _owned: dict[int, Shard] = attrs.field(factory=dict, init=False)
-    _loading: dict[int, Loading] = attrs.field(factory=dict, init=False)
+    _active: dict[int, Shard] = attrs.field(factory=dict, init=False)
+    _loading: dict[int, TransactionReplay] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.partitions = self.settings.partitions
         self._timers = Timers(self._on_earlier_deadline)
-        self._journal = Journal(self._store, self._turns)
+        self._writer = TransactionRecordWriter(self._log_port, self._turns)
         interval_ms = self.settings.abort_interval_ms
-        self._endings = Endings(interval_ms, self._store, self._turns, self._timers, self._journal, self._on_timed_out)
-        self._initializations = Initializations(self._store, self._turns, self._journal, self._endings)
-        self._expiration = Expiration(self.settings, self._timers, self._journal)
+        self._completion = Completion(
+            interval_ms, self._log_port, self._turns, self._timers, self._writer, self._on_timed_out
+        )
+        self._initialization = Initialization(self._log_port, self._turns, self._writer, self._completion)
+        self._expiration = Expiration(self.settings, self._timers, self._writer)
 
     # -- partitions ------------------------------------------------------------------------------------------------
 
@@ -82,25 +84,27 @@ class TransactionCoordinator:
         """The partition of `__transaction_state` that a transactional id belongs to."""
         return partition_for(transactional_id, self.partitions)
 
-    def begin_load(self, partition: int, coordinator_epoch: int = 0) -> Loading:
+    def begin_load(self, partition: int, coordinator_epoch: int = 0) -> TransactionReplay:
         """This broker becomes the coordinator of a partition, in this leader epoch. Replay its log into what is
         returned, then finish."""
-        loading = self._loading[partition] = Loading(partition, coordinator_epoch)
+        loading = self._loading[partition] = TransactionReplay(partition, coordinator_epoch)
         return loading
 
-    def finish_load(self, loading: Loading, now_ms: int) -> None:
+    def finish_load(self, loading: TransactionReplay, now_ms: int) -> None:
         """Everything has been replayed. Nothing happens if the partition was given up in the meantime."""
         if self._loading.get(loading.partition) is not loading:
             return
         del self._loading[loading.partition]
-        shard = self._owned[loading.partition] = Shard(loading.partition, loading.coordinator_epoch)
+        shard = self._active[loading.partition] = Shard(loading.partition, loading.coordinator_epoch)
         with self._turns:
-            for name, metadata in loading.found.items():
+            for name, metadata in loading.replayed.items():
                 transaction = shard.transactions[name] = Transaction(name, shard, metadata)
-                self._welcome(transaction, now_ms)
+                self._resume(transaction, now_ms)
             self._expiration.begin(shard, now_ms, (loading.partition + 1) / self.partitions)
 
-    def load(self, partition: int, entries: Iterable[LogEntry], now_ms: int, coordinator_epoch: int = 0) -> Loading:
+    def load(
+        self, partition: int, entries: Iterable[LogEntry], now_ms: int, coordinator_epoch: int = 0
+    ) -> TransactionReplay:
         """Load a partition at once."""
         loading = self.begin_load(partition, coordinator_epoch)
         loading.replay(entries)
@@ -110,20 +114,20 @@ class TransactionCoordinator:
     def unload(self, partition: int, now_ms: int) -> None:
         """This broker is no longer the coordinator of a partition."""
         self._loading.pop(partition, None)
-        shard = self._owned.pop(partition, None)
+        shard = self._active.pop(partition, None)
         if shard is not None:
-            shard.give_up()
+            shard.close()
 
     def close(self, now_ms: int) -> None:
         """Give up all partitions."""
-        for partition in [*self._loading, *self._owned]:
+        for partition in [*self._loading, *self._active]:
             self.unload(partition, now_ms)
 
-    def _welcome(self, transaction: Transaction, now_ms: int) -> None:
+    def _resume(self, transaction: Transaction, now_ms: int) -> None:
         if transaction.metadata.state is TransactionState.ONGOING:
-            self._endings.watch(transaction)
+            self._completion.watch(transaction)
         elif transaction.metadata.state in PREPARED:
-            self._endings.resume(transaction, now_ms)
+            self._completion.resume(transaction, now_ms)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -141,7 +145,7 @@ class TransactionCoordinator:
     def init_producer_id(self, request: InitProducerId, reply: Reply[InitResult], now_ms: int) -> None:
         """InitProducerId."""
         with self._turns:
-            answer = self._after_turn(reply)
+            answer = self._queued(reply)
             error = self._check_init(request) or self._check(request.transactional_id)
             if error:
                 answer(InitResult(error))
@@ -149,9 +153,9 @@ class TransactionCoordinator:
             shard = self._shard(request.transactional_id)
             transaction = shard.transactions.get(request.transactional_id)
             if transaction is None:
-                self._initializations.create(shard, request, answer)
+                self._initialization.create(shard, request, answer)
             else:
-                self._initializations.initialize(transaction, request, answer, now_ms)
+                self._initialization.initialize(transaction, request, answer, now_ms)
 
     def add_partitions(
         self,
@@ -164,8 +168,8 @@ class TransactionCoordinator:
     ) -> None:
         """AddPartitionsToTxn and AddOffsetsToTxn. The first partitions begin the transaction."""
         with self._turns:
-            answer = self._after_turn(reply)
-            transaction = self._holder(transactional_id, producer_id, producer_epoch)
+            answer = self._queued(reply)
+            transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
             if isinstance(transaction, ErrorCode):
                 answer(transaction)
             elif transaction.pending is not None:
@@ -180,16 +184,16 @@ class TransactionCoordinator:
     ) -> None:
         def stored(error: ErrorCode, later_ms: int) -> None:
             if not error:
-                self._endings.watch(transaction)
+                self._completion.watch(transaction)
             reply(error)
 
-        self._journal.store(transaction, extended(transaction.metadata, partitions, now_ms), now_ms, stored)
+        self._writer.write(transaction, extended(transaction.metadata, partitions, now_ms), now_ms, stored)
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether the partitions are part of the producer's transaction, so that it may write to them."""
-        transaction = self._holder(transactional_id, producer_id, producer_epoch)
+        transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
         if isinstance(transaction, ErrorCode):
             return dict.fromkeys(partitions, transaction)
         metadata = transaction.metadata
@@ -211,14 +215,14 @@ class TransactionCoordinator:
     ) -> None:
         """EndTxn."""
         with self._turns:
-            answer = self._after_turn(reply)
-            transaction = self._holder(transactional_id, producer_id, producer_epoch)
+            answer = self._queued(reply)
+            transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
             if isinstance(transaction, ErrorCode):
                 answer(transaction)
             elif transaction.pending is not None:
                 answer(ErrorCode.CONCURRENT_TRANSACTIONS)
             elif transaction.metadata.state is TransactionState.ONGOING:
-                self._endings.end(transaction, committed, now_ms, lambda error, later_ms: answer(error))
+                self._completion.end(transaction, committed, now_ms, lambda error, later_ms: answer(error))
             else:
                 answer(error_of_ending(transaction.metadata, committed))
 
@@ -245,12 +249,12 @@ class TransactionCoordinator:
         going on for more than `duration_ms`."""
         if self._loading:
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        everything = (each for shard in self._owned.values() for each in shard.transactions.values())
+        everything = (each for shard in self._active.values() for each in shard.transactions.values())
         return select(everything, states, producer_ids, duration_ms, now_ms)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _after_turn(self, reply: Reply[_T]) -> Reply[_T]:
+    def _queued(self, reply: Reply[_T]) -> Reply[_T]:
         """An answer may make a connection ask the next thing at once, and that must find no transaction half way."""
         return lambda value: self._turns.soon(reply, value)
 
@@ -267,12 +271,14 @@ class TransactionCoordinator:
         partition = self.partition_for(transactional_id)
         if partition in self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self._owned else ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE if partition in self._active else ErrorCode.NOT_COORDINATOR
 
     def _shard(self, transactional_id: str) -> Shard:
-        return self._owned[self.partition_for(transactional_id)]
+        return self._active[self.partition_for(transactional_id)]
 
-    def _holder(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction | ErrorCode:
+    def _find_for_producer(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> Transaction | ErrorCode:
         """The transactional id of a producer that has its present id and epoch."""
         error = self._check(transactional_id)
         if error:

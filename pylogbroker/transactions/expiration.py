@@ -8,12 +8,12 @@ from functools import partial
 import attrs
 
 from pylogbroker.timing import Timers
-from pylogbroker.transactions.journal import Journal
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE
 from pylogbroker.transactions.transaction import Shard, Transaction
 
-_APPEND_BYTES = 256 * 1024  # of transactional ids in one append, well below a batch's limit
+_APPEND_BYTES_MAX = 256 * 1024  # of transactional ids in one append, well below a batch's limit
 
 
 @attrs.define(eq=False)
@@ -22,7 +22,7 @@ class Expiration:
 
     _settings: TransactionSettings
     _timers: Timers
-    _journal: Journal
+    _writer: TransactionRecordWriter
 
     def begin(self, shard: Shard, now_ms: int, position: float) -> None:
         """Sweep a partition from now on; `position` from 0 to 1 is where in the interval, since not all go at once."""
@@ -32,7 +32,7 @@ class Expiration:
     def _sweep(self, shard: Shard, now_ms: int) -> None:
         expired = [each for each in shard.transactions.values() if self._is_expired(each, now_ms)]
         for some in _in_appends(expired):
-            self._journal.forget(shard, some, now_ms, _bury)
+            self._writer.forget(shard, some, now_ms, _remove)
         shard.sweep = self._timers.start(now_ms + self._settings.expiration_interval_ms, partial(self._sweep, shard))
 
     def _is_expired(self, transaction: Transaction, now_ms: int) -> bool:
@@ -47,13 +47,13 @@ def _in_appends(transactions: Iterable[Transaction]) -> Iterator[list[Transactio
     for transaction in transactions:
         some.append(transaction)
         size += len(transaction.transactional_id)
-        if size > _APPEND_BYTES:
+        if size > _APPEND_BYTES_MAX:
             yield some
             some, size = [], 0
     if some:
         yield some
 
 
-def _bury(transaction: Transaction) -> None:
+def _remove(transaction: Transaction) -> None:
     transaction.stop_timers()
     del transaction.shard.transactions[transaction.transactional_id]

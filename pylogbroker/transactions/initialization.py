@@ -21,81 +21,83 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.timing import Turns
-from pylogbroker.transactions.ending import Endings
-from pylogbroker.transactions.journal import Journal
-from pylogbroker.transactions.metadata import Metadata, initialized, knows, needs_new_id, rotated
+from pylogbroker.transactions.completion import Completion
+from pylogbroker.transactions.log_port import TransactionLogPort
+from pylogbroker.transactions.metadata import TransactionMetadata, initialized, may_initialize, needs_new_id, rotated
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.requests import InitProducerId, InitResult, Reply
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.store import TransactionStore
 from pylogbroker.transactions.transaction import Shard, Transaction
 
 
 @attrs.define(eq=False)
-class Initializations:
+class Initialization:
     """Gives producers their ids and epochs."""
 
-    _store: TransactionStore
+    _log_port: TransactionLogPort
     _turns: Turns
-    _journal: Journal
-    _endings: Endings
+    _writer: TransactionRecordWriter
+    _completion: Completion
 
     def create(self, shard: Shard, request: InitProducerId, reply: Reply[InitResult]) -> None:
         """Initialize a producer with a transactional id that is not known."""
 
         def taken(error: ErrorCode, producer_id: int, now_ms: int) -> None:
-            if error or not shard.owned:
+            if error or not shard.active:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))
                 return
             name = request.transactional_id
             if name not in shard.transactions:  # else another producer was faster
-                metadata = Metadata(producer_id, timeout_ms=request.timeout_ms, updated_ms=now_ms)
+                metadata = TransactionMetadata(producer_id, timeout_ms=request.timeout_ms, updated_ms=now_ms)
                 shard.transactions[name] = Transaction(name, shard, metadata)
             self.initialize(shard.transactions[name], request, reply, now_ms)
 
-        self._store.take_producer_id(self._turns.later(taken))
+        self._log_port.take_producer_id(self._turns.later(taken))
 
     def initialize(
         self, transaction: Transaction, request: InitProducerId, reply: Reply[InitResult], now_ms: int
     ) -> None:
         """Initialize a producer with a transactional id that is known."""
         metadata = transaction.metadata
-        error = _refusal(transaction, request)
+        error = _initialization_error(transaction, request)
         if error:
             reply(InitResult(error))
         elif metadata.state is TransactionState.ONGOING:
-            self._endings.fence(transaction, now_ms, _put_off(reply))
+            self._completion.fence(transaction, now_ms, _answer_concurrent(reply))
         elif needs_new_id(metadata, request):
             self._rotate(transaction, request, reply)
         else:
-            self._give(transaction, initialized(metadata, request, now_ms), reply, now_ms)
+            self._assign(transaction, initialized(metadata, request, now_ms), reply, now_ms)
 
     def _rotate(self, transaction: Transaction, request: InitProducerId, reply: Reply[InitResult]) -> None:
         def taken(error: ErrorCode, producer_id: int, now_ms: int) -> None:
             transaction.pending = None
-            if error or not transaction.shard.owned:
+            if error or not transaction.shard.active:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))
             else:
-                self._give(transaction, rotated(transaction.metadata, request, producer_id, now_ms), reply, now_ms)
+                self._assign(transaction, rotated(transaction.metadata, request, producer_id, now_ms), reply, now_ms)
 
         transaction.pending = TransactionState.EMPTY
-        self._store.take_producer_id(self._turns.later(taken))
+        self._log_port.take_producer_id(self._turns.later(taken))
 
-    def _give(self, transaction: Transaction, target: Metadata, reply: Reply[InitResult], now_ms: int) -> None:
+    def _assign(
+        self, transaction: Transaction, target: TransactionMetadata, reply: Reply[InitResult], now_ms: int
+    ) -> None:
         def stored(error: ErrorCode, later_ms: int) -> None:
             given = InitResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
             reply(InitResult(error) if error else given)
 
-        self._journal.store(transaction, target, now_ms, stored, on_disk=True)
+        self._writer.write(transaction, target, now_ms, stored, on_disk=True)
 
 
-def _refusal(transaction: Transaction, request: InitProducerId) -> ErrorCode:
+def _initialization_error(transaction: Transaction, request: InitProducerId) -> ErrorCode:
     if transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if not knows(transaction.metadata, request):
+    if not may_initialize(transaction.metadata, request):
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.metadata.state in PREPARED else ErrorCode.NONE
 
 
-def _put_off(reply: Reply[InitResult]) -> Callable[[ErrorCode, int], None]:
+def _answer_concurrent(reply: Reply[InitResult]) -> Callable[[ErrorCode, int], None]:
     """The producer's next try finds the transaction aborted."""
     return lambda error, now_ms: reply(InitResult(error or ErrorCode.CONCURRENT_TRANSACTIONS))

@@ -26,12 +26,12 @@ from pylogbroker.transactions.requests import (
 )
 from pylogbroker.transactions.states import IDLE, TransactionState
 
-MAX_EPOCH = 2**15 - 1
-LAST_GIVEN_EPOCH = MAX_EPOCH - 1
+EPOCH_MAX = 2**15 - 1
+ASSIGNABLE_EPOCH_MAX = EPOCH_MAX - 1
 
 
 @attrs.frozen
-class Metadata:
+class TransactionMetadata:
     """A transactional id at one moment."""
 
     producer_id: int
@@ -47,7 +47,7 @@ class Metadata:
     @property
     def is_exhausted(self) -> bool:
         """Whether the producer id has no epoch left to give."""
-        return self.producer_epoch >= LAST_GIVEN_EPOCH
+        return self.producer_epoch >= ASSIGNABLE_EPOCH_MAX
 
     @property
     def committed(self) -> bool:
@@ -59,21 +59,21 @@ class Metadata:
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
 
-def knows(metadata: Metadata, request: InitProducerId) -> bool:
+def may_initialize(metadata: TransactionMetadata, request: InitProducerId) -> bool:
     """Whether a producer may ask for the next epoch: it is new, or has the last pair, or the one before that."""
     if request.producer_id == NO_PRODUCER_ID or metadata.producer_epoch == NO_PRODUCER_EPOCH:
         return True
-    return _is_current(metadata, request) or _asks_again(metadata, request)
+    return _is_current(metadata, request) or _is_retry(metadata, request)
 
 
-def needs_new_id(metadata: Metadata, request: InitProducerId) -> bool:
+def needs_new_id(metadata: TransactionMetadata, request: InitProducerId) -> bool:
     """Whether the next pair has another producer id. A request that `knows` refuses has no next pair."""
-    return metadata.is_exhausted and not _asks_again(metadata, request)
+    return metadata.is_exhausted and not _is_retry(metadata, request)
 
 
-def initialized(metadata: Metadata, request: InitProducerId, now_ms: int) -> Metadata:
+def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: int) -> TransactionMetadata:
     """The next epoch is the producer's; the same one again for a producer that asks again."""
-    if _asks_again(metadata, request):
+    if _is_retry(metadata, request):
         return _initialized(metadata, request, now_ms)
     named = request.producer_id != NO_PRODUCER_ID
     return attrs.evolve(
@@ -84,7 +84,9 @@ def initialized(metadata: Metadata, request: InitProducerId, now_ms: int) -> Met
     )
 
 
-def rotated(metadata: Metadata, request: InitProducerId, producer_id: int, now_ms: int) -> Metadata:
+def rotated(
+    metadata: TransactionMetadata, request: InitProducerId, producer_id: int, now_ms: int
+) -> TransactionMetadata:
     """The first epoch of a new producer id is the producer's."""
     named = request.producer_id != NO_PRODUCER_ID
     return attrs.evolve(
@@ -96,7 +98,7 @@ def rotated(metadata: Metadata, request: InitProducerId, producer_id: int, now_m
     )
 
 
-def extended(metadata: Metadata, partitions: Collection[TopicPartition], now_ms: int) -> Metadata:
+def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartition], now_ms: int) -> TransactionMetadata:
     """A transaction has more partitions, or begins with these."""
     begins = metadata.state in IDLE
     return attrs.evolve(
@@ -108,28 +110,28 @@ def extended(metadata: Metadata, partitions: Collection[TopicPartition], now_ms:
     )
 
 
-def prepared(metadata: Metadata, committed: bool, now_ms: int) -> Metadata:
+def prepared(metadata: TransactionMetadata, committed: bool, now_ms: int) -> TransactionMetadata:
     """It is decided how the transaction ends."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 
 
-def fenced(metadata: Metadata, now_ms: int) -> Metadata:
+def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """The transaction is to be aborted with an epoch that no producer has."""
     return attrs.evolve(
         prepared(metadata, committed=False, now_ms=now_ms),
-        producer_epoch=min(metadata.producer_epoch + 1, MAX_EPOCH),
+        producer_epoch=min(metadata.producer_epoch + 1, EPOCH_MAX),
         last_producer_epoch=NO_PRODUCER_EPOCH,
     )
 
 
-def completed(metadata: Metadata, now_ms: int) -> Metadata:
+def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     """All markers have been written, so no partitions are left."""
     state = TransactionState.COMPLETE_COMMIT if metadata.committed else TransactionState.COMPLETE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 
 
-def error_of_ending(metadata: Metadata, committed: bool) -> ErrorCode:
+def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode:
     """What EndTxn is answered if no transaction is going on: it may be the second time that it is asked."""
     ended = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if metadata.state in ended and metadata.committed == committed:
@@ -137,11 +139,11 @@ def error_of_ending(metadata: Metadata, committed: bool) -> ErrorCode:
     return ErrorCode.INVALID_TXN_STATE
 
 
-def _is_current(metadata: Metadata, request: InitProducerId) -> bool:
+def _is_current(metadata: TransactionMetadata, request: InitProducerId) -> bool:
     return (request.producer_id, request.producer_epoch) == (metadata.producer_id, metadata.producer_epoch)
 
 
-def _asks_again(metadata: Metadata, request: InitProducerId) -> bool:
+def _is_retry(metadata: TransactionMetadata, request: InitProducerId) -> bool:
     """The present pair was given in answer to just this request."""
     if NO_PRODUCER_EPOCH in (request.producer_epoch, metadata.producer_epoch):
         return False
@@ -149,7 +151,7 @@ def _asks_again(metadata: Metadata, request: InitProducerId) -> bool:
     return (request.producer_id, request.producer_epoch) == last
 
 
-def _initialized(metadata: Metadata, request: InitProducerId, now_ms: int) -> Metadata:
+def _initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: int) -> TransactionMetadata:
     return attrs.evolve(
         metadata,
         state=TransactionState.EMPTY,

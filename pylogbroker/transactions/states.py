@@ -66,7 +66,7 @@ IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, Tran
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """How the transaction ends is decided."""
 
-BEFORE: Mapping[TransactionState, frozenset[TransactionState]] = {
+PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,
     TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
@@ -85,5 +85,5 @@ class IllegalTransition(PylogbrokerError):
 
 def check_transition(present: TransactionState, wanted: TransactionState) -> None:
     """Raise `IllegalTransition` unless `wanted` may follow `present`."""
-    if present not in BEFORE[wanted]:
+    if present not in PREDECESSORS[wanted]:
         raise IllegalTransition(f"{wanted.label} does not follow {present.label}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from pylogbroker.timing import Timer
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 
 
@@ -16,12 +16,12 @@ class Shard:
     partition: int
     coordinator_epoch: int
     transactions: dict[str, Transaction] = attrs.field(factory=dict)
-    owned: bool = True
+    active: bool = True
     sweep: Timer | None = None
 
-    def give_up(self) -> None:
+    def close(self) -> None:
         """Nothing more is to be done here, and what is still under way comes to nothing."""
-        self.owned = False
+        self.active = False
         cancel(self.sweep)
         for transaction in self.transactions.values():
             transaction.stop_timers()
@@ -33,7 +33,7 @@ class Transaction:
 
     transactional_id: str
     shard: Shard
-    metadata: Metadata
+    metadata: TransactionMetadata
     pending: TransactionState | None = None
     deadline: Timer | None = None  # of the transaction that is going on
     retry: Timer | None = None  # of what has to be done before it is complete

@@ -29,7 +29,7 @@ class BuiltInThreadTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.done: list[tuple[str, ErrorCode]] = []
-        now(self.node.broker.group_store.ensure_topic())
+        now(self.node.broker.group_service.ensure_topic())
         self.node.threads.holding = True
 
     def append(self, name: str, records: Buffer | Callable[[], Buffer]) -> None:

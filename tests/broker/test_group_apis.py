@@ -309,7 +309,7 @@ class MembershipTests(GroupTests):
         self.node.broker.release()
         (joined,) = answers
         self.assertEqual(joined.error_code, ErrorCode.NOT_COORDINATOR)
-        calls = [call for call in self.node.clock.getDelayedCalls() if "GroupStore" in str(call.func)]
+        calls = [call for call in self.node.clock.getDelayedCalls() if "CoordinatorDriver" in str(call.func)]
         self.assertEqual(calls, [])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import produce
-from pylogbroker.broker.transaction_store import TransactionStore
+from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build
 from pylogbroker.transactions import TransactionCoordinator
@@ -41,7 +41,7 @@ class VerificationTests(TransactionTests):
     def test_while_the_transaction_ends_the_producer_is_to_try_again(self) -> None:
         producer = self.producer()
         producer.add(("t", 0))
-        with patch.object(TransactionStore, "write_markers"):
+        with patch.object(TransactionService, "write_markers"):
             producer.end(True)
             for version in VERSIONS:
                 self.assertEqual(producer.send(b"x", version=version), ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.transaction_store import TransactionStore
+from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.records import Buffer, end_marker
 from pylogbroker.records.batch import CONTROL
@@ -101,7 +101,7 @@ class RestartTests(TransactionTests):
                 producer = self.begun(b"x")
                 producer.add(("t", 1))
                 producer.send(b"y", index=1)
-                with patch.object(TransactionStore, "write_markers"):
+                with patch.object(TransactionService, "write_markers"):
                     self.assertEqual(producer.end(committed), NONE)
                     self.assertEqual(self.state().transaction_state, prepared)
                     self.assertEqual(len(self.state().topics[0].partitions), 2)
@@ -142,7 +142,7 @@ class RestartTests(TransactionTests):
             producer = self.producer()
             producer.add_group("g")
             producer.commit_offset("g", offset if committed else 99)
-            with patch.object(TransactionStore, "write_markers"):
+            with patch.object(TransactionService, "write_markers"):
                 producer.end(committed)
             self.again(producer)
             self.assertEqual(self.fetched(require_stable=True), (offset, NONE))
@@ -174,7 +174,7 @@ class RestartTests(TransactionTests):
     def test_a_log_of_a_topic_that_was_deleted_meanwhile(self) -> None:
         """That it cannot be read is no matter to the topic of the same name that was made after it."""
         self.begun(b"x")
-        store, gate = self.node.broker.transaction_store, Deferred[None]()
+        store, gate = self.node.broker.transaction_service, Deferred[None]()
 
         async def replay(*_: object) -> None:
             await gate

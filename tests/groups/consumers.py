@@ -8,10 +8,10 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import JoinResult, SyncResult
-from tests.groups.rooms import Answer, Table, subscription
+from tests.groups.harness import Answer, Harness, subscription
 
-DEADLY = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
-FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+FATAL_ERRORS = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+UNKNOWN_MEMBER_ERRORS = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 class Phase(Enum):
@@ -42,7 +42,7 @@ class Consumer:
     def lives(self) -> bool:
         return self.phase is not Phase.DEAD
 
-    def step(self, table: Table) -> None:
+    def step(self, harness: Harness) -> None:
         """Do what comes next."""
         {
             Phase.OUT: self._join,
@@ -50,32 +50,32 @@ class Consumer:
             Phase.JOINED: self._sync,
             Phase.SYNCING: self._take_sync,
             Phase.MEMBER: self._beat,
-            Phase.DEAD: lambda table: None,
-        }[self.phase](table)
+            Phase.DEAD: lambda harness: None,
+        }[self.phase](harness)
 
-    def ask_again(self, table: Table) -> None:
+    def ask_again(self, harness: Harness) -> None:
         """Send what waits for an answer once more, as after a connection broke, and forget the first one."""
         if self.phase is Phase.JOINING:
-            self._join(table)
+            self._join(harness)
         elif self.phase is Phase.SYNCING:
-            self._sync(table)
+            self._sync(harness)
 
-    def change(self, table: Table, topic: str) -> None:
+    def change(self, harness: Harness, topic: str) -> None:
         """Subscribe to something else, which is a reason to join again."""
         self.metadata = subscription("t", topic)
         if self.phase is Phase.MEMBER:
             self.phase = Phase.OUT
 
-    def leave(self, table: Table) -> None:
+    def leave(self, harness: Harness) -> None:
         if self.member_id:
-            table.leave(self.member_id, self.instance_id)
+            harness.leave(self.member_id, self.instance_id)
         self.phase = Phase.DEAD
 
     def crash(self) -> None:
         self.phase = Phase.DEAD
 
-    def _join(self, table: Table) -> None:
-        answer = table.join(
+    def _join(self, harness: Harness) -> None:
+        answer = harness.join(
             self.member_id,
             protocols={"range": self.metadata, "sticky": self.metadata},
             instance_id=self.instance_id,
@@ -85,7 +85,7 @@ class Consumer:
         self.answers.append(answer)
         self.phase = Phase.JOINING
 
-    def _take_join(self, table: Table) -> None:
+    def _take_join(self, harness: Harness) -> None:
         answer = self.answers[-1]
         if answer.waits:
             return
@@ -100,7 +100,7 @@ class Consumer:
             self.joined = result
             self.phase = Phase.JOINED
 
-    def _sync(self, table: Table) -> None:
+    def _sync(self, harness: Harness) -> None:
         assert self.joined is not None
         assignments = {}
         if self.joined.leader == self.member_id and not self.joined.skip_assignment:
@@ -108,10 +108,10 @@ class Consumer:
                 member.member_id: f"{self.joined.generation}:{member.instance_id or member.member_id}".encode()
                 for member in self.joined.members
             }
-        self.answers.append(table.sync(self.joined, assignments, instance_id=self.instance_id))
+        self.answers.append(harness.sync(self.joined, assignments, instance_id=self.instance_id))
         self.phase = Phase.SYNCING
 
-    def _take_sync(self, table: Table) -> None:
+    def _take_sync(self, harness: Harness) -> None:
         answer = self.answers[-1]
         if answer.waits:
             return
@@ -125,16 +125,16 @@ class Consumer:
             self.history.append((self.joined, result.assignment))
             self.phase = Phase.MEMBER
 
-    def _beat(self, table: Table) -> None:
+    def _beat(self, harness: Harness) -> None:
         assert self.joined is not None
-        error = table.heartbeat(self.joined, self.instance_id)
+        error = harness.heartbeat(self.joined, self.instance_id)
         if error:
             self._recover(error)
 
     def _recover(self, error: ErrorCode) -> None:
-        if error in DEADLY:
+        if error in FATAL_ERRORS:
             self.phase = Phase.DEAD
             return
-        if error in FORGOTTEN:
+        if error in UNKNOWN_MEMBER_ERRORS:
             self.member_id = ""
         self.phase = Phase.OUT

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, layout
+from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, record_schema
 from pylogbroker.records import Record, entries
-from tests.groups.rooms import Store, Table, subscription
+from tests.groups.harness import FakeLogPort, Harness, subscription
 from tests.support.oracle_answers import OracleAnswers
 
 SEGMENT = zlib.decompress(
@@ -64,7 +64,7 @@ def records() -> Iterator[Record]:
 
 class TestWhatKafkaWrote:
     def loaded(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(GroupSettings(partitions=1), Store(lambda: 0))
+        coordinator = GroupCoordinator(GroupSettings(partitions=1), FakeLogPort(lambda: 0))
         assert coordinator.load(0, entries(SEGMENT), now_ms=0).problems == []
         return coordinator
 
@@ -92,16 +92,19 @@ class TestWhatKafkaWrote:
     def test_we_would_have_written_the_same_bytes(self) -> None:
         for record in records():
             assert record.key is not None
-            key = layout.decode_key(record.key)
-            if isinstance(key, layout.OffsetCommitKey):
-                assert layout.encode_offset_key(key.group, key.topic, key.partition) == record.key
+            key = record_schema.decode_key(record.key)
+            if isinstance(key, record_schema.OffsetCommitKey):
+                assert record_schema.encode_offset_key(key.group, key.topic, key.partition) == record.key
                 if record.value is not None:
-                    assert layout.encode_offset_value(layout.decode_offset_value(record.value)) == record.value
+                    assert (
+                        record_schema.encode_offset_value(record_schema.decode_offset_value(record.value))
+                        == record.value
+                    )
             else:
                 assert key is not None
                 assert record.value is not None
-                assert layout.encode_group_key(key.group) == record.key
-                assert layout.encode_group_value(layout.decode_group_value(record.value)) == record.value
+                assert record_schema.encode_group_key(key.group) == record.key
+                assert record_schema.encode_group_value(record_schema.decode_group_value(record.value)) == record.value
 
 
 @pytest.mark.parametrize(
@@ -115,36 +118,36 @@ class TestWhatKafkaWrote:
 )
 def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
     """The offsets are those that Kafka itself tells."""
-    table = Table(GroupSettings(partitions=1), loaded=False)
-    assert table.coordinator.load(0, entries(TRANSACTIONS), now_ms=0).problems == []
-    assert [table.offset("t", index, group_id) for index in (0, 1)] == offsets
-    assert [table.stable_offset("t", index, group_id) for index in (0, 1)] == stable
+    harness = Harness(GroupSettings(partitions=1), loaded=False)
+    assert harness.coordinator.load(0, entries(TRANSACTIONS), now_ms=0).problems == []
+    assert [harness.offset("t", index, group_id) for index in (0, 1)] == offsets
+    assert [harness.stable_offset("t", index, group_id) for index in (0, 1)] == stable
 
 
 def test_kafka_reads_what_we_write(tmp_path: Path, oracle: OracleAnswers) -> None:
     """As its log dump tool decodes it."""
-    table = Table()
-    (member,) = table.stable()
-    table.commit({T0: CommittedOffset(7, 3, "méta", 1_500), T1: CommittedOffset(8, committed=1_501)}, member)
-    table.commit({T0: CommittedOffset(9, committed=1_502, expires=1_503)}, member)
-    table.leave(member.member_id)
-    assert table.coordinator.delete_group("g", table.now) is ErrorCode.NONE
-    assert dumped(oracle, table, tmp_path) == [
-        ({"group": "g"}, stable_group(table)),
+    harness = Harness()
+    (member,) = harness.stable()
+    harness.commit({T0: CommittedOffset(7, 3, "méta", 1_500), T1: CommittedOffset(8, committed=1_501)}, member)
+    harness.commit({T0: CommittedOffset(9, committed=1_502, expires=1_503)}, member)
+    harness.leave(member.member_id)
+    assert harness.coordinator.delete_group("g", harness.now) is ErrorCode.NONE
+    assert dumped(oracle, harness, tmp_path) == [
+        ({"group": "g"}, stable_group(harness)),
         (offset_key(0), {"offset": 7, "leaderEpoch": 3, "metadata": "méta", "commitTimestamp": 1_500}),
         (offset_key(1), {"offset": 8, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1_501}),
         (offset_key(0), {"offset": 9, "metadata": "", "commitTimestamp": 1_502, "expireTimestamp": 1_503}),
-        ({"group": "g"}, empty_group(table)),
+        ({"group": "g"}, empty_group(harness)),
         (offset_key(0), None),
         (offset_key(1), None),
         ({"group": "g"}, None),
     ]
 
 
-def dumped(oracle: OracleAnswers, table: Table, directory: Path) -> list[tuple[Any, Any]]:
+def dumped(oracle: OracleAnswers, harness: Harness, directory: Path) -> list[tuple[Any, Any]]:
     """Each record's key and value as Kafka's tool understands them."""
     segment = directory / "00000000000000000000.log"
-    segment.write_bytes(b"".join(table.store.batches[table.coordinator.partition_for("g")]))
+    segment.write_bytes(b"".join(harness.log_port.batches[harness.coordinator.partition_for("g")]))
     output = oracle.dump_of("group-records", directory, "--offsets-decoder")
     return [
         (json.loads(key)["data"], None if value == "<DELETE>" else json.loads(value)["data"])
@@ -156,7 +159,7 @@ def offset_key(partition: int) -> dict[str, Any]:
     return {"group": "g", "topic": "t", "partition": partition}
 
 
-def stable_group(table: Table) -> dict[str, Any]:
+def stable_group(harness: Harness) -> dict[str, Any]:
     assert subscription("t") == bytes.fromhex("0000 00000001 0001 74 ffffffff")
     member = {
         "memberId": "client-id1",
@@ -173,17 +176,17 @@ def stable_group(table: Table) -> dict[str, Any]:
         "generation": 1,
         "protocol": "range",
         "leader": "client-id1",
-        "currentStateTimestamp": table.now,
+        "currentStateTimestamp": harness.now,
         "members": [member],
     }
 
 
-def empty_group(table: Table) -> dict[str, Any]:
+def empty_group(harness: Harness) -> dict[str, Any]:
     return {
         "protocolType": "consumer",
         "generation": 2,
         "protocol": None,
         "leader": None,
-        "currentStateTimestamp": table.now,
+        "currentStateTimestamp": harness.now,
         "members": [],
     }

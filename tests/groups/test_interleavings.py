@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings
 from tests.groups.consumers import Consumer, Phase
-from tests.groups.rooms import Table
+from tests.groups.harness import Harness
 from tests.support.examples import examples
 
 SECOND = 1_000
@@ -28,7 +28,7 @@ and some of each that begin anew when a second dead member is noticed."""
 class Interleavings(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(SETTINGS)
+        self.harness = Harness(SETTINGS)
         self.consumers: list[Consumer] = []
 
     # -- what consumers do -----------------------------------------------------------------------------------------
@@ -50,22 +50,22 @@ class Interleavings(RuleBasedStateMachine):
         for pick in picks:
             living = self.living()
             if living:
-                living[pick % len(living)].step(self.table)
+                living[pick % len(living)].step(self.harness)
 
     @precondition(lambda self: self.living())
     @rule(pick=st.integers(0, 4))
     def ask_again(self, pick: int) -> None:
-        self.one(pick).ask_again(self.table)
+        self.one(pick).ask_again(self.harness)
 
     @precondition(lambda self: self.living())
     @rule(pick=st.integers(0, 4), topic=st.sampled_from(["u", "v"]))
     def change(self, pick: int, topic: str) -> None:
-        self.one(pick).change(self.table, topic)
+        self.one(pick).change(self.harness, topic)
 
     @precondition(lambda self: self.living())
     @rule(pick=st.integers(0, 4))
     def leave(self, pick: int) -> None:
-        self.one(pick).leave(self.table)
+        self.one(pick).leave(self.harness)
 
     @precondition(lambda self: self.living())
     @rule(pick=st.integers(0, 4))
@@ -76,7 +76,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 500, 2_999, 3_000, 9_000, 29_999, 31_000]))
     def time_passes(self, milliseconds: int) -> None:
-        self.table.advance(milliseconds)
+        self.harness.advance(milliseconds)
 
     @rule()
     def everybody_lives_on_for_a_while(self) -> None:
@@ -84,22 +84,22 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule()
     def the_store_hesitates(self) -> None:
-        if self.table.store.held is None:
-            self.table.store.hold()
+        if self.harness.log_port.held is None:
+            self.harness.log_port.hold()
 
     @rule()
     def the_store_goes_on(self) -> None:
-        self.table.store.release()
+        self.harness.log_port.release()
 
     @rule(error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]))
     def the_store_fails_or_not(self, error: ErrorCode) -> None:
-        self.table.store.error = error
+        self.harness.log_port.error = error
 
     @rule()
     def another_coordinator_takes_over(self) -> None:
-        self.table.store.release()
-        self.table.coordinator.close(self.table.now)
-        self.table = self.table.restarted()
+        self.harness.log_port.release()
+        self.harness.coordinator.close(self.harness.now)
+        self.harness = self.harness.restarted()
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
@@ -109,8 +109,8 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def a_group_that_moves_has_a_deadline(self) -> None:
-        if self.table.state() in ("PreparingRebalance", "CompletingRebalance", "Stable"):
-            assert self.table.coordinator.next_deadline() is not None
+        if self.harness.state() in ("PreparingRebalance", "CompletingRebalance", "Stable"):
+            assert self.harness.coordinator.next_deadline() is not None
 
     @invariant()
     def members_of_one_generation_agree(self) -> None:
@@ -125,17 +125,17 @@ class Interleavings(RuleBasedStateMachine):
         assert all(len(protocols) == 1 for protocols in seen.values())
 
     def teardown(self) -> None:
-        self.table.store.error = ErrorCode.NONE
-        self.table.store.release()
+        self.harness.log_port.error = ErrorCode.NONE
+        self.harness.log_port.release()
         self.live(PATIENCE)
         self.all_living_are_members()
-        self.table.advance(400 * SECOND)
+        self.harness.advance(400 * SECOND)
         assert all(len(answer.all) == 1 for consumer in self.consumers for answer in consumer.answers)
-        assert self.table.state() in ("Empty", "Dead")
+        assert self.harness.state() in ("Empty", "Dead")
 
     def all_living_are_members(self) -> None:
         living = self.living()
-        described = self.table.coordinator.describe("g")
+        described = self.harness.coordinator.describe("g")
         assert {consumer.phase for consumer in living} <= {Phase.MEMBER}
         assert {member.member_id for member in described.members} == {consumer.member_id for consumer in living}
         if living:
@@ -149,8 +149,8 @@ class Interleavings(RuleBasedStateMachine):
         for _ in range(seconds):
             for consumer in self.living():
                 for _ in range(4):
-                    consumer.step(self.table)
-            self.table.advance(SECOND)
+                    consumer.step(self.harness)
+            self.harness.advance(SECOND)
 
     def living(self) -> list[Consumer]:
         return [consumer for consumer in self.consumers if consumer.lives]

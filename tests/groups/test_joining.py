@@ -5,19 +5,19 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings, JoinedMember
-from tests.groups.rooms import REBALANCE, SESSION, SETTINGS, Table, subscription
+from tests.groups.harness import REBALANCE, SESSION, SETTINGS, Harness, subscription
 
 
 def test_a_lone_member_leads_the_first_generation() -> None:
-    table = Table()
-    answer = table.join()
-    table.advance(0)
+    harness = Harness()
+    answer = harness.join()
+    harness.advance(0)
     joined = answer.value
     assert joined.error is ErrorCode.NONE
     assert (joined.generation, joined.protocol_type, joined.protocol_name) == (1, "consumer", "range")
     assert joined.leader == joined.member_id == "client-id1"
     assert joined.members == (JoinedMember("client-id1", None, subscription("t")),)
-    assert table.state() == "CompletingRebalance"
+    assert harness.state() == "CompletingRebalance"
 
 
 def test_without_an_initial_delay_a_later_member_needs_a_second_rebalance() -> None:
@@ -26,23 +26,23 @@ def test_without_an_initial_delay_a_later_member_needs_a_second_rebalance() -> N
     Apache Kafka 3.9 hands that timer to another thread: of 150 pairs that joined within a millisecond it answered the
     first member alone 49 times, and this broker, on the same machine, 20 times.
     """
-    table = Table()
-    first, beside = table.join(), table.join()
-    table.advance(0)
+    harness = Harness()
+    first, beside = harness.join(), harness.join()
+    harness.advance(0)
     assert (first.value.generation, len(first.value.members)) == (1, 2)
     assert beside.value.generation == 1
-    later = table.join()
-    table.advance(0)
+    later = harness.join()
+    harness.advance(0)
     assert later.waits
-    assert table.heartbeat(first.value) is ErrorCode.REBALANCE_IN_PROGRESS
-    again = [table.join(joined.value.member_id) for joined in (first, beside)]
+    assert harness.heartbeat(first.value) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = [harness.join(joined.value.member_id) for joined in (first, beside)]
     assert {answer.value.generation for answer in (later, *again)} == {2}
 
 
 def test_only_the_leader_is_told_the_members() -> None:
-    table = Table()
-    first, second = table.join(), table.join()
-    table.advance(0)
+    harness = Harness()
+    first, second = harness.join(), harness.join()
+    harness.advance(0)
     assert [member.member_id for member in first.value.members] == ["client-id1", "client-id2"]
     assert second.value.members == ()
     assert second.value.leader == "client-id1"
@@ -50,266 +50,266 @@ def test_only_the_leader_is_told_the_members() -> None:
 
 
 def test_from_version_4_on_a_member_must_come_again_with_the_id_it_was_given() -> None:
-    table = Table()
-    refused = table.join(version=4).value
+    harness = Harness()
+    refused = harness.join(version=4).value
     assert refused.error is ErrorCode.MEMBER_ID_REQUIRED
     assert refused.member_id == "client-id1"
-    assert table.state() == "Empty"
-    accepted = table.join(refused.member_id, version=4)
-    table.advance(0)
+    assert harness.state() == "Empty"
+    accepted = harness.join(refused.member_id, version=4)
+    harness.advance(0)
     assert accepted.value.member_id == "client-id1"
 
 
 def test_a_member_id_is_no_longer_than_a_string_may_be() -> None:
     """It begins with the member's own name, or with as many whole characters of it as it can."""
-    table = Table()
-    given = table.join(instance_id="名" * 10_922, version=5)
-    table.advance(0)
+    harness = Harness()
+    given = harness.join(instance_id="名" * 10_922, version=5)
+    harness.advance(0)
     assert given.value.error is ErrorCode.NONE
     assert given.value.member_id == "名" * 10_921 + "-id1"
 
 
 def test_a_static_member_need_not_come_twice() -> None:
-    table = Table()
-    answer = table.join(instance_id="one", version=5)
-    table.advance(0)
+    harness = Harness()
+    answer = harness.join(instance_id="one", version=5)
+    harness.advance(0)
     assert answer.value.error is ErrorCode.NONE
     assert answer.value.member_id == "one-id1"
 
 
 def test_an_unused_member_id_is_forgotten_after_the_session_timeout() -> None:
-    table = Table()
-    given = table.join(version=4).value.member_id
-    table.advance(SESSION)
-    assert table.join(given, version=4).value.error is ErrorCode.UNKNOWN_MEMBER_ID
+    harness = Harness()
+    given = harness.join(version=4).value.member_id
+    harness.advance(SESSION)
+    assert harness.join(given, version=4).value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_rebalance_waits_for_a_member_id_that_was_given_out() -> None:
-    table = Table()
-    (leader,) = table.stable()
-    given = table.join(version=4).value.member_id
-    again = table.join(leader.member_id)
+    harness = Harness()
+    (leader,) = harness.stable()
+    given = harness.join(version=4).value.member_id
+    again = harness.join(leader.member_id)
     assert again.waits
-    newcomer = table.join(given, version=4)
+    newcomer = harness.join(given, version=4)
     assert again.value.generation == newcomer.value.generation == leader.generation + 1
 
 
 def test_a_rebalance_stops_waiting_when_the_member_id_expires() -> None:
-    table = Table()
-    (leader,) = table.stable()
-    table.join(version=4)
-    again = table.join(leader.member_id)
-    table.advance(SESSION - 1)
+    harness = Harness()
+    (leader,) = harness.stable()
+    harness.join(version=4)
+    again = harness.join(leader.member_id)
+    harness.advance(SESSION - 1)
     assert again.waits
-    table.advance(1)
+    harness.advance(1)
     assert again.value.error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("session", [5_999, 1_800_001])
 def test_session_timeouts_out_of_bounds_are_refused(session: int) -> None:
-    assert Table().join(session=session).value.error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert Harness().join(session=session).value.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 @pytest.mark.parametrize("session", [6_000, 1_800_000])
 def test_session_timeouts_at_the_bounds_are_not(session: int) -> None:
-    table = Table()
-    answer = table.join(session=session)
-    table.advance(0)
+    harness = Harness()
+    answer = harness.join(session=session)
+    harness.advance(0)
     assert answer.value.error is ErrorCode.NONE
 
 
 def test_a_group_that_does_not_exist_has_no_members() -> None:
-    assert Table().join("client-id7").value.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert Harness().join("client-id7").value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_without_a_name_is_refused() -> None:
-    assert Table().join(group_id="").value.error is ErrorCode.INVALID_GROUP_ID
-    assert Table().join(group_id="g" * 40_000).value.error is ErrorCode.INVALID_GROUP_ID
+    assert Harness().join(group_id="").value.error is ErrorCode.INVALID_GROUP_ID
+    assert Harness().join(group_id="g" * 40_000).value.error is ErrorCode.INVALID_GROUP_ID
 
 
 class TestProtocols:
     def test_the_one_with_most_votes_of_those_all_know(self) -> None:
-        table = Table()
+        harness = Harness()
         lists = (["sticky", "range", "x"], ["range", "sticky"], ["y", "range", "sticky"])
-        answers = [table.join(protocols=dict.fromkeys(names, b"")) for names in lists]
-        table.advance(0)
+        answers = [harness.join(protocols=dict.fromkeys(names, b"")) for names in lists]
+        harness.advance(0)
         assert {answer.value.protocol_name for answer in answers} == {"range"}
 
     def test_members_are_told_the_metadata_of_the_chosen_one(self) -> None:
-        table = Table()
-        first = table.join(protocols={"a": b"1", "b": b"2"})
-        table.join(protocols={"b": b"3"})
-        table.advance(0)
+        harness = Harness()
+        first = harness.join(protocols={"a": b"1", "b": b"2"})
+        harness.join(protocols={"b": b"3"})
+        harness.advance(0)
         assert [member.metadata for member in first.value.members] == [b"2", b"3"]
 
     def test_nothing_in_common(self) -> None:
-        table = Table()
-        table.join(protocols={"a": b"", "b": b""})
-        table.join(protocols={"b": b""})
-        assert table.join(protocols={"a": b""}).value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        harness = Harness()
+        harness.join(protocols={"a": b"", "b": b""})
+        harness.join(protocols={"b": b""})
+        assert harness.join(protocols={"a": b""}).value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     def test_another_type(self) -> None:
-        table = Table()
-        table.stable()
-        assert table.join(protocol_type="connect").value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        harness = Harness()
+        harness.stable()
+        assert harness.join(protocol_type="connect").value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     def test_a_first_member_without_type_or_protocol(self) -> None:
-        assert Table().join(protocol_type="").value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert Table().join(protocols={}).value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert Harness().join(protocol_type="").value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert Harness().join(protocols={}).value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     def test_a_group_that_was_emptied_may_change_its_type(self) -> None:
-        table = Table()
-        (member,) = table.stable()
-        table.leave(member.member_id)
-        answer = table.join(protocol_type="connect", protocols={"eager": b""})
-        table.advance(0)
+        harness = Harness()
+        (member,) = harness.stable()
+        harness.leave(member.member_id)
+        answer = harness.join(protocol_type="connect", protocols={"eager": b""})
+        harness.advance(0)
         assert answer.value.protocol_type == "connect"
 
     def test_a_member_that_supports_less_than_before_changes_the_choice(self) -> None:
-        table = Table()
-        first, second = table.stable(2, protocols={"a": b"", "b": b""})
-        table.join(second.member_id, protocols={"b": b""})
-        answer = table.join(first.member_id, protocols={"a": b"", "b": b""})
+        harness = Harness()
+        first, second = harness.stable(2, protocols={"a": b"", "b": b""})
+        harness.join(second.member_id, protocols={"b": b""})
+        answer = harness.join(first.member_id, protocols={"a": b"", "b": b""})
         assert answer.value.protocol_name == "b"
 
 
 class TestRejoining:
     def test_an_unchanged_follower_of_a_stable_group_disturbs_nobody(self) -> None:
-        table = Table()
-        leader, follower = table.stable(2)
-        again = table.join(follower.member_id).value
+        harness = Harness()
+        leader, follower = harness.stable(2)
+        again = harness.join(follower.member_id).value
         assert (again.error, again.generation, again.leader) == (ErrorCode.NONE, leader.generation, leader.member_id)
         assert again.members == ()
-        assert table.state() == "Stable"
+        assert harness.state() == "Stable"
 
     def test_the_leader_of_a_stable_group_starts_a_rebalance(self) -> None:
-        table = Table()
-        leader, follower = table.stable(2)
-        assert table.join(leader.member_id).waits
-        assert table.state() == "PreparingRebalance"
-        assert table.heartbeat(follower) is ErrorCode.REBALANCE_IN_PROGRESS
+        harness = Harness()
+        leader, follower = harness.stable(2)
+        assert harness.join(leader.member_id).waits
+        assert harness.state() == "PreparingRebalance"
+        assert harness.heartbeat(follower) is ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_a_follower_with_something_new_starts_a_rebalance(self) -> None:
-        table = Table()
-        _, follower = table.stable(2)
-        assert table.join(follower.member_id, protocols={"range": subscription("t", "u")}).waits
-        assert table.state() == "PreparingRebalance"
+        harness = Harness()
+        _, follower = harness.stable(2)
+        assert harness.join(follower.member_id, protocols={"range": subscription("t", "u")}).waits
+        assert harness.state() == "PreparingRebalance"
 
     def test_a_lost_answer_is_given_again_while_the_assignment_is_awaited(self) -> None:
-        table = Table()
-        first, second = table.join(), table.join()
-        table.advance(0)
-        assert table.join("client-id1").value == first.value
-        assert table.join("client-id2").value == second.value
-        assert table.state() == "CompletingRebalance"
+        harness = Harness()
+        first, second = harness.join(), harness.join()
+        harness.advance(0)
+        assert harness.join("client-id1").value == first.value
+        assert harness.join("client-id2").value == second.value
+        assert harness.state() == "CompletingRebalance"
 
     def test_something_new_while_the_assignment_is_awaited_starts_anew(self) -> None:
-        table = Table()
-        first, second = table.join(), table.join()
-        table.advance(0)
-        waiting = table.sync(second.value)
-        table.join("client-id1", protocols={"range": b"new"})
+        harness = Harness()
+        first, second = harness.join(), harness.join()
+        harness.advance(0)
+        waiting = harness.sync(second.value)
+        harness.join("client-id1", protocols={"range": b"new"})
         assert waiting.value.error is ErrorCode.REBALANCE_IN_PROGRESS
-        again = table.join("client-id2")
+        again = harness.join("client-id2")
         assert again.value.generation == first.value.generation + 1
 
     def test_a_request_that_is_sent_again_gets_the_same_answer(self) -> None:
-        table = Table()
-        first, second = table.stable(2)
-        once, twice = table.join(first.member_id), table.join(first.member_id)
-        table.join(second.member_id)
+        harness = Harness()
+        first, second = harness.stable(2)
+        once, twice = harness.join(first.member_id), harness.join(first.member_id)
+        harness.join(second.member_id)
         assert once.value == twice.value
         assert once.value.error is ErrorCode.NONE
 
     def test_a_stranger_is_unknown(self) -> None:
-        table = Table()
-        table.stable()
-        assert table.join("client-id99").value.error is ErrorCode.UNKNOWN_MEMBER_ID
+        harness = Harness()
+        harness.stable()
+        assert harness.join("client-id99").value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class TestTimes:
     def test_the_first_rebalance_waits_for_more_members(self) -> None:
-        table = Table(GroupSettings(initial_rebalance_delay_ms=3_000))
-        first = table.join()
-        table.advance(2_999)
+        harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
+        first = harness.join()
+        harness.advance(2_999)
         assert first.waits
-        table.advance(1)
+        harness.advance(1)
         assert first.value.error is ErrorCode.NONE
 
     def test_it_waits_as_long_again_while_members_keep_coming(self) -> None:
-        table = Table(GroupSettings(initial_rebalance_delay_ms=3_000))
+        harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
         answers = []
         for _ in range(4):
-            answers.append(table.join())
-            table.advance(2_000)
-        table.advance(0)
+            answers.append(harness.join())
+            harness.advance(2_000)
+        harness.advance(0)
         assert all(answer.waits for answer in answers)
-        table.advance(4_000)
+        harness.advance(4_000)
         assert {answer.value.generation for answer in answers} == {1}
 
     def test_but_not_longer_than_the_rebalance_timeout(self) -> None:
-        table = Table(GroupSettings(initial_rebalance_delay_ms=3_000))
-        first = table.join(rebalance=7_000)
+        harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
+        first = harness.join(rebalance=7_000)
         for _ in range(6):
-            table.advance(1_000)
-            table.join(rebalance=7_000)
+            harness.advance(1_000)
+            harness.join(rebalance=7_000)
         assert first.waits
-        table.advance(1_000)
+        harness.advance(1_000)
         assert first.value.error is ErrorCode.NONE
 
     def test_members_who_do_not_come_again_are_dropped(self) -> None:
-        table = Table()
-        first, second = table.stable(2, session=SESSION)
-        again = table.join(first.member_id)
+        harness = Harness()
+        first, second = harness.stable(2, session=SESSION)
+        again = harness.join(first.member_id)
         for _ in range(REBALANCE // 5_000):
             assert again.waits
-            assert table.heartbeat(second) is ErrorCode.REBALANCE_IN_PROGRESS
-            table.advance(5_000)
+            assert harness.heartbeat(second) is ErrorCode.REBALANCE_IN_PROGRESS
+            harness.advance(5_000)
         assert [member.member_id for member in again.value.members] == [first.member_id]
-        assert table.heartbeat(second) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(second) is ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_the_slowest_member_decides_how_long_to_wait(self) -> None:
-        table = Table()
-        first, _ = table.stable(2, session=120_000, rebalance=90_000)
-        again = table.join(first.member_id, rebalance=10_000, session=120_000)
-        table.advance(89_999)
+        harness = Harness()
+        first, _ = harness.stable(2, session=120_000, rebalance=90_000)
+        again = harness.join(first.member_id, rebalance=10_000, session=120_000)
+        harness.advance(89_999)
         assert again.waits
-        table.advance(1)
+        harness.advance(1)
         assert again.value.error is ErrorCode.NONE
 
     def test_another_leads_when_the_leader_does_not_come_again(self) -> None:
-        table = Table()
-        _, follower = table.stable(2)
-        again = table.join(follower.member_id, protocols={"range": b"new"})
-        table.advance(SESSION)
+        harness = Harness()
+        _, follower = harness.stable(2)
+        again = harness.join(follower.member_id, protocols={"range": b"new"})
+        harness.advance(SESSION)
         assert again.value.leader == follower.member_id
         assert [member.member_id for member in again.value.members] == [follower.member_id]
 
     def test_the_join_of_a_new_member_is_given_up_after_five_minutes(self) -> None:
-        table = Table()
-        (member,) = table.stable(session=1_800_000, rebalance=1_800_000)
-        newcomer = table.join(session=1_800_000)
-        table.advance(299_999)
+        harness = Harness()
+        (member,) = harness.stable(session=1_800_000, rebalance=1_800_000)
+        newcomer = harness.join(session=1_800_000)
+        harness.advance(299_999)
         assert newcomer.waits
-        table.advance(1)
+        harness.advance(1)
         assert newcomer.value.error is ErrorCode.UNKNOWN_MEMBER_ID
-        assert table.heartbeat(member) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert harness.heartbeat(member) is ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_who_does_not_sync_within_the_rebalance_timeout_is_dropped(self) -> None:
-        table = Table()
-        first, second = table.join(session=120_000), table.join(session=120_000)
-        table.advance(0)
-        table.sync(first.value, {first.value.member_id: b"all"})
-        assert table.state() == "Stable"
-        table.advance(REBALANCE)
-        assert table.heartbeat(second.value) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert table.heartbeat(first.value) is ErrorCode.REBALANCE_IN_PROGRESS
+        harness = Harness()
+        first, second = harness.join(session=120_000), harness.join(session=120_000)
+        harness.advance(0)
+        harness.sync(first.value, {first.value.member_id: b"all"})
+        assert harness.state() == "Stable"
+        harness.advance(REBALANCE)
+        assert harness.heartbeat(second.value) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(first.value) is ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_the_driver_is_told_of_an_earlier_deadline(self) -> None:
-        table = Table(GroupSettings(initial_rebalance_delay_ms=3_000))
-        table.woken.clear()
-        table.join()
-        assert min(table.woken) == table.coordinator.next_deadline() == table.now + 3_000
+        harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
+        harness.woken.clear()
+        harness.join()
+        assert min(harness.woken) == harness.coordinator.next_deadline() == harness.now + 3_000
 
 
 class TestSize:
@@ -317,29 +317,29 @@ class TestSize:
         return attrs.evolve(SETTINGS, max_size=size)
 
     def test_a_full_group_takes_nobody_in(self) -> None:
-        table = Table(self.settings(2))
-        table.stable(2)
-        assert table.join().value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+        harness = Harness(self.settings(2))
+        harness.stable(2)
+        assert harness.join().value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
     def test_while_it_is_forming_too(self) -> None:
-        table = Table(self.settings(2))
-        kept = table.join(), table.join()
-        refused = table.join()
-        table.advance(0)
+        harness = Harness(self.settings(2))
+        kept = harness.join(), harness.join()
+        refused = harness.join()
+        harness.advance(0)
         assert refused.value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert [answer.value.error for answer in kept] == [ErrorCode.NONE] * 2
 
     def test_its_members_come_back(self) -> None:
-        table = Table(self.settings(2))
-        leader, follower = table.stable(2)
-        answers = table.join(leader.member_id), table.join(follower.member_id)
+        harness = Harness(self.settings(2))
+        leader, follower = harness.stable(2)
+        answers = harness.join(leader.member_id), harness.join(follower.member_id)
         assert [answer.value.error for answer in answers] == [ErrorCode.NONE] * 2
 
     def test_a_loaded_group_that_is_too_large_shrinks(self) -> None:
-        table = Table()
-        members = table.stable(3)
-        table = table.restarted(self.settings(2))
-        assert table.state() == "PreparingRebalance"
-        answers = [table.join(member.member_id) for member in members]
+        harness = Harness()
+        members = harness.stable(3)
+        harness = harness.restarted(self.settings(2))
+        assert harness.state() == "PreparingRebalance"
+        answers = [harness.join(member.member_id) for member in members]
         errors = sorted(answer.value.error for answer in answers)
         assert errors == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.GROUP_MAX_SIZE_REACHED]

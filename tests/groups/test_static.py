@@ -4,95 +4,95 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import JoinResult, LeaveResult, Leaving
-from tests.groups.rooms import SESSION, Answer, Table, subscription
+from tests.groups.harness import SESSION, Answer, Harness, subscription
 
 
-def stable(table: Table, *instances: str) -> list[JoinResult]:
-    answers = [table.join(instance_id=instance, version=9) for instance in instances]
-    table.advance(0)
+def stable(harness: Harness, *instances: str) -> list[JoinResult]:
+    answers = [harness.join(instance_id=instance, version=9) for instance in instances]
+    harness.advance(0)
     results = [answer.value for answer in answers]
     for result in reversed(results):
-        table.sync(result, {other.member_id: other.member_id.encode() for other in results})
-    assert table.state() == "Stable"
+        harness.sync(result, {other.member_id: other.member_id.encode() for other in results})
+    assert harness.state() == "Stable"
     return results
 
 
-def members(table: Table) -> dict[str | None, str]:
-    return {member.instance_id: member.member_id for member in table.coordinator.describe("g").members}
+def members(harness: Harness) -> dict[str | None, str]:
+    return {member.instance_id: member.member_id for member in harness.coordinator.describe("g").members}
 
 
 class TestComingAgain:
     def test_a_follower_keeps_its_assignment_and_the_group_its_peace(self) -> None:
-        table = Table()
-        leader, follower = stable(table, "a", "b")
-        again = table.join(instance_id="b", version=9).value
+        harness = Harness()
+        leader, follower = stable(harness, "a", "b")
+        again = harness.join(instance_id="b", version=9).value
         assert (again.error, again.generation, again.leader) == (ErrorCode.NONE, 1, leader.member_id)
         assert again.member_id != follower.member_id
         assert again.members == ()
         assert not again.skip_assignment
-        assert table.state() == "Stable"
-        assert table.sync(again).value.assignment == follower.member_id.encode()
+        assert harness.state() == "Stable"
+        assert harness.sync(again).value.assignment == follower.member_id.encode()
 
     def test_a_leader_is_told_the_members_and_not_to_assign(self) -> None:
-        table = Table()
-        stable(table, "a", "b")
-        again = table.join(instance_id="a", version=9).value
+        harness = Harness()
+        stable(harness, "a", "b")
+        again = harness.join(instance_id="a", version=9).value
         assert again.leader == again.member_id
         assert again.skip_assignment
         assert {member.instance_id for member in again.members} == {"a", "b"}
-        assert table.sync(again, {again.member_id: b"ignored"}).value.assignment == b"a-id1"
+        assert harness.sync(again, {again.member_id: b"ignored"}).value.assignment == b"a-id1"
 
     def test_before_version_9_a_leader_is_not_told_that_it_leads(self) -> None:
-        table = Table()
-        leader, _ = stable(table, "a", "b")
-        again = table.join(instance_id="a", version=8).value
+        harness = Harness()
+        leader, _ = stable(harness, "a", "b")
+        again = harness.join(instance_id="a", version=8).value
         assert again.leader == leader.member_id != again.member_id
         assert not again.skip_assignment
         assert again.members == ()
 
     def test_with_another_subscription_but_the_same_choice_nothing_changes(self) -> None:
-        table = Table()
-        stable(table, "a", "b")
-        again = table.join(instance_id="b", version=9, protocols={"range": subscription("other")})
+        harness = Harness()
+        stable(harness, "a", "b")
+        again = harness.join(instance_id="b", version=9, protocols={"range": subscription("other")})
         assert again.value.generation == 1
 
     def test_when_the_choice_of_protocol_changes_the_group_rebalances(self) -> None:
-        table = Table()
+        harness = Harness()
         both = {"range": b"", "sticky": b""}
-        first, second = (table.join(instance_id=name, version=9, protocols=both) for name in "ab")
-        table.advance(0)
-        table.sync(first.value, {})
-        table.sync(second.value)
-        again = table.join(instance_id="b", version=9, protocols={"sticky": b""})
+        first, second = (harness.join(instance_id=name, version=9, protocols=both) for name in "ab")
+        harness.advance(0)
+        harness.sync(first.value, {})
+        harness.sync(second.value)
+        again = harness.join(instance_id="b", version=9, protocols={"sticky": b""})
         assert again.waits
-        assert table.join(first.value.member_id, protocols=both).value.protocol_name == "sticky"
+        assert harness.join(first.value.member_id, protocols=both).value.protocol_name == "sticky"
 
     def test_the_new_id_survives_a_restart(self) -> None:
-        table = Table()
-        stable(table, "a", "b")
-        again = table.join(instance_id="b", version=9).value
-        table = table.restarted()
-        assert members(table)["b"] == again.member_id
-        assert table.heartbeat(again, "b") is ErrorCode.NONE
+        harness = Harness()
+        stable(harness, "a", "b")
+        again = harness.join(instance_id="b", version=9).value
+        harness = harness.restarted()
+        assert members(harness)["b"] == again.member_id
+        assert harness.heartbeat(again, "b") is ErrorCode.NONE
 
     def test_it_counts_as_a_sign_of_life(self) -> None:
-        table = Table()
-        leader, _ = stable(table, "a", "b")
-        table.advance(SESSION - 1)
-        again = table.join(instance_id="b", version=9).value
-        assert table.heartbeat(leader, "a") is ErrorCode.NONE
-        table.advance(SESSION - 1)
-        assert table.heartbeat(again, "b") is ErrorCode.NONE
+        harness = Harness()
+        leader, _ = stable(harness, "a", "b")
+        harness.advance(SESSION - 1)
+        again = harness.join(instance_id="b", version=9).value
+        assert harness.heartbeat(leader, "a") is ErrorCode.NONE
+        harness.advance(SESSION - 1)
+        assert harness.heartbeat(again, "b") is ErrorCode.NONE
 
     def test_while_the_assignment_is_awaited_the_group_starts_anew(self) -> None:
-        table = Table()
-        answers = [table.join(instance_id=name, version=9) for name in "abc"]
-        table.advance(0)
-        waiting = table.sync(answers[2].value)
-        again = table.join(instance_id="b", version=9)
+        harness = Harness()
+        answers = [harness.join(instance_id=name, version=9) for name in "abc"]
+        harness.advance(0)
+        waiting = harness.sync(answers[2].value)
+        again = harness.join(instance_id="b", version=9)
         assert waiting.value.error is ErrorCode.REBALANCE_IN_PROGRESS
-        rejoined = table.join(answers[0].value.member_id, instance_id="a", version=9)
-        table.leave("", "c")
+        rejoined = harness.join(answers[0].value.member_id, instance_id="a", version=9)
+        harness.leave("", "c")
         assert rejoined.value.generation == again.value.generation == 2
         assert {member.member_id for member in rejoined.value.members} == {
             rejoined.value.member_id,
@@ -100,136 +100,136 @@ class TestComingAgain:
         }
 
     def test_while_a_rebalance_waits_it_takes_the_waiting_ones_place(self) -> None:
-        table = Table()
-        first = table.join(instance_id="a", version=9)
-        second = table.join(instance_id="a", version=9)
+        harness = Harness()
+        first = harness.join(instance_id="a", version=9)
+        second = harness.join(instance_id="a", version=9)
         assert first.value.error is ErrorCode.FENCED_INSTANCE_ID
-        table.advance(0)
+        harness.advance(0)
         assert second.value.error is ErrorCode.NONE
         assert len(second.value.members) == 1
 
 
 class TestWhileItIsStored:
-    def replacing(self) -> tuple[Table, JoinResult, Answer[JoinResult]]:
-        table = Table()
-        leader, _ = stable(table, "a", "b")
-        table.store.hold()
-        return table, leader, table.join(instance_id="b", version=9)
+    def replacing(self) -> tuple[Harness, JoinResult, Answer[JoinResult]]:
+        harness = Harness()
+        leader, _ = stable(harness, "a", "b")
+        harness.log_port.hold()
+        return harness, leader, harness.join(instance_id="b", version=9)
 
     def test_it_waits(self) -> None:
-        table, _, again = self.replacing()
+        harness, _, again = self.replacing()
         assert again.waits
-        table.store.release()
+        harness.log_port.release()
         assert again.value.error is ErrorCode.NONE
 
     def test_when_it_fails_the_member_stays_what_it_was(self) -> None:
-        table, _, again = self.replacing()
-        table.store.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        table.store.release()
+        harness, _, again = self.replacing()
+        harness.log_port.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        harness.log_port.release()
         assert again.value.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert members(table)["b"] == "b-id2"
-        assert table.heartbeat(JoinResult(ErrorCode.NONE, "b-id2", 1), "b") is ErrorCode.NONE
+        assert members(harness)["b"] == "b-id2"
+        assert harness.heartbeat(JoinResult(ErrorCode.NONE, "b-id2", 1), "b") is ErrorCode.NONE
 
     def test_a_rebalance_in_the_meantime_takes_it_along(self) -> None:
-        table, leader, again = self.replacing()
-        rejoined = table.join(leader.member_id, instance_id="a", version=9)
-        table.store.release()
+        harness, leader, again = self.replacing()
+        rejoined = harness.join(leader.member_id, instance_id="a", version=9)
+        harness.log_port.release()
         assert again.value.generation == rejoined.value.generation == 2
 
     def test_another_that_comes_in_the_meantime_fences_it(self) -> None:
-        table, _, again = self.replacing()
-        third = table.join(instance_id="b", version=9)
-        table.store.release()
+        harness, _, again = self.replacing()
+        third = harness.join(instance_id="b", version=9)
+        harness.log_port.release()
         assert again.value.error is ErrorCode.FENCED_INSTANCE_ID
         assert third.value.error is ErrorCode.NONE
-        assert members(table)["b"] == third.value.member_id
+        assert members(harness)["b"] == third.value.member_id
 
     def test_a_coordinator_that_gives_up_says_so(self) -> None:
-        table, _, again = self.replacing()
-        table.coordinator.close(table.now)
-        table.store.release()
+        harness, _, again = self.replacing()
+        harness.coordinator.close(harness.now)
+        harness.log_port.release()
         assert again.value.error is ErrorCode.NOT_COORDINATOR
 
 
 class TestFencing:
     def test_the_old_id_is_fenced_everywhere(self) -> None:
-        table = Table()
-        _, old = stable(table, "a", "b")
-        table.join(instance_id="b", version=9)
+        harness = Harness()
+        _, old = stable(harness, "a", "b")
+        harness.join(instance_id="b", version=9)
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        assert table.heartbeat(old, "b") is fenced
-        assert table.join(old.member_id, instance_id="b", version=9).value.error is fenced
-        assert table.sync(old, instance_id="b").value.error is fenced
-        assert table.leave(old.member_id, "b") is fenced
-        assert table.heartbeat(old) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(old, "b") is fenced
+        assert harness.join(old.member_id, instance_id="b", version=9).value.error is fenced
+        assert harness.sync(old, instance_id="b").value.error is fenced
+        assert harness.leave(old.member_id, "b") is fenced
+        assert harness.heartbeat(old) is ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_a_waiting_sync_of_the_old_id_is_fenced(self) -> None:
-        table = Table()
-        answers = [table.join(instance_id=name, version=9) for name in "ab"]
-        table.advance(0)
-        waiting = table.sync(answers[1].value)
-        table.join(instance_id="b", version=9)
+        harness = Harness()
+        answers = [harness.join(instance_id=name, version=9) for name in "ab"]
+        harness.advance(0)
+        waiting = harness.sync(answers[1].value)
+        harness.join(instance_id="b", version=9)
         assert waiting.value.error is ErrorCode.FENCED_INSTANCE_ID
 
     def test_an_instance_id_that_is_not_known(self) -> None:
-        table = Table()
-        member, _ = stable(table, "a", "b")
-        assert table.heartbeat(member, "c") is ErrorCode.UNKNOWN_MEMBER_ID
-        again = table.join(member.member_id, instance_id="c", version=9)
+        harness = Harness()
+        member, _ = stable(harness, "a", "b")
+        assert harness.heartbeat(member, "c") is ErrorCode.UNKNOWN_MEMBER_ID
+        again = harness.join(member.member_id, instance_id="c", version=9)
         assert again.value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class TestLeaving:
     def test_a_member_that_goes_silent_keeps_its_place_until_its_session_ends(self) -> None:
-        table = Table()
-        leader, follower = stable(table, "a", "b")
-        again = table.join(leader.member_id, instance_id="a", version=9)
-        table.advance(SESSION - 1)
+        harness = Harness()
+        leader, follower = stable(harness, "a", "b")
+        again = harness.join(leader.member_id, instance_id="a", version=9)
+        harness.advance(SESSION - 1)
         assert again.waits
-        table.advance(1)
+        harness.advance(1)
         assert [member.member_id for member in again.value.members] == [leader.member_id]
-        assert table.heartbeat(follower, "b") is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(follower, "b") is ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_a_rebalance_that_ends_first_leaves_it_in_the_group(self) -> None:
-        table = Table()
+        harness = Harness()
         terms = {"version": 9, "session": 120_000}
-        answers = [table.join(instance_id=name, **terms) for name in "ab"]  # type: ignore[arg-type]
-        table.advance(0)
+        answers = [harness.join(instance_id=name, **terms) for name in "ab"]  # type: ignore[arg-type]
+        harness.advance(0)
         for answer in answers:
-            table.sync(answer.value)
-        again = table.join(answers[0].value.member_id, instance_id="a", **terms)  # type: ignore[arg-type]
-        table.advance(60_000)
+            harness.sync(answer.value)
+        again = harness.join(answers[0].value.member_id, instance_id="a", **terms)  # type: ignore[arg-type]
+        harness.advance(60_000)
         assert len(again.value.members) == 2
 
     def test_when_nobody_comes_again_the_group_waits_for_their_sessions_to_end(self) -> None:
-        table = Table()
+        harness = Harness()
         terms = {"version": 9, "session": 120_000, "rebalance": 20_000}
-        first, second = (table.join(instance_id=name, **terms) for name in "ab")  # type: ignore[arg-type]
-        table.advance(0)
-        table.sync(first.value)
-        table.sync(second.value)
-        table.leave(first.value.member_id)
-        table.advance(119_999)
-        assert table.state() == "PreparingRebalance"
-        table.advance(1)
-        assert table.state() == "Empty"
+        first, second = (harness.join(instance_id=name, **terms) for name in "ab")  # type: ignore[arg-type]
+        harness.advance(0)
+        harness.sync(first.value)
+        harness.sync(second.value)
+        harness.leave(first.value.member_id)
+        harness.advance(119_999)
+        assert harness.state() == "PreparingRebalance"
+        harness.advance(1)
+        assert harness.state() == "Empty"
 
     @pytest.mark.parametrize("by", ["instance id alone", "both ids"])
     def test_it_can_be_removed(self, by: str) -> None:
-        table = Table()
-        _, follower = stable(table, "a", "b")
+        harness = Harness()
+        _, follower = stable(harness, "a", "b")
         member_id = "" if by == "instance id alone" else follower.member_id
         leaving = [Leaving(member_id, "b"), Leaving("", "nobody"), Leaving("")]
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        result = table.coordinator.leave("g", leaving, table.now)
+        result = harness.coordinator.leave("g", leaving, harness.now)
         assert result == LeaveResult(ErrorCode.NONE, (ErrorCode.NONE, unknown, unknown))
-        assert table.state() == "PreparingRebalance"
-        assert "b" not in members(table)
+        assert harness.state() == "PreparingRebalance"
+        assert "b" not in members(harness)
 
     def test_it_then_comes_as_a_new_one(self) -> None:
-        table = Table()
-        stable(table, "a")
-        table.leave("", "a")
-        again = table.join(instance_id="a", version=9)
-        table.advance(0)
+        harness = Harness()
+        stable(harness, "a")
+        harness.leave("", "a")
+        again = harness.join(instance_id="a", version=9)
+        harness.advance(0)
         assert again.value.generation == 3  # the second one had no members

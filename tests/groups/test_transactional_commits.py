@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import GroupSettings, JoinResult
 from pylogbroker.records import entries
-from tests.groups.rooms import PRODUCER, SETTINGS, Answer, Table
+from tests.groups.harness import PRODUCER, SETTINGS, Answer, Harness
 from tests.support.examples import examples
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -21,29 +21,29 @@ OTHER = PRODUCER + 1
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-def no_group(table: Table) -> JoinResult:
+def no_group(harness: Harness) -> JoinResult:
     return JoinResult(ErrorCode.NONE, "m", 0)
 
 
-def empty(table: Table) -> JoinResult:
-    table.commit({T1: 1})
+def empty(harness: Harness) -> JoinResult:
+    harness.commit({T1: 1})
     return JoinResult(ErrorCode.NONE, "m", 0)
 
 
-def completing(table: Table) -> JoinResult:
-    answer = table.join()
-    table.advance(0)
+def completing(harness: Harness) -> JoinResult:
+    answer = harness.join()
+    harness.advance(0)
     return answer.value
 
 
-def preparing(table: Table) -> JoinResult:
-    leader, follower = table.stable(2)
-    table.join(leader.member_id)
+def preparing(harness: Harness) -> JoinResult:
+    leader, follower = harness.stable(2)
+    harness.join(leader.member_id)
     return follower
 
 
-def stable(table: Table) -> JoinResult:
-    return table.stable()[0]
+def stable(harness: Harness) -> JoinResult:
+    return harness.stable()[0]
 
 
 ALONE: dict[str, object] = {"generation": -1, "member_id": ""}
@@ -74,51 +74,51 @@ OK, UNKNOWN, ILLEGAL = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.IL
         (stable, {"instance_id": "i"}, UNKNOWN),
     ],
 )
-def test_who_may_commit(state: Callable[[Table], JoinResult], claims: dict[str, object], expected: ErrorCode) -> None:
+def test_who_may_commit(state: Callable[[Harness], JoinResult], claims: dict[str, object], expected: ErrorCode) -> None:
     """As Kafka 3.9 answers, asked the same."""
-    table = Table()
-    member = state(table)
+    harness = Harness()
+    member = state(harness)
     terms: dict[str, object] = {"generation": member.generation, "member_id": member.member_id} | claims
-    answer = table.commit_in_transaction({T0: 7}, **terms)  # type: ignore[arg-type]
+    answer = harness.commit_in_transaction({T0: 7}, **terms)  # type: ignore[arg-type]
     assert answer.value == {T0: expected}
-    assert table.stable_offset() == (None if expected else UNSTABLE)
+    assert harness.stable_offset() == (None if expected else UNSTABLE)
 
 
 def test_a_static_member_that_was_replaced_is_fenced() -> None:
-    table = Table()
-    first = table.join(instance_id="one", version=9)
-    table.advance(0)
-    table.sync(first.value, {first.value.member_id: b""})
-    table.join(instance_id="one", version=9)
+    harness = Harness()
+    first = harness.join(instance_id="one", version=9)
+    harness.advance(0)
+    harness.sync(first.value, {first.value.member_id: b""})
+    harness.join(instance_id="one", version=9)
     fenced = first.value
-    answer = table.commit_in_transaction(
+    answer = harness.commit_in_transaction(
         {T0: 7}, generation=fenced.generation, member_id=fenced.member_id, instance_id="one"
     )
     assert answer.value == {T0: ErrorCode.FENCED_INSTANCE_ID}
 
 
 def test_no_group_is_made_for_who_may_not_commit() -> None:
-    table = Table()
-    table.commit_in_transaction({T0: 7}, generation=3, member_id="m")
-    assert table.state() == "Dead"
-    table.commit_in_transaction({T0: 7})
-    assert table.state() == "Empty"
+    harness = Harness()
+    harness.commit_in_transaction({T0: 7}, generation=3, member_id="m")
+    assert harness.state() == "Dead"
+    harness.commit_in_transaction({T0: 7})
+    assert harness.state() == "Empty"
 
 
 def test_other_partitions_groups_are_refused() -> None:
-    table = Table(loaded=False)
-    assert table.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.NOT_COORDINATOR}
-    table.coordinator.begin_load(table.coordinator.partition_for("g"))
-    assert table.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    assert table.commit_in_transaction({T0: 7}, group_id="").value == {T0: ErrorCode.INVALID_GROUP_ID}
+    harness = Harness(loaded=False)
+    assert harness.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.NOT_COORDINATOR}
+    harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
+    assert harness.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert harness.commit_in_transaction({T0: 7}, group_id="").value == {T0: ErrorCode.INVALID_GROUP_ID}
 
 
 def test_too_much_metadata_is_refused_alone() -> None:
-    table = Table(attrs.evolve(SETTINGS, max_metadata_bytes=3))
-    full = attrs.evolve(next(iter(table._full({T0: 7}).values())), metadata="four")
-    answer = table.commit_in_transaction({T0: full, T1: 8})
+    harness = Harness(attrs.evolve(SETTINGS, max_metadata_bytes=3))
+    full = attrs.evolve(next(iter(harness._full({T0: 7}).values())), metadata="four")
+    answer = harness.commit_in_transaction({T0: full, T1: 8})
     assert answer.value == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE, T1: ErrorCode.NONE}
-    assert (table.stable_offset(), table.stable_offset("t", 1)) == (None, UNSTABLE)
+    assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, UNSTABLE)
 
 
 @pytest.mark.parametrize(
@@ -132,89 +132,89 @@ def test_too_much_metadata_is_refused_alone() -> None:
     ],
 )
 def test_what_cannot_be_stored_is_not_pending(of_the_store: ErrorCode, told: ErrorCode) -> None:
-    table = Table()
-    table.store.error = of_the_store
-    assert table.commit_in_transaction({T0: 7}).value == {T0: told}
-    assert table.stable_offset() is None
-    table.end_transaction(committed=True)
-    assert table.offset() is None
+    harness = Harness()
+    harness.log_port.error = of_the_store
+    assert harness.commit_in_transaction({T0: 7}).value == {T0: told}
+    assert harness.stable_offset() is None
+    harness.end_transaction(committed=True)
+    assert harness.offset() is None
 
 
 class TestWhatCounts:
     def test_nothing_before_the_end(self) -> None:
-        table = Table()
-        table.commit({T0: 3})
-        table.commit_in_transaction({T0: 7, T1: 8})
-        assert (table.offset(), table.offset("t", 1)) == (3, None)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (UNSTABLE, UNSTABLE)
-        assert table.stable_offset("u") is None
+        harness = Harness()
+        harness.commit({T0: 3})
+        harness.commit_in_transaction({T0: 7, T1: 8})
+        assert (harness.offset(), harness.offset("t", 1)) == (3, None)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (UNSTABLE, UNSTABLE)
+        assert harness.stable_offset("u") is None
 
     def test_all_after_a_commit(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.commit_in_transaction({T1: 8})
-        table.end_transaction(committed=True)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (7, 8)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.commit_in_transaction({T1: 8})
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (7, 8)
 
     def test_nothing_after_an_abort(self) -> None:
-        table = Table()
-        table.commit({T0: 3})
-        table.commit_in_transaction({T0: 7, T1: 8})
-        table.end_transaction(committed=False)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (3, None)
+        harness = Harness()
+        harness.commit({T0: 3})
+        harness.commit_in_transaction({T0: 7, T1: 8})
+        harness.end_transaction(committed=False)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (3, None)
 
     def test_the_marker_of_another_producer_changes_nothing(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.end_transaction(committed=True, producer_id=OTHER)
-        assert table.stable_offset() is UNSTABLE
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.end_transaction(committed=True, producer_id=OTHER)
+        assert harness.stable_offset() is UNSTABLE
 
     def test_the_marker_in_another_partition_changes_nothing(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        other = next(name for name in "abcdef" if table.coordinator.partition_for(name) != 0)
-        table.commit_in_transaction({T0: 9}, group_id=other)
-        table.end_transaction(committed=True, group_id=other)
-        assert table.stable_offset(group_id=other) == 9
-        assert table.stable_offset() is UNSTABLE
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        other = next(name for name in "abcdef" if harness.coordinator.partition_for(name) != 0)
+        harness.commit_in_transaction({T0: 9}, group_id=other)
+        harness.end_transaction(committed=True, group_id=other)
+        assert harness.stable_offset(group_id=other) == 9
+        assert harness.stable_offset() is UNSTABLE
 
     def test_one_marker_ends_it_in_every_group_of_the_partition(self) -> None:
-        table = Table(GroupSettings(initial_rebalance_delay_ms=0, partitions=1))
+        harness = Harness(GroupSettings(initial_rebalance_delay_ms=0, partitions=1))
         for group_id in "abc":
-            table.commit_in_transaction({T0: 7}, group_id=group_id)
-        table.end_transaction(committed=True)
-        assert [table.stable_offset(group_id=group_id) for group_id in "abc"] == [7, 7, 7]
+            harness.commit_in_transaction({T0: 7}, group_id=group_id)
+        harness.end_transaction(committed=True)
+        assert [harness.stable_offset(group_id=group_id) for group_id in "abc"] == [7, 7, 7]
 
     def test_a_later_plain_commit_wins(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7, T1: 8})
-        table.commit({T0: 5})
-        assert (table.offset(), table.stable_offset()) == (5, UNSTABLE)
-        table.end_transaction(committed=True)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (5, 8)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7, T1: 8})
+        harness.commit({T0: 5})
+        assert (harness.offset(), harness.stable_offset()) == (5, UNSTABLE)
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (5, 8)
 
     def test_of_two_transactions_the_one_that_wrote_last_wins(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.commit_in_transaction({T0: 8}, producer_id=OTHER)
-        table.end_transaction(committed=True, producer_id=OTHER)
-        assert (table.offset(), table.stable_offset()) == (8, UNSTABLE)
-        table.end_transaction(committed=True)
-        assert table.stable_offset() == 8
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.commit_in_transaction({T0: 8}, producer_id=OTHER)
+        harness.end_transaction(committed=True, producer_id=OTHER)
+        assert (harness.offset(), harness.stable_offset()) == (8, UNSTABLE)
+        harness.end_transaction(committed=True)
+        assert harness.stable_offset() == 8
 
     def test_the_next_transaction_starts_anew(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.end_transaction(committed=False)
-        table.commit_in_transaction({T1: 8})
-        table.end_transaction(committed=True)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (None, 8)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.end_transaction(committed=False)
+        harness.commit_in_transaction({T1: 8})
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, 8)
 
     def test_who_asks_for_all_offsets_is_told_of_unstable_ones(self) -> None:
-        table = Table()
-        table.commit({T0: 3, T1: 4})
-        table.commit_in_transaction({T0: 7, U0: 9})
-        found = table.coordinator.fetch("g", require_stable=True).offsets
+        harness = Harness()
+        harness.commit({T0: 3, T1: 4})
+        harness.commit_in_transaction({T0: 7, U0: 9})
+        found = harness.coordinator.fetch("g", require_stable=True).offsets
         assert found.keys() == {T0, T1}
         assert found[T0] is UNSTABLE
 
@@ -223,142 +223,142 @@ class TestOnTheWay:
     """While the store has not yet said that it is done."""
 
     def test_is_unstable(self) -> None:
-        table = Table()
-        table.store.hold()
-        answer = table.commit_in_transaction({T0: 7})
+        harness = Harness()
+        harness.log_port.hold()
+        answer = harness.commit_in_transaction({T0: 7})
         assert answer.waits
-        assert table.stable_offset() is UNSTABLE
-        table.store.release()
+        assert harness.stable_offset() is UNSTABLE
+        harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
 
     def test_a_failure_leaves_what_was_stored_before(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.store.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        table.commit_in_transaction({T0: 8})
-        assert table.stable_offset() is UNSTABLE
-        table.end_transaction(committed=True)
-        assert table.stable_offset() == 7
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.log_port.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        harness.commit_in_transaction({T0: 8})
+        assert harness.stable_offset() is UNSTABLE
+        harness.end_transaction(committed=True)
+        assert harness.stable_offset() == 7
 
     def test_an_abort_takes_it_along(self) -> None:
-        table = Table()
-        table.store.hold()
-        answer = table.commit_in_transaction({T0: 7})
-        table.coordinator.end_transaction(table.coordinator.partition_for("g"), PRODUCER, False, table.now)
-        table.store.release()
+        harness = Harness()
+        harness.log_port.hold()
+        answer = harness.commit_in_transaction({T0: 7})
+        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, False, harness.now)
+        harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
-        assert table.stable_offset() is None
+        assert harness.stable_offset() is None
 
     def test_a_commit_takes_it_along(self) -> None:
         """The marker is behind it in the log."""
-        table = Table()
-        table.store.hold()
-        table.commit_in_transaction({T0: 7})
-        table.coordinator.end_transaction(table.coordinator.partition_for("g"), PRODUCER, True, table.now)
-        assert table.stable_offset() == 7
-        table.store.release()
-        assert table.stable_offset() == 7
+        harness = Harness()
+        harness.log_port.hold()
+        harness.commit_in_transaction({T0: 7})
+        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, True, harness.now)
+        assert harness.stable_offset() == 7
+        harness.log_port.release()
+        assert harness.stable_offset() == 7
 
 
 class TestForgetting:
     def test_a_partition_with_something_pending_does_not_expire(self) -> None:
-        table = Table()
-        table.commit({T0: 3, T1: 4})
-        table.commit_in_transaction({T0: 7})
-        table.advance(SETTINGS.retention_ms + 2 * SETTINGS.check_interval_ms)
-        assert (table.offset(), table.offset("t", 1)) == (3, None)
-        table.end_transaction(committed=False)
-        table.advance(2 * SETTINGS.check_interval_ms)
-        assert table.state() == "Dead"
+        harness = Harness()
+        harness.commit({T0: 3, T1: 4})
+        harness.commit_in_transaction({T0: 7})
+        harness.advance(SETTINGS.retention_ms + 2 * SETTINGS.check_interval_ms)
+        assert (harness.offset(), harness.offset("t", 1)) == (3, None)
+        harness.end_transaction(committed=False)
+        harness.advance(2 * SETTINGS.check_interval_ms)
+        assert harness.state() == "Dead"
 
     def test_a_group_lives_while_something_is_pending(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.advance(SETTINGS.retention_ms + 2 * SETTINGS.check_interval_ms)
-        assert table.state() == "Empty"
-        table.end_transaction(committed=False)
-        table.advance(2 * SETTINGS.check_interval_ms)
-        assert table.state() == "Dead"
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.advance(SETTINGS.retention_ms + 2 * SETTINGS.check_interval_ms)
+        assert harness.state() == "Empty"
+        harness.end_transaction(committed=False)
+        harness.advance(2 * SETTINGS.check_interval_ms)
+        assert harness.state() == "Dead"
 
     @pytest.mark.parametrize("reload", [False, True])
     def test_deleted_offsets_do_not_come_back_with_the_marker(self, reload: bool) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7, T1: 8})
-        result = table.coordinator.delete_offsets("g", [T0], table.now)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7, T1: 8})
+        result = harness.coordinator.delete_offsets("g", [T0], harness.now)
         assert result.partitions == {T0: ErrorCode.NONE}
-        assert table.stable_offset() is None
-        table = table.restarted() if reload else table
-        table.end_transaction(committed=True)
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (None, 8)
+        assert harness.stable_offset() is None
+        harness = harness.restarted() if reload else harness
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, 8)
 
     @pytest.mark.parametrize("reload", [False, True])
     def test_nor_does_a_deleted_group(self, reload: bool) -> None:
-        table = Table()
-        table.commit({T0: 3})
-        table.commit_in_transaction({T0: 7, T1: 8})
-        assert table.coordinator.delete_group("g", table.now) is ErrorCode.NONE
-        table = table.restarted() if reload else table
-        table.end_transaction(committed=True)
-        assert table.state() == "Dead"
-        assert (table.stable_offset(), table.stable_offset("t", 1)) == (None, None)
+        harness = Harness()
+        harness.commit({T0: 3})
+        harness.commit_in_transaction({T0: 7, T1: 8})
+        assert harness.coordinator.delete_group("g", harness.now) is ErrorCode.NONE
+        harness = harness.restarted() if reload else harness
+        harness.end_transaction(committed=True)
+        assert harness.state() == "Dead"
+        assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, None)
 
     def test_deleted_topics_are_forgotten(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7, U0: 8})
-        table.remove_partitions([T0])
-        table.end_transaction(committed=True)
-        assert (table.stable_offset(), table.stable_offset("u")) == (None, 8)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7, U0: 8})
+        harness.remove_partitions([T0])
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("u")) == (None, 8)
 
     def test_nothing_is_kept_of_ended_and_failed_transactions(self) -> None:
-        table = Table()
-        owned = table.coordinator._owned[table.coordinator.partition_for("g")]
+        harness = Harness()
+        owned = harness.coordinator._active[harness.coordinator.partition_for("g")]
         for producer_id in range(10):
-            table.commit_in_transaction({T0: 7}, producer_id=producer_id)
-            table.end_transaction(committed=producer_id % 2 == 0, producer_id=producer_id)
-        table.store.error = ErrorCode.INVALID_PRODUCER_EPOCH
-        table.commit_in_transaction({T0: 7}, producer_id=99)
+            harness.commit_in_transaction({T0: 7}, producer_id=producer_id)
+            harness.end_transaction(committed=producer_id % 2 == 0, producer_id=producer_id)
+        harness.log_port.error = ErrorCode.INVALID_PRODUCER_EPOCH
+        harness.commit_in_transaction({T0: 7}, producer_id=99)
         assert owned.transactions == {}
         assert not any(owned.groups["g"].offsets.has_transaction(producer_id) for producer_id in range(100))
 
 
 class TestAfterARestart:
     def test_open_transactions_are_still_open(self) -> None:
-        table = Table()
-        table.commit({T0: 3})
-        table.commit_in_transaction({T0: 7})
-        table = table.restarted()
-        assert (table.offset(), table.stable_offset()) == (3, UNSTABLE)
-        table.end_transaction(committed=True)
-        assert table.stable_offset() == 7
+        harness = Harness()
+        harness.commit({T0: 3})
+        harness.commit_in_transaction({T0: 7})
+        harness = harness.restarted()
+        assert (harness.offset(), harness.stable_offset()) == (3, UNSTABLE)
+        harness.end_transaction(committed=True)
+        assert harness.stable_offset() == 7
 
     @pytest.mark.parametrize(("committed", "expected"), [(True, 7), (False, 3)])
     def test_ended_ones_are_ended(self, committed: bool, expected: int) -> None:
-        table = Table()
-        table.commit({T0: 3})
-        table.commit_in_transaction({T0: 7})
-        table.end_transaction(committed)
-        assert table.restarted().stable_offset() == expected
+        harness = Harness()
+        harness.commit({T0: 3})
+        harness.commit_in_transaction({T0: 7})
+        harness.end_transaction(committed)
+        assert harness.restarted().stable_offset() == expected
 
     def test_a_group_with_nothing_but_aborted_offsets_is_not_there(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        table.end_transaction(committed=False)
-        assert table.restarted().state() == "Dead"
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        harness.end_transaction(committed=False)
+        assert harness.restarted().state() == "Dead"
 
     def test_one_with_pending_offsets_is(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        assert table.restarted().state() == "Empty"
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        assert harness.restarted().state() == "Empty"
 
     def test_a_marker_that_comes_while_loading_is_found_by_the_replay(self) -> None:
-        table = Table()
-        table.commit_in_transaction({T0: 7})
-        partition = table.coordinator.partition_for("g")
-        log = table.store.batches[partition]
-        other = Table(loaded=False)
+        harness = Harness()
+        harness.commit_in_transaction({T0: 7})
+        partition = harness.coordinator.partition_for("g")
+        log = harness.log_port.batches[partition]
+        other = Harness(loaded=False)
         loading = other.coordinator.begin_load(partition)
         loading.replay(entries(log[0]))
-        table.end_transaction(committed=True)
+        harness.end_transaction(committed=True)
         other.coordinator.end_transaction(partition, PRODUCER, True, other.now)
         loading.replay(entries(log[1]))
         other.coordinator.finish_load(loading, other.now)
@@ -373,7 +373,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table()
+        self.harness = Harness()
         self.written: list[tuple[int | None, tuple[str, int], int]] = []  # by whom, of which partition, the offset
         self.open: set[int] = set()  # indexes of what is written and not decided
         self.void: set[int] = set()  # of what is aborted or deleted
@@ -382,16 +382,16 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(partitions=partitions)
     def commit(self, partitions: set[tuple[str, int]]) -> None:
-        self.answers.append(self.table.commit(self.write(None, partitions)))
+        self.answers.append(self.harness.commit(self.write(None, partitions)))
 
     @rule(partitions=partitions, producer_id=producers)
     def commit_in_transaction(self, partitions: set[tuple[str, int]], producer_id: int) -> None:
-        self.answers.append(self.table.commit_in_transaction(self.write(producer_id, partitions), producer_id))
+        self.answers.append(self.harness.commit_in_transaction(self.write(producer_id, partitions), producer_id))
 
     @rule(producer_id=producers, committed=st.booleans())
     def end(self, producer_id: int, committed: bool) -> None:
-        self.table.store.release()
-        self.table.end_transaction(committed, producer_id)
+        self.harness.log_port.release()
+        self.harness.end_transaction(committed, producer_id)
         ended = {index for index in self.open if self.written[index][0] == producer_id}
         self.open -= ended
         if not committed:
@@ -399,38 +399,38 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(partitions=partitions)
     def delete(self, partitions: set[tuple[str, int]]) -> None:
-        self.table.store.release()
-        self.table.coordinator.delete_offsets("g", sorted(partitions), self.table.now)
+        self.harness.log_port.release()
+        self.harness.coordinator.delete_offsets("g", sorted(partitions), self.harness.now)
         gone = {index for index, (_, partition, _) in enumerate(self.written) if partition in partitions}
         self.void |= gone
         self.open -= gone
 
     @rule()
     def the_store_hesitates(self) -> None:
-        if self.table.store.held is None:
-            self.table.store.hold()
+        if self.harness.log_port.held is None:
+            self.harness.log_port.hold()
 
     @rule()
     def another_coordinator_takes_over(self) -> None:
-        self.table.store.release()
-        batches, logs = self.table.store.batches, self.table.store.logs
-        self.table = self.table.restarted()
-        self.table.store.batches, self.table.store.logs = batches, logs
+        self.harness.log_port.release()
+        batches, logs = self.harness.log_port.batches, self.harness.log_port.logs
+        self.harness = self.harness.restarted()
+        self.harness.log_port.batches, self.harness.log_port.logs = batches, logs
 
     @invariant()
     def what_counts_is_what_the_log_says(self) -> None:
-        if self.table.store.held:
+        if self.harness.log_port.held:
             return
         assert all(set(answer.value.values()) == {ErrorCode.NONE} for answer in self.answers)
-        for table in (self.table, self.table.restarted()):
+        for harness in (self.harness, self.harness.restarted()):
             for topic, partition in (T0, T1, U0):
                 expected = None
                 for index, (_, written, offset) in enumerate(self.written):
                     if written == (topic, partition) and index not in self.open | self.void:
                         expected = offset
                 is_open = any(self.written[index][1] == (topic, partition) for index in self.open)
-                assert table.offset(topic, partition) == expected
-                assert table.stable_offset(topic, partition) == (UNSTABLE if is_open else expected)
+                assert harness.offset(topic, partition) == expected
+                assert harness.stable_offset(topic, partition) == (UNSTABLE if is_open else expected)
 
     def write(self, producer_id: int | None, partitions: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         offsets = {}

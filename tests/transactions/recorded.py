@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from tests.transactions.kafka_peer import KafkaCoordinator, Pair, TopicPartition
+from tests.transactions.kafka_coordinator import KafkaCoordinator, Pair, TopicPartition
 
 #: Question and answer, of values that JSON has.
 Exchange = list[Any]

@@ -21,14 +21,14 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
-from pylogbroker.transactions import TransactionCoordinator, TransactionSettings, TransactionState, layout
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions import TransactionCoordinator, TransactionSettings, TransactionState, record_schema
+from pylogbroker.transactions.metadata import TransactionMetadata
 from tests.peers import available
 from tests.peers.kafka import KafkaBroker
 from tests.support.oracle_answers import OracleAnswers
-from tests.transactions.kafka_peer import KafkaCoordinator
+from tests.transactions.harness import NO_PAIR, TIMEOUT, FakeLogPort, Harness
+from tests.transactions.kafka_coordinator import KafkaCoordinator
 from tests.transactions.recorded import Exchange, Recorded, Recording
-from tests.transactions.rooms import NO_PAIR, TIMEOUT, Store, Table
 
 NAMES = [f"name-{number}" for number in range(6)]
 SETTINGS = {"transaction.state.log.num.partitions": "1", "num.partitions": "2"}
@@ -48,7 +48,7 @@ class Both:
     """Kafka and a table, side by side. What a pair of the table's is in Kafka is learnt from what both give."""
 
     kafka: KafkaCoordinator | Recording | Recorded
-    table: Table
+    harness: Harness
     ids: dict[int, int] = attrs.field(factory=lambda: {-1: -1, UNKNOWN: UNKNOWN})
     pairs: dict[str, list[Pair]] = attrs.field(factory=lambda: {name: [(UNKNOWN, 0)] for name in NAMES})
 
@@ -56,11 +56,11 @@ class Both:
         return self.ids[pair[0]], pair[1]
 
     def init(self, name: str, pair: Pair) -> tuple[object, object]:
-        result = self.table.init(name, pair)
-        if result.error is ErrorCode.PRODUCER_FENCED and self.table.state(name) == "Ongoing":
+        result = self.harness.init(name, pair)
+        if result.error is ErrorCode.PRODUCER_FENCED and self.harness.state(name) == "Ongoing":
             return None, None
         if result.error is ErrorCode.CONCURRENT_TRANSACTIONS:  # aborted by now
-            result = self.table.init(name, pair)
+            result = self.harness.init(name, pair)
         error, given = self.kafka.init(name, self.theirs(pair), TIMEOUT)
         ours = (result.producer_id, result.producer_epoch)
         self.ids.setdefault(ours[0], given[0])
@@ -69,13 +69,13 @@ class Both:
         return (error, given), (result.error, self.theirs(ours))
 
     def add(self, name: str, pair: Pair, partition: tuple[str, int]) -> tuple[object, object]:
-        return self.kafka.add(name, self.theirs(pair), [partition]), self.table.add(pair, [partition], name)
+        return self.kafka.add(name, self.theirs(pair), [partition]), self.harness.add(pair, [partition], name)
 
     def end(self, name: str, pair: Pair, committed: bool) -> tuple[object, object]:
-        return self.kafka.end(name, self.theirs(pair), committed), self.table.end(pair, committed, name)
+        return self.kafka.end(name, self.theirs(pair), committed), self.harness.end(pair, committed, name)
 
     def verify(self, name: str, pair: Pair, partition: tuple[str, int]) -> tuple[object, object]:
-        ours = self.table.coordinator.verify(name, *pair, [partition])[partition]
+        ours = self.harness.coordinator.verify(name, *pair, [partition])[partition]
         return self.kafka.verify(name, self.theirs(pair), partition), ours
 
     def one_more(self, chance: random.Random) -> tuple[object, object]:
@@ -108,7 +108,7 @@ def history(oracle: OracleAnswers, tmp_path_factory: pytest.TempPathFactory) -> 
     question = f"{STEPS} steps of seed {SEED}"
     exchanges = oracle.answer("transactions", question, lambda: live()[0])
     log = zlib.decompress(base64.b64decode(oracle.sample("transactions-log", question, lambda: live()[1])))
-    both = Both(Recorded(exchanges), Table(TransactionSettings(partitions=1)))
+    both = Both(Recorded(exchanges), Harness(TransactionSettings(partitions=1)))
     return both, answers_of(both), log
 
 
@@ -119,7 +119,7 @@ def history_of_kafka(directory: Path) -> tuple[list[Exchange], str]:
         coordinator.create("t")
         coordinator.find("x")
         recording = Recording(coordinator)
-        answers_of(Both(recording, Table(TransactionSettings(partitions=1))))
+        answers_of(Both(recording, Harness(TransactionSettings(partitions=1))))
         coordinator.close()
     (segment,) = (kafka.data / "__transaction_state-0").glob("*.log")
     return recording.exchanges, base64.b64encode(zlib.compress(segment.read_bytes())).decode()
@@ -145,12 +145,12 @@ def test_both_say_the_same(history: History) -> None:
 
 def test_what_kafka_wrote_is_read(history: History) -> None:
     both, _, log = history
-    coordinator = TransactionCoordinator(TransactionSettings(partitions=1), Store(lambda: 0, iter(())))
+    coordinator = TransactionCoordinator(TransactionSettings(partitions=1), FakeLogPort(lambda: 0, iter(())))
     loading = coordinator.begin_load(0)
     loading.replay(entries(log))
     assert loading.problems == []
     for name in NAMES:
-        theirs, ours = loading.found[name], both.table.coordinator.describe(name)
+        theirs, ours = loading.replayed[name], both.harness.coordinator.describe(name)
         assert (theirs.producer_id, theirs.producer_epoch) == both.theirs((ours.producer_id, ours.producer_epoch))
         assert (theirs.state.label, tuple(sorted(theirs.partitions))) == (ours.state, ours.partitions)
         assert (theirs.timeout_ms, theirs.start_ms == -1) == (ours.timeout_ms, ours.start_ms == -1)
@@ -163,10 +163,10 @@ def test_we_would_have_written_the_same_bytes(history: History) -> None:
     for record in records:
         assert record.key is not None
         assert record.value is not None
-        name = layout.decode_key(record.key)
+        name = record_schema.decode_key(record.key)
         assert name is not None
-        assert layout.encode_key(name) == record.key
-        assert _sorted(layout.encode_value(layout.decode_value(record.value))) == _sorted(record.value)
+        assert record_schema.encode_key(name) == record.key
+        assert _sorted(record_schema.encode_value(record_schema.decode_value(record.value))) == _sorted(record.value)
 
 
 def _sorted(value: bytes) -> tuple[int, bytes]:
@@ -178,7 +178,7 @@ def test_both_have_written_the_same_records(history: History, tmp_path: Path, or
     """As Kafka's log dump tool decodes them, the times aside."""
     both, _, log = history
     theirs = dumped(oracle, "transactions-log-dump", log, tmp_path, is_sample=True)
-    ours = dumped(oracle, "transactions-log-of-ours-dump", b"".join(both.table.store.batches[0]), tmp_path)
+    ours = dumped(oracle, "transactions-log-of-ours-dump", b"".join(both.harness.log_port.batches[0]), tmp_path)
     assert len(theirs) > STEPS / 2
     for name in NAMES:
         expected = [fields for key, *fields in theirs if key == name]
@@ -196,15 +196,17 @@ def dumped(
 
 LAST_EPOCH = 32_766
 STORED = {
-    "last": Metadata(5_001, LAST_EPOCH, timeout_ms=TIMEOUT),
-    "last, anonymous": Metadata(5_002, LAST_EPOCH, timeout_ms=TIMEOUT),
-    "last but one": Metadata(5_003, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
-    "last but one, named": Metadata(5_004, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
-    "going on": Metadata(5_005, 3, TransactionState.ONGOING, TIMEOUT, frozenset({("t", 0), ("t", 1)})),
-    "to be committed": Metadata(5_006, 3, TransactionState.PREPARE_COMMIT, TIMEOUT, frozenset({("t", 0), ("t", 1)})),
-    "to be aborted": Metadata(5_007, 3, TransactionState.PREPARE_ABORT, TIMEOUT, frozenset({("t", 1)})),
-    "committed": Metadata(5_008, 3, TransactionState.COMPLETE_COMMIT, TIMEOUT),
-    "aborted": Metadata(5_009, 3, TransactionState.COMPLETE_ABORT, TIMEOUT),
+    "last": TransactionMetadata(5_001, LAST_EPOCH, timeout_ms=TIMEOUT),
+    "last, anonymous": TransactionMetadata(5_002, LAST_EPOCH, timeout_ms=TIMEOUT),
+    "last but one": TransactionMetadata(5_003, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
+    "last but one, named": TransactionMetadata(5_004, LAST_EPOCH - 1, timeout_ms=TIMEOUT),
+    "going on": TransactionMetadata(5_005, 3, TransactionState.ONGOING, TIMEOUT, frozenset({("t", 0), ("t", 1)})),
+    "to be committed": TransactionMetadata(
+        5_006, 3, TransactionState.PREPARE_COMMIT, TIMEOUT, frozenset({("t", 0), ("t", 1)})
+    ),
+    "to be aborted": TransactionMetadata(5_007, 3, TransactionState.PREPARE_ABORT, TIMEOUT, frozenset({("t", 1)})),
+    "committed": TransactionMetadata(5_008, 3, TransactionState.COMPLETE_COMMIT, TIMEOUT),
+    "aborted": TransactionMetadata(5_009, 3, TransactionState.COMPLETE_ABORT, TIMEOUT),
 }
 
 
@@ -223,7 +225,7 @@ def both_on_a_log_of_ours(broker: KafkaBroker) -> tuple[Both, KafkaCoordinator]:
     """What is stored above is loaded by both."""
     now_ms = int(time.time() * 1000)
     records = [
-        Record(number, now_ms, layout.encode_key(name), layout.encode_value(_at(metadata, now_ms)))
+        Record(number, now_ms, record_schema.encode_key(name), record_schema.encode_value(_at(metadata, now_ms)))
         for number, (name, metadata) in enumerate(STORED.items())
     ]
     log = build(records)
@@ -232,18 +234,18 @@ def both_on_a_log_of_ours(broker: KafkaBroker) -> tuple[Both, KafkaCoordinator]:
         if old.suffix != ".metadata":
             old.unlink()
     (broker.data / "__transaction_state-0" / "00000000000000000000.log").write_bytes(log)
-    table = Table(TransactionSettings(partitions=1), loaded=False)
-    table.now = now_ms
-    assert table.coordinator.load(0, entries(log), now_ms).problems == []
+    harness = Harness(TransactionSettings(partitions=1), loaded=False)
+    harness.now = now_ms
+    assert harness.coordinator.load(0, entries(log), now_ms).problems == []
     coordinator = KafkaCoordinator(broker.start().port)
-    both = Both(coordinator, table)
+    both = Both(coordinator, harness)
     for metadata in STORED.values():
         both.ids[metadata.producer_id] = metadata.producer_id
     both.pairs = {name: [(metadata.producer_id, metadata.producer_epoch)] for name, metadata in STORED.items()}
     return both, coordinator
 
 
-def _at(metadata: Metadata, now_ms: int) -> Metadata:
+def _at(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     begun = metadata.state is not TransactionState.EMPTY
     return attrs.evolve(metadata, start_ms=now_ms if begun else -1, updated_ms=now_ms)
 

@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
-from pylogbroker.transactions import InitResult, Marker, TransactionSettings, TransactionState, layout
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions import InitResult, TransactionMarker, TransactionSettings, TransactionState, record_schema
+from pylogbroker.transactions.metadata import TransactionMetadata
 from tests.support.examples import examples
-from tests.transactions.rooms import Answer, Table
+from tests.transactions.harness import Answer, Harness
 
 NAMES = ("x", "y")
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0))
@@ -53,13 +53,13 @@ class Reader:
     def __init__(self, lies: bool) -> None:
         self.lies = lies
         self.position = 0
-        self.last: dict[str, Metadata] = {}
+        self.last: dict[str, TransactionMetadata] = {}
         self.open: dict[str, Decision] = {}
         self.given: dict[Pair, tuple[str, Pair]] = {}  # to a producer of that name, which had this pair before
         self.asked: set[tuple[int, int, bool]] = set()  # how the holders of pairs wanted transactions to end
         self.decided: set[tuple[int, int, bool]] = set()  # and how transactions ended
 
-    def follow(self, history: list[Record | tuple[tuple[str, int], Marker]]) -> None:
+    def follow(self, history: list[Record | tuple[tuple[str, int], TransactionMarker]]) -> None:
         for event in history[self.position :]:
             if isinstance(event, tuple):
                 self._marked(*event)
@@ -67,7 +67,7 @@ class Reader:
                 self._stored(event)
         self.position = len(history)
 
-    def _marked(self, partition: tuple[str, int], marker: Marker) -> None:
+    def _marked(self, partition: tuple[str, int], marker: TransactionMarker) -> None:
         decision = next(each for each in self.open.values() if each.producer_id == marker.producer_id)
         assert (decision.producer_epoch, decision.committed) == (marker.producer_epoch, marker.committed)
         assert partition in decision.partitions
@@ -75,14 +75,14 @@ class Reader:
 
     def _stored(self, record: Record) -> None:
         assert record.key is not None
-        name = layout.decode_key(record.key)
+        name = record_schema.decode_key(record.key)
         assert name is not None
         decision = self.open.get(name)
         if record.value is None:
             assert decision is None
             self.last.pop(name, None)
             return
-        present = self.last[name] = layout.decode_value(record.value)
+        present = self.last[name] = record_schema.decode_value(record.value)
         if decision is not None and self.lies and present.state in AFTER_ONGOING:
             assert decision.unmarked == decision.partitions - {GONE}
             del self.open[name]
@@ -109,7 +109,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Table(SETTINGS)
+        self.harness = Harness(SETTINGS)
         self.reader = Reader(self.lies)
         self.pairs: dict[str, list[Pair]] = {name: [] for name in NAMES}
         self.answers: list[Answer[InitResult] | Answer[ErrorCode]] = []
@@ -139,11 +139,11 @@ class Interleavings(RuleBasedStateMachine):
             self.reader.given[given] = (name, pair)
             if given not in self.pairs[name]:
                 self.pairs[name].append(given)
-            self.reader.follow(self.table.store.history)
+            self.reader.follow(self.harness.log_port.history)
             stored = self.reader.last[name]
             assert (stored.producer_id, stored.producer_epoch) == given
 
-        self.listen(self.table.ask_init(name, pair, TIMEOUT), answered)
+        self.listen(self.harness.ask_init(name, pair, TIMEOUT), answered)
 
     def add(self, name: str, pick: int, partitions: set[tuple[str, int]]) -> None:
         pair, outdated = self.pair(name, pick), self.is_outdated(name, pick)
@@ -151,14 +151,14 @@ class Interleavings(RuleBasedStateMachine):
         def answered(error: ErrorCode) -> None:
             if not error:
                 assert not outdated
-                self.reader.follow(self.table.store.history)
+                self.reader.follow(self.harness.log_port.history)
                 if not self.lies:
                     stored = self.reader.last[name]
                     assert (stored.producer_id, stored.producer_epoch) == pair
                     assert stored.state is TransactionState.ONGOING
                     assert stored.partitions >= partitions
 
-        self.listen(self.table.ask_add(pair, partitions, name), answered)
+        self.listen(self.harness.ask_add(pair, partitions, name), answered)
 
     def end(self, name: str, pick: int, committed: bool) -> None:
         pair, outdated = self.pair(name, pick), self.is_outdated(name, pick)
@@ -166,7 +166,7 @@ class Interleavings(RuleBasedStateMachine):
         def answered(error: ErrorCode) -> None:
             if not error:
                 assert not outdated
-                self.reader.follow(self.table.store.history)
+                self.reader.follow(self.harness.log_port.history)
                 assert (*pair, committed) in self.reader.decided
                 if not self.lies:
                     stored = self.reader.last[name]
@@ -176,7 +176,7 @@ class Interleavings(RuleBasedStateMachine):
                     )
 
         self.reader.asked.add((*pair, committed))
-        self.listen(self.table.ask_end(pair, committed, name), answered)
+        self.listen(self.harness.ask_end(pair, committed, name), answered)
 
     def listen(self, answer: Answer[InitResult] | Answer[ErrorCode], answered: Callable[..., None]) -> None:
         answer.listen(answered)
@@ -194,31 +194,31 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 100, 5_000, TIMEOUT, 70_000, 700_000]))
     def time_passes(self, milliseconds: int) -> None:
-        self.table.advance(milliseconds)
+        self.harness.advance(milliseconds)
 
     @rule()
     def everything_waits(self) -> None:
-        if self.table.store.held is None:
-            self.table.store.hold()
+        if self.harness.log_port.held is None:
+            self.harness.log_port.hold()
 
     @rule(steps=st.integers(1, 3))
     def something_is_done(self, steps: int) -> None:
         for _ in range(steps):
-            if self.table.store.held:
-                self.table.store.step()
+            if self.harness.log_port.held:
+                self.harness.log_port.step()
 
     @rule()
     def everything_goes_on(self) -> None:
-        self.table.store.release()
+        self.harness.log_port.release()
 
     @rule(error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]), lies=st.booleans())
     def appends_fail_or_not(self, error: ErrorCode, lies: bool) -> None:
-        self.table.store.error = error
-        self.table.store.lies = lies and self.lies
+        self.harness.log_port.error = error
+        self.harness.log_port.lies = lies and self.lies
 
     @rule(error=st.sampled_from([ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]))
     def there_are_ids_or_not(self, error: ErrorCode) -> None:
-        self.table.store.id_error = error
+        self.harness.log_port.id_error = error
 
     @rule(
         partition=st.sampled_from(PARTITIONS),
@@ -226,32 +226,32 @@ class Interleavings(RuleBasedStateMachine):
     )
     def markers_fail_or_not(self, partition: tuple[str, int], error: ErrorCode) -> None:
         if partition == GONE or error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self.table.store.marker_errors[partition] = error
+            self.harness.log_port.marker_errors[partition] = error
 
     @rule(done=st.integers(0, 3))
     def the_broker_is_killed(self, done: int) -> None:
         """Some of what was under way was done, but nobody was told of it."""
         for _ in range(done):
-            if self.table.store.held:
-                self.table.store.step(report=False)
+            if self.harness.log_port.held:
+                self.harness.log_port.step(report=False)
         self.lives += 1
-        self.table = self.table.restarted(self.lives)
+        self.harness = self.harness.restarted(self.lives)
         self.answers = []
 
     @rule()
     def the_coordinator_moves(self) -> None:
         """Everybody is answered, by the old one."""
-        self.table.coordinator.close(self.table.now)
-        self.table.store.release()
+        self.harness.coordinator.close(self.harness.now)
+        self.harness.log_port.release()
         self.check_answers()
         self.lives += 1
-        self.table = self.table.restarted(self.lives)
+        self.harness = self.harness.restarted(self.lives)
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
     @invariant()
     def the_logs_are_right(self) -> None:
-        self.reader.follow(self.table.store.history)
+        self.reader.follow(self.harness.log_port.history)
 
     @invariant()
     def nothing_is_answered_twice(self) -> None:
@@ -262,21 +262,21 @@ class Interleavings(RuleBasedStateMachine):
         self.answers = []
 
     def teardown(self) -> None:
-        self.table.store.error = self.table.store.id_error = ErrorCode.NONE
-        self.table.store.marker_errors.clear()
-        self.table.store.release()
+        self.harness.log_port.error = self.harness.log_port.id_error = ErrorCode.NONE
+        self.harness.log_port.marker_errors.clear()
+        self.harness.log_port.release()
         self.check_answers()
-        self.table.advance(100_000)
+        self.harness.advance(100_000)
         self.the_logs_are_right()
         assert self.reader.open == {}
         for name in NAMES:
-            assert self.table.state(name) in ("", "Empty", "CompleteCommit", "CompleteAbort")
-            result = self.table.init(name)
+            assert self.harness.state(name) in ("", "Empty", "CompleteCommit", "CompleteAbort")
+            result = self.harness.init(name)
             assert result.error is ErrorCode.NONE
             assert (result.producer_id, result.producer_epoch) not in self.reader.given
-        self.table.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
-        assert self.table.coordinator.list().transactions == ()
-        assert self.table.restarted().coordinator.list().transactions == ()
+        self.harness.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
+        assert self.harness.coordinator.list().transactions == ()
+        assert self.harness.restarted().coordinator.list().transactions == ()
 
 
 class InterleavingsWithLies(Interleavings):

@@ -4,8 +4,8 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TransactionSettings
-from pylogbroker.transactions.states import BEFORE, IllegalTransition, TransactionState, check_transition
-from tests.transactions.rooms import T0, T1, TIMEOUT, U0, Answer, Table
+from pylogbroker.transactions.states import PREDECESSORS, IllegalTransition, TransactionState, check_transition
+from tests.transactions.harness import T0, T1, TIMEOUT, U0, Answer, Harness
 
 E = ErrorCode
 LABELS = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -31,201 +31,204 @@ VERIFIED = {  # of a partition that was added, of one that was not
 @pytest.mark.parametrize("label", LABELS)
 class TestInEveryState:
     def test_adding_partitions(self, label: str) -> None:
-        table = Table()
-        pair = table.in_state(label)
-        assert table.add(pair, [T1]) is ANSWERS[label][0]
-        assert (table.state() == "Ongoing") == (ANSWERS[label][0] is E.NONE)
+        harness = Harness()
+        pair = harness.in_state(label)
+        assert harness.add(pair, [T1]) is ANSWERS[label][0]
+        assert (harness.state() == "Ongoing") == (ANSWERS[label][0] is E.NONE)
 
     @pytest.mark.parametrize("committed", [True, False])
     def test_ending(self, label: str, committed: bool) -> None:
-        table = Table()
-        pair = table.in_state(label)
-        before = len(table.log())
-        assert table.end(pair, committed) is ANSWERS[label][1 if committed else 2]
+        harness = Harness()
+        pair = harness.in_state(label)
+        before = len(harness.log())
+        assert harness.end(pair, committed) is ANSWERS[label][1 if committed else 2]
         if label == "Ongoing":
-            assert table.state() == ("CompleteCommit" if committed else "CompleteAbort")
+            assert harness.state() == ("CompleteCommit" if committed else "CompleteAbort")
         else:
-            assert (table.state(), len(table.log())) == (label, before)
+            assert (harness.state(), len(harness.log())) == (label, before)
 
     def test_verifying(self, label: str) -> None:
-        table = Table()
-        pair = table.in_state(label)
-        assert tuple(table.coordinator.verify("x", *pair, [T0, T1]).values()) == VERIFIED[label]
+        harness = Harness()
+        pair = harness.in_state(label)
+        assert tuple(harness.coordinator.verify("x", *pair, [T0, T1]).values()) == VERIFIED[label]
 
     def test_with_another_id_or_epoch(self, label: str) -> None:
-        table = Table()
-        producer_id, epoch = table.in_state(label)
+        harness = Harness()
+        producer_id, epoch = harness.in_state(label)
         for pair, error in (
             ((producer_id + 1, epoch), E.INVALID_PRODUCER_ID_MAPPING),
             ((producer_id, epoch + 1), E.PRODUCER_FENCED),
             ((producer_id, epoch - 1), E.PRODUCER_FENCED),
         ):
-            assert table.add(pair) is error
-            assert table.end(pair) is error
-            assert table.coordinator.verify("x", *pair, [T0]) == {T0: error}
-        assert table.state() == label
+            assert harness.add(pair) is error
+            assert harness.end(pair) is error
+            assert harness.coordinator.verify("x", *pair, [T0]) == {T0: error}
+        assert harness.state() == label
 
     def test_while_the_next_one_is_being_stored(self, label: str) -> None:
-        table = Table()
-        pair = table.in_state(label)
-        table.store.hold()
-        first = table.ask_add(pair, [T1])
+        harness = Harness()
+        pair = harness.in_state(label)
+        harness.log_port.hold()
+        first = harness.ask_add(pair, [T1])
         if ANSWERS[label][0] is not E.NONE:
             assert first.value is E.CONCURRENT_TRANSACTIONS
             return
         assert first.waits
-        assert table.add(pair, [T1]) is E.CONCURRENT_TRANSACTIONS
-        assert table.end(pair) is E.CONCURRENT_TRANSACTIONS
-        assert table.init().error is E.CONCURRENT_TRANSACTIONS
-        assert table.state() == label
-        assert table.coordinator.verify("x", *pair, [T1]) == {T1: E.TRANSACTION_ABORTABLE}
-        table.store.release()
+        assert harness.add(pair, [T1]) is E.CONCURRENT_TRANSACTIONS
+        assert harness.end(pair) is E.CONCURRENT_TRANSACTIONS
+        assert harness.init().error is E.CONCURRENT_TRANSACTIONS
+        assert harness.state() == label
+        assert harness.coordinator.verify("x", *pair, [T1]) == {T1: E.TRANSACTION_ABORTABLE}
+        harness.log_port.release()
         assert first.value is E.NONE
-        assert table.state() == "Ongoing"
+        assert harness.state() == "Ongoing"
 
     def test_if_the_next_one_cannot_be_stored(self, label: str) -> None:
-        table = Table()
-        pair = table.in_state(label)
-        table.store.error = E.KAFKA_STORAGE_ERROR
-        assert table.add(pair, [T1]) is (ANSWERS[label][0] or E.NOT_COORDINATOR)
-        assert table.end(pair) is (ANSWERS[label][1] or (E.NOT_COORDINATOR if label == "Ongoing" else E.NONE))
-        assert table.state() == label
+        harness = Harness()
+        pair = harness.in_state(label)
+        harness.log_port.error = E.KAFKA_STORAGE_ERROR
+        assert harness.add(pair, [T1]) is (ANSWERS[label][0] or E.NOT_COORDINATOR)
+        assert harness.end(pair) is (ANSWERS[label][1] or (E.NOT_COORDINATOR if label == "Ongoing" else E.NONE))
+        assert harness.state() == label
 
 
 def test_of_a_transactional_id_that_is_not_known() -> None:
-    table = Table()
-    assert table.add((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
-    assert table.end((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
-    assert table.coordinator.verify("x", 1, 0, [T0]) == {T0: E.INVALID_PRODUCER_ID_MAPPING}
+    harness = Harness()
+    assert harness.add((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
+    assert harness.end((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
+    assert harness.coordinator.verify("x", 1, 0, [T0]) == {T0: E.INVALID_PRODUCER_ID_MAPPING}
 
 
 def test_of_none_at_all() -> None:
-    table = Table()
-    assert table.add((1, 0), name="") is E.INVALID_REQUEST
-    assert table.end((1, 0), name="") is E.INVALID_REQUEST
-    assert table.coordinator.verify("", 1, 0, [T0]) == {T0: E.INVALID_REQUEST}
-    assert table.coordinator.describe("").error is E.INVALID_REQUEST
+    harness = Harness()
+    assert harness.add((1, 0), name="") is E.INVALID_REQUEST
+    assert harness.end((1, 0), name="") is E.INVALID_REQUEST
+    assert harness.coordinator.verify("", 1, 0, [T0]) == {T0: E.INVALID_REQUEST}
+    assert harness.coordinator.describe("").error is E.INVALID_REQUEST
 
 
 class TestATransaction:
     def test_begins_with_its_first_partition(self) -> None:
-        table = Table()
-        pair = table.pair()
-        assert table.coordinator.describe("x").start_ms == -1
-        table.advance(5)
-        begun = table.now
-        table.add(pair, [T0])
-        table.advance(5)
-        table.add(pair, [U0, T0])
-        described = table.coordinator.describe("x")
+        harness = Harness()
+        pair = harness.pair()
+        assert harness.coordinator.describe("x").start_ms == -1
+        harness.advance(5)
+        begun = harness.now
+        harness.add(pair, [T0])
+        harness.advance(5)
+        harness.add(pair, [U0, T0])
+        described = harness.coordinator.describe("x")
         assert (described.start_ms, described.partitions) == (begun, (T0, U0))
 
     def test_partitions_that_it_has_are_not_stored_again(self) -> None:
-        table = Table()
-        pair = table.in_state("Ongoing")
-        before = len(table.log())
-        assert table.add(pair, [U0]) is E.NONE
-        assert len(table.log()) == before
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        before = len(harness.log())
+        assert harness.add(pair, [U0]) is E.NONE
+        assert len(harness.log()) == before
 
     def test_all_that_were_added_are_its_own(self) -> None:
-        table = Table()
-        pair = table.in_state("Ongoing")
-        assert table.add(pair, [T1]) is E.NONE
-        assert set(table.coordinator.verify("x", *pair, [T0, T1, U0]).values()) == {E.NONE}
-        table.end(pair)
-        (marker,) = table.store.markers
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        assert harness.add(pair, [T1]) is E.NONE
+        assert set(harness.coordinator.verify("x", *pair, [T0, T1, U0]).values()) == {E.NONE}
+        harness.end(pair)
+        (marker,) = harness.log_port.markers
         assert marker.partitions == (T0, T1, U0)
 
     def test_the_next_one_begins_without_partitions(self) -> None:
-        table = Table()
-        pair = table.in_state("CompleteCommit")
-        table.add(pair, [T1])
-        assert table.coordinator.describe("x").partitions == (T1,)
-        assert table.end(pair, committed=False) is E.NONE
-        assert [(each.committed, each.partitions) for each in table.store.markers] == [(True, (T0, U0)), (False, (T1,))]
+        harness = Harness()
+        pair = harness.in_state("CompleteCommit")
+        harness.add(pair, [T1])
+        assert harness.coordinator.describe("x").partitions == (T1,)
+        assert harness.end(pair, committed=False) is E.NONE
+        assert [(each.committed, each.partitions) for each in harness.log_port.markers] == [
+            (True, (T0, U0)),
+            (False, (T1,)),
+        ]
 
     @pytest.mark.parametrize("committed", [True, False])
     def test_is_answered_when_its_end_is_decided_not_when_it_is_done(self, committed: bool) -> None:
-        table = Table()
-        pair = table.in_state("Ongoing")
-        table.store.hold()
-        answer = table.ask_end(pair, committed)
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.hold()
+        answer = harness.ask_end(pair, committed)
         assert answer.waits
-        assert table.store.markers == []
-        table.store.step()
+        assert harness.log_port.markers == []
+        harness.log_port.step()
         assert answer.value is E.NONE
-        assert table.state() == ("PrepareCommit" if committed else "PrepareAbort")
-        assert len(table.store.markers) == 1
-        table.store.release()
-        assert table.state() == ("CompleteCommit" if committed else "CompleteAbort")
+        assert harness.state() == ("PrepareCommit" if committed else "PrepareAbort")
+        assert len(harness.log_port.markers) == 1
+        harness.log_port.release()
+        assert harness.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
     def test_an_answer_may_ask_the_next_thing_at_once(self) -> None:
         """As connections do that have read several requests."""
-        table = Table()
-        pair = table.in_state("Ongoing")
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
         asked: list[Answer[ErrorCode]] = []
 
         def ask_more(error: ErrorCode) -> None:
-            asked.extend([table.ask_add(pair, [T1]), table.ask_end(pair)])
+            asked.extend([harness.ask_add(pair, [T1]), harness.ask_end(pair)])
 
-        table.coordinator.end("x", *pair, True, ask_more, table.now)
+        harness.coordinator.end("x", *pair, True, ask_more, harness.now)
         assert [answer.value for answer in asked] == [E.CONCURRENT_TRANSACTIONS] * 2
-        assert table.state() == "CompleteCommit"
+        assert harness.state() == "CompleteCommit"
 
     def test_many_names_at_once(self) -> None:
-        table = Table()
+        harness = Harness()
         names = [f"name-{number}" for number in range(20)]
-        pairs = {name: table.in_state("Ongoing", name) for name in names}
+        pairs = {name: harness.in_state("Ongoing", name) for name in names}
         assert len(set(pairs.values())) == 20
         for number, name in enumerate(names):
-            table.end(pairs[name], committed=number % 2 == 0, name=name)
-        assert {marker.producer_id: marker.committed for marker in table.store.markers} == {
+            harness.end(pairs[name], committed=number % 2 == 0, name=name)
+        assert {marker.producer_id: marker.committed for marker in harness.log_port.markers} == {
             pairs[name][0]: number % 2 == 0 for number, name in enumerate(names)
         }
 
     def test_too_many_names_of_topics_for_a_record(self) -> None:
-        table = Table()
-        pair = table.pair()
-        assert table.add(pair, [("t" * 40_000, 0)]) is E.UNKNOWN_SERVER_ERROR
-        assert table.add(pair, [T0]) is E.NONE
+        harness = Harness()
+        pair = harness.pair()
+        assert harness.add(pair, [("t" * 40_000, 0)]) is E.UNKNOWN_SERVER_ERROR
+        assert harness.add(pair, [T0]) is E.NONE
 
 
 class TestListing:
     def test_a_description(self) -> None:
-        table = Table()
-        pair = table.in_state("Ongoing")
-        described = table.coordinator.describe("x")
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        described = harness.coordinator.describe("x")
         assert (described.error, described.transactional_id, described.state) == (E.NONE, "x", "Ongoing")
         assert (described.producer_id, described.producer_epoch, described.timeout_ms) == (*pair, TIMEOUT)
-        assert (described.start_ms, described.partitions) == (table.now, (T0, U0))
+        assert (described.start_ms, described.partitions) == (harness.now, (T0, U0))
 
     def test_what_is_not_known(self) -> None:
-        assert Table().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+        assert Harness().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
 
-    def listed(self, table: Table, **filters: object) -> set[str]:
-        listed = table.coordinator.list(**filters, now_ms=table.now)  # type: ignore[arg-type]
+    def listed(self, harness: Harness, **filters: object) -> set[str]:
+        listed = harness.coordinator.list(**filters, now_ms=harness.now)  # type: ignore[arg-type]
         assert listed.error is E.NONE
         return {each.transactional_id for each in listed.transactions}
 
     def test_a_list(self) -> None:
-        table = Table()
-        (producer_id, _), _ = table.in_state("Ongoing", "one"), table.in_state("CompleteCommit", "two")
-        table.pair("three")
-        table.advance(500)
-        table.in_state("Ongoing", "four")
-        table.advance(500)
-        assert self.listed(table) == {"one", "two", "three", "four"}
-        assert self.listed(table, states=["Ongoing"]) == {"one", "four"}
-        assert self.listed(table, states=["Ongoing", "Empty"]) == {"one", "three", "four"}
-        assert self.listed(table, producer_ids=[producer_id, 5]) == {"one"}
-        assert self.listed(table, states=["Ongoing"], duration_ms=500) == {"one"}
-        assert self.listed(table, states=["Ongoing"], duration_ms=499) == {"one", "four"}
-        assert self.listed(table, states=["Ongoing"], duration_ms=0) == {"one", "four"}
-        (overview,) = table.coordinator.list(producer_ids=[producer_id]).transactions
+        harness = Harness()
+        (producer_id, _), _ = harness.in_state("Ongoing", "one"), harness.in_state("CompleteCommit", "two")
+        harness.pair("three")
+        harness.advance(500)
+        harness.in_state("Ongoing", "four")
+        harness.advance(500)
+        assert self.listed(harness) == {"one", "two", "three", "four"}
+        assert self.listed(harness, states=["Ongoing"]) == {"one", "four"}
+        assert self.listed(harness, states=["Ongoing", "Empty"]) == {"one", "three", "four"}
+        assert self.listed(harness, producer_ids=[producer_id, 5]) == {"one"}
+        assert self.listed(harness, states=["Ongoing"], duration_ms=500) == {"one"}
+        assert self.listed(harness, states=["Ongoing"], duration_ms=499) == {"one", "four"}
+        assert self.listed(harness, states=["Ongoing"], duration_ms=0) == {"one", "four"}
+        (overview,) = harness.coordinator.list(producer_ids=[producer_id]).transactions
         assert (overview.transactional_id, overview.producer_id, overview.state) == ("one", producer_id, "Ongoing")
 
     def test_states_that_are_not_known_are_named(self) -> None:
-        listed = Table().coordinator.list(["ongoing", "Ongoing", "Odd", "Odd"])
+        listed = Harness().coordinator.list(["ongoing", "Ongoing", "Odd", "Odd"])
         assert listed.unknown_states == ("ongoing", "Odd")
         assert listed.transactions == ()
 
@@ -244,7 +247,7 @@ FOLLOWS = {  # written down from the picture of the states: what each may be fol
 
 def test_which_state_may_follow_which() -> None:
     allowed = {
-        present.label: {wanted.label for wanted in TransactionState if present in BEFORE[wanted]}
+        present.label: {wanted.label for wanted in TransactionState if present in PREDECESSORS[wanted]}
         for present in TransactionState
     }
     assert allowed == FOLLOWS

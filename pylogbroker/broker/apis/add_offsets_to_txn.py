@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -28,7 +28,7 @@ _FIRST_WITH_FENCED = 2
 async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Add the group's partition, of a topic that is made if it is not there."""
     try:
-        await broker.group_store.ensure_topic()
+        await broker.group_service.ensure_topic()
     except KafkaError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     replied: Deferred[ErrorCode] = Deferred()

@@ -49,7 +49,7 @@ async def _find(broker: Broker, context: RequestContext, key_type: int) -> Coord
             f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
             ErrorCode.INVALID_REQUEST,
         )
-    store = broker.group_store if key_type == _GROUP else broker.transaction_store
+    store = broker.group_service if key_type == _GROUP else broker.transaction_service
     try:
         await store.ensure_topic()
     except KafkaError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit

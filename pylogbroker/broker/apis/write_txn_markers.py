@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions import Marker, TopicPartition
+from pylogbroker.transactions import TopicPartition, TransactionMarker
 from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -39,7 +39,7 @@ async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarke
 
 def _write(broker: Broker, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
     partitions = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
-    marker = Marker(
+    marker = TransactionMarker(
         wanted.producer_id,
         wanted.producer_epoch,
         wanted.coordinator_epoch,
@@ -47,7 +47,7 @@ def _write(broker: Broker, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicP
         tuple(partitions),
     )
     done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
-    broker.transaction_store.write_markers(marker, lambda errors, now_ms: done.callback(errors))
+    broker.transaction_service.write_markers(marker, lambda errors, now_ms: done.callback(errors))
     return done
 
 

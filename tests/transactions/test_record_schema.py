@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.transactions import TransactionSettings, TransactionState, layout
-from pylogbroker.transactions.metadata import Metadata
-from tests.transactions.rooms import Table
+from pylogbroker.transactions import TransactionSettings, TransactionState, record_schema
+from pylogbroker.transactions.metadata import TransactionMetadata
+from tests.transactions.harness import Harness
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 STORED = [state for state in TransactionState if state.label not in ("Dead", "PrepareEpochFence")]
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9)
 
-ONGOING = Metadata(
+ONGOING = TransactionMetadata(
     7,
     2,
     TransactionState.ONGOING,
@@ -32,28 +32,28 @@ ONGOING_BYTES = bytes.fromhex(
 
 def test_keys() -> None:
     key = bytes.fromhex("0000 0004 78c3a979")
-    assert layout.encode_key("xéy") == key
-    assert layout.decode_key(key) == "xéy"
-    assert layout.decode_key(b"\0\1" + key[2:]) is None
+    assert record_schema.encode_key("xéy") == key
+    assert record_schema.decode_key(key) == "xéy"
+    assert record_schema.decode_key(b"\0\1" + key[2:]) is None
 
 
 def test_a_transaction() -> None:
-    assert layout.encode_value(ONGOING) == ONGOING_BYTES
-    assert layout.decode_value(ONGOING_BYTES) == ONGOING
+    assert record_schema.encode_value(ONGOING) == ONGOING_BYTES
+    assert record_schema.decode_value(ONGOING_BYTES) == ONGOING
 
 
 def test_an_empty_one_has_no_partitions() -> None:
     value = bytes.fromhex("0000 0000000000000007 0000 0000ea60 00 ffffffff 0000000000000005 ffffffffffffffff")
-    metadata = Metadata(7, 0, TransactionState.EMPTY, 60_000, updated_ms=5)
-    assert layout.encode_value(metadata) == value
-    assert layout.decode_value(value) == metadata
+    metadata = TransactionMetadata(7, 0, TransactionState.EMPTY, 60_000, updated_ms=5)
+    assert record_schema.encode_value(metadata) == value
+    assert record_schema.decode_value(value) == metadata
 
 
 def test_a_complete_one_has_none_left() -> None:
     value = bytes.fromhex("0000 0000000000000007 0000 0000ea60 04 00000000 0000000000000005 0000000000000004")
-    metadata = Metadata(7, 0, TransactionState.COMPLETE_COMMIT, 60_000, start_ms=4, updated_ms=5)
-    assert layout.encode_value(metadata) == value
-    assert layout.decode_value(value) == metadata
+    metadata = TransactionMetadata(7, 0, TransactionState.COMPLETE_COMMIT, 60_000, start_ms=4, updated_ms=5)
+    assert record_schema.encode_value(metadata) == value
+    assert record_schema.decode_value(value) == metadata
 
 
 @pytest.mark.parametrize("tags", ["00", "02 00 08 0000000000000009 02 02 0002"])
@@ -64,7 +64,7 @@ def test_version_1(tags: str) -> None:
         "03 02 74 03 00000003 00000001 00 06 c3a974c3a9 02 00000000 00"
         "00000000000005dc 00000000000003e8" + tags
     )
-    assert layout.decode_value(value) == ONGOING
+    assert record_schema.decode_value(value) == ONGOING
 
 
 def test_the_states_have_kafkas_numbers_and_names() -> None:
@@ -82,7 +82,7 @@ def test_the_states_have_kafkas_numbers_and_names() -> None:
 
 @given(
     st.builds(
-        Metadata,
+        TransactionMetadata,
         INT64,
         st.integers(-1, 2**15 - 1),
         st.sampled_from(STORED[1:]),
@@ -92,13 +92,13 @@ def test_the_states_have_kafkas_numbers_and_names() -> None:
         INT64,
     )
 )
-def test_they_come_back(metadata: Metadata) -> None:
-    assert layout.decode_value(layout.encode_value(metadata)) == metadata
+def test_they_come_back(metadata: TransactionMetadata) -> None:
+    assert record_schema.decode_value(record_schema.encode_value(metadata)) == metadata
 
 
 @given(st.binary(max_size=60) | st.builds(lambda rest: b"\0\0" + rest, st.binary(max_size=60)))
 def test_nonsense_is_corrupt_and_nothing_else(value: bytes) -> None:
-    for decode in (layout.decode_key, layout.decode_value):
+    for decode in (record_schema.decode_key, record_schema.decode_value):
         try:
             decode(value)
         except CorruptRecords:
@@ -108,7 +108,7 @@ def test_nonsense_is_corrupt_and_nothing_else(value: bytes) -> None:
 @pytest.mark.parametrize(("name", "hashed"), [("x", 120), ("hello", 99_162_322), ("polygenelubricants", 0)])
 def test_a_transactional_id_is_in_the_partition_that_kafka_puts_it_in(name: str, hashed: int) -> None:
     """Java's hash of the name, its sign bit cleared."""
-    coordinator = Table(TransactionSettings()).coordinator
+    coordinator = Harness(TransactionSettings()).coordinator
     assert coordinator.partition_for(name) == hashed % 50
     coordinator.partitions = 7
     assert coordinator.partition_for(name) == hashed % 7
@@ -117,4 +117,4 @@ def test_a_transactional_id_is_in_the_partition_that_kafka_puts_it_in(name: str,
 @pytest.mark.parametrize("cut", range(len(ONGOING_BYTES)))
 def test_what_is_cut_off_is_corrupt(cut: int) -> None:
     with pytest.raises(CorruptRecords):
-        layout.decode_value(ONGOING_BYTES[:cut])
+        record_schema.decode_value(ONGOING_BYTES[:cut])

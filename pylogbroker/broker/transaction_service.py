@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinator_appends import append
-from pylogbroker.broker.coordinator_host import CoordinatorHost
-from pylogbroker.broker.group_store import OFFSETS_TOPIC
+from pylogbroker.broker.coordinator_driver import CoordinatorDriver
+from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
@@ -23,15 +23,15 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, end_marker
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
-    Loading,
-    Marker,
+    AppendCallback,
     MarkersWritten,
     ProducerIdTaken,
-    Stored,
-    TimedOut,
     TopicPartition,
     TransactionCoordinator,
+    TransactionMarker,
+    TransactionReplay,
     TransactionSettings,
+    TransactionTimeout,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ log = Logger()
 
 
 @attrs.define(eq=False)
-class TransactionStore:
+class TransactionService:
     """Does for the coordinator what it cannot do itself, and lets it know what happens.
 
     It is the coordinator's store, and a listener of the catalog.
@@ -52,25 +52,25 @@ class TransactionStore:
     _broker: Broker
     coordinator: TransactionCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
-    _host: CoordinatorHost[Loading] = attrs.field(init=False)
+    _driver: CoordinatorDriver[TransactionReplay] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._topic = _transactions_topic(self._broker)
-        self._host = CoordinatorHost(self._broker, self._topic, "transactions")
+        self._driver = CoordinatorDriver(self._broker, self._topic, "transactions")
         settings = TransactionSettings.of(self._broker.config)
-        self.coordinator = TransactionCoordinator(settings, self, self._host.wake, _tell)
-        self._host.attach(
+        self.coordinator = TransactionCoordinator(settings, self, self._driver.wake, _log_timeout)
+        self._driver.attach(
             self.coordinator, lambda partition: self.coordinator.begin_load(partition.index, partition.leader_epoch)
         )
 
     def open(self) -> Deferred[None]:
         """Coordinate the transactions that there are; fires when they are loaded."""
         self._broker.catalog.subscribe(self)
-        return self._host.open()
+        return self._driver.open()
 
     def close(self) -> None:
         """Answer whoever waits, and be no transaction's coordinator any more."""
-        self._host.close()
+        self._driver.close()
 
     async def ensure_topic(self) -> None:
         """Make `__transaction_state` if it is not there; KafkaError if it cannot be made."""
@@ -78,7 +78,7 @@ class TransactionStore:
 
     # -- what the coordinator asks for -----------------------------------------------------------------------------
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: AppendCallback, on_disk: bool = False) -> None:
         """Append records of the coordinator; done is when they are on the disk if it, or the flush policy, asks so."""
         self._topic.append(partition, records, done, on_disk=on_disk)
 
@@ -97,7 +97,7 @@ class TransactionStore:
         else:
             done(ErrorCode.NONE, producer_id, self._broker.now_ms())
 
-    def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
+    def write_markers(self, marker: TransactionMarker, done: MarkersWritten) -> None:
         """Append the marker to each of its partitions; done is when all are in, or have failed."""
         ensureDeferred(_Markers(self._broker, marker, done).write())
 
@@ -105,15 +105,15 @@ class TransactionStore:
 
     def on_topic_created(self, topic: Topic) -> None:
         """Maybe it is the one that was made on demand."""
-        self._host.on_topic_created(topic)
+        self._driver.on_topic_created(topic)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         """A partition has got its log late."""
-        self._host.on_partition_led(topic, index)
+        self._driver.on_partition_led(topic, index)
 
     def on_topic_deleted(self, topic: Topic) -> None:
         """All transactions are forgotten if they were kept in that topic."""
-        self._host.on_topic_deleted(topic)
+        self._driver.on_topic_deleted(topic)
 
     def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
         """Transactions stay where they are until the next start."""
@@ -127,7 +127,7 @@ class _Markers:
     """One marker on its way into its partitions."""
 
     _broker: Broker
-    _marker: Marker
+    _marker: TransactionMarker
     _done: MarkersWritten
     _results: dict[TopicPartition, ErrorCode] = attrs.field(factory=dict, init=False)
 
@@ -157,7 +157,7 @@ class _Markers:
             self._done(self._results, now_ms)
 
 
-def _tell(found: TimedOut) -> None:
+def _log_timeout(found: TransactionTimeout) -> None:
     log.info(
         "the transaction of {name!r} is aborted: it was open for {open} s in {partitions}, its timeout is {timeout} s",
         name=found.transactional_id,

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Buffer
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
 from pylogbroker.wire import Versions, WireMessage
@@ -30,7 +30,7 @@ from pylogbroker.wire.versioned_messages import decode, encode, version_of
 KEY_VERSION = 0
 VALUE_VERSION = 0
 
-_NEVER_STORED = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+_UNSTORED_STATES = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
 
 @struct
@@ -77,7 +77,7 @@ def decode_key(key: Buffer) -> str | None:
     return decode(TransactionLogKey, key).transactional_id
 
 
-def encode_value(metadata: Metadata) -> bytes:
+def encode_value(metadata: TransactionMetadata) -> bytes:
     """The value of a transactional id."""
     empty = metadata.state is TransactionState.EMPTY
     value = TransactionLogValue(
@@ -92,10 +92,10 @@ def encode_value(metadata: Metadata) -> bytes:
     return encode(value, VALUE_VERSION)
 
 
-def decode_value(buffer: Buffer) -> Metadata:
+def decode_value(buffer: Buffer) -> TransactionMetadata:
     """The transactional id in a value of any version."""
     value = decode(TransactionLogValue, buffer)
-    return Metadata(
+    return TransactionMetadata(
         value.producer_id,
         value.producer_epoch,
         _state(value.transaction_status),
@@ -111,7 +111,7 @@ def _state(number: int) -> TransactionState:
         state = TransactionState(number)  # type: ignore[call-arg]
     except ValueError:
         raise CorruptRecords(f"{number} is not a transaction's state") from None
-    if state in _NEVER_STORED:
+    if state in _UNSTORED_STATES:
         raise CorruptRecords(f"{state.label} is not a state to be stored")
     return state
 

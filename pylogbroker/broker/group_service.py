@@ -1,7 +1,7 @@
 """The group coordinator in its broker: its records are kept in `__consumer_offsets`.
 
 To answer as if groups had never committed would send their consumers back to the beginning, so a partition that cannot
-be read is not served (see `coordinator_host`).
+be read is not served (see `coordinator_driver`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordinator_host import CoordinatorHost
+from pylogbroker.broker.coordinator_driver import CoordinatorDriver
 from pylogbroker.broker.internal_topic import InternalTopic
 from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
-from pylogbroker.groups import GroupCoordinator, GroupSettings, Loading, NewGeneration, Producer, Stored
+from pylogbroker.groups import (
+    AppendCallback,
+    GroupCoordinator,
+    GroupReplay,
+    GroupSettings,
+    NewGeneration,
+    ProducerIdAndEpoch,
+)
 from pylogbroker.records import Codec, Record
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ log = Logger()
 
 
 @attrs.define(eq=False)
-class GroupStore:
+class GroupService:
     """Keeps the coordinator's records in the broker's logs, and lets the coordinator know what happens.
 
     It is the coordinator's store, and a listener of the catalog.
@@ -37,20 +44,20 @@ class GroupStore:
     _broker: Broker
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
-    _host: CoordinatorHost[Loading] = attrs.field(init=False)
+    _driver: CoordinatorDriver[GroupReplay] = attrs.field(init=False)
     _observers: list[Callable[[NewGeneration], object]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._topic = _offsets_topic(self._broker)
-        self._host = CoordinatorHost(self._broker, self._topic, "groups")
+        self._driver = CoordinatorDriver(self._broker, self._topic, "groups")
         settings = GroupSettings.of(self._broker.config)
-        self.coordinator = GroupCoordinator(settings, self, self._host.wake, on_generation=self._on_generation)
-        self._host.attach(self.coordinator, lambda partition: self.coordinator.begin_load(partition.index))
+        self.coordinator = GroupCoordinator(settings, self, self._driver.wake, on_generation=self._on_generation)
+        self._driver.attach(self.coordinator, lambda partition: self.coordinator.begin_load(partition.index))
 
     def open(self) -> Deferred[None]:
         """Coordinate the groups that there are; fires when they are loaded."""
         self._broker.catalog.subscribe(self)
-        return self._host.open()
+        return self._driver.open()
 
     def observe(self, observer: Callable[[NewGeneration], object]) -> None:
         """Call `observer` with every new generation of a group."""
@@ -62,14 +69,18 @@ class GroupStore:
 
     def close(self) -> None:
         """Answer whoever waits, and be no group's coordinator any more."""
-        self._host.close()
+        self._driver.close()
 
     async def ensure_topic(self) -> None:
         """Make `__consumer_offsets` if it is not there; KafkaError if it cannot be made."""
         await self._topic.ensure()
 
     def append(
-        self, partition: int, records: Collection[Record], done: Stored, producer: Producer | None = None
+        self,
+        partition: int,
+        records: Collection[Record],
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
         """Append records of the coordinator, perhaps as part of a producer's transaction; when the flush policy asks
         for it, done is when they are on the disk."""
@@ -79,11 +90,11 @@ class GroupStore:
 
     def on_topic_created(self, topic: Topic) -> None:
         """Maybe it is the one that was made on demand."""
-        self._host.on_topic_created(topic)
+        self._driver.on_topic_created(topic)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         """A partition has got its log late."""
-        self._host.on_partition_led(topic, index)
+        self._driver.on_partition_led(topic, index)
 
     async def on_topic_deleted(self, topic: Topic) -> None:
         """Forget the offsets of partitions that are gone; forget all groups if they were kept in that topic.
@@ -92,7 +103,7 @@ class GroupStore:
         there that it is unknown, and joins again; without one, librdkafka may search until its session is over.
         """
         has_members = self.coordinator.has_members
-        self._host.on_topic_deleted(topic)
+        self._driver.on_topic_deleted(topic)
         if topic.name == OFFSETS_TOPIC:
             if has_members:
                 ensureDeferred(self.ensure_topic()).addErrback(

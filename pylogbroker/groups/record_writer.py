@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import layout
-from pylogbroker.groups.group import Group
-from pylogbroker.groups.member import Member
+from pylogbroker.groups import record_schema
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.log_port import AppendCallback, GroupLogPort, ProducerIdAndEpoch
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
-from pylogbroker.groups.store import GroupStore, Producer, Stored
 from pylogbroker.records import Record
 from pylogbroker.timing import Turns
 from pylogbroker.wire import EncodingError
@@ -43,33 +43,33 @@ OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 """What a client is told when its offsets could not be stored for that reason."""
 
 
-def _nobody_asks(error: ErrorCode, now_ms: int) -> None:
+def _ignore_result(error: ErrorCode, now_ms: int) -> None:
     """Tombstones that could not be stored are written again after the next start."""
 
 
 @attrs.define(eq=False)
-class Journal:
+class GroupRecordWriter:
     """Turns groups and offsets into records and hands them to the store."""
 
-    _store: GroupStore
+    _log_port: GroupLogPort
     _turns: Turns
 
-    def store_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: Stored) -> None:
+    def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
         """Write a group's generation with these assignments."""
 
         def records() -> list[Record]:
-            key = layout.encode_group_key(group.group_id)
-            return [_record(now_ms, key, layout.encode_group_value(_group_value(group, assignments)))]
+            key = record_schema.encode_group_key(group.group_id)
+            return [_record(now_ms, key, record_schema.encode_group_value(_group_value(group, assignments)))]
 
         self._append(group, records, now_ms, done, GROUP_ERRORS)
 
-    def store_offsets(
+    def write_offsets(
         self,
         group: Group,
         offsets: Mapping[TopicPartition, CommittedOffset],
         now_ms: int,
-        done: Stored,
-        producer: Producer | None = None,
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
         """Write a group's offsets, all of them or none; with a producer as part of its transaction."""
 
@@ -82,16 +82,16 @@ class Journal:
         """Write that these offsets are gone, and with `whole` the group too."""
         tombstones = _Tombstones(group.group_id, partitions, whole, now_ms)
         if len(tombstones):
-            self._append(group, lambda: _lazy_if_many(tombstones), now_ms, _nobody_asks, {})
+            self._append(group, lambda: _lazy_if_many(tombstones), now_ms, _ignore_result, {})
 
     def _append(
         self,
         group: Group,
         records: Callable[[], Collection[Record]],
         now_ms: int,
-        done: Stored,
+        done: AppendCallback,
         errors: Mapping[ErrorCode, ErrorCode],
-        producer: Producer | None = None,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
         def stored(error: ErrorCode, later_ms: int) -> None:
             done(errors.get(error, error), later_ms)
@@ -102,7 +102,7 @@ class Journal:
         except EncodingError:  # a string is longer than the layout can say
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:
-            self._store.append(group.partition, encoded, report, producer)
+            self._log_port.append(group.partition, encoded, report, producer)
 
 
 def _record(now_ms: int, key: bytes, value: bytes | None) -> Record:
@@ -133,8 +133,8 @@ class _OffsetRecords(_LazyRecords):
 
     def __iter__(self) -> Iterator[Record]:
         for partition, offset in self._offsets.items():
-            key = layout.encode_offset_key(self._group_id, *partition)
-            yield _record(self._now_ms, key, layout.encode_offset_value(offset))
+            key = record_schema.encode_offset_key(self._group_id, *partition)
+            yield _record(self._now_ms, key, record_schema.encode_offset_value(offset))
 
 
 @attrs.frozen
@@ -151,24 +151,24 @@ class _Tombstones(_LazyRecords):
 
     def __iter__(self) -> Iterator[Record]:
         for partition in self._partitions:
-            yield _record(self._now_ms, layout.encode_offset_key(self._group_id, *partition), None)
+            yield _record(self._now_ms, record_schema.encode_offset_key(self._group_id, *partition), None)
         if self._whole:
-            yield _record(self._now_ms, layout.encode_group_key(self._group_id), None)
+            yield _record(self._now_ms, record_schema.encode_group_key(self._group_id), None)
 
 
-def _group_value(group: Group, assignments: Mapping[str, bytes]) -> layout.GroupMetadataValue:
-    return layout.GroupMetadataValue(
+def _group_value(group: Group, assignments: Mapping[str, bytes]) -> record_schema.GroupMetadataValue:
+    return record_schema.GroupMetadataValue(
         group.protocol_type or "",
         group.generation,
         group.protocol_name,
         group.leader,
-        layout.UNKNOWN_TIME if group.since is None else group.since,
+        record_schema.UNKNOWN_TIME if group.since is None else group.since,
         [_member_value(group, member, assignments) for member in group.members.values()],
     )
 
 
-def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes]) -> layout.MemberMetadata:
-    return layout.MemberMetadata(
+def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes]) -> record_schema.MemberMetadata:
+    return record_schema.MemberMetadata(
         member.member_id,
         member.instance_id,
         member.client_id,

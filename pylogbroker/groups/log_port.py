@@ -10,23 +10,27 @@ import attrs
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 
-Stored = Callable[[ErrorCode, int], None]
+AppendCallback = Callable[[ErrorCode, int], None]
 """Called once per append with how it went and the time in ms."""
 
 
 @attrs.frozen
-class Producer:
+class ProducerIdAndEpoch:
     """A transactional producer: records that are its are part of the transaction that it has open."""
 
     producer_id: int
     epoch: int
 
 
-class GroupStore(Protocol):
+class GroupLogPort(Protocol):
     """An append-only log per partition."""
 
     def append(
-        self, partition: int, records: Collection[Record], done: Stored, producer: Producer | None = None
+        self,
+        partition: int,
+        records: Collection[Record],
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
         """Append all of these records or none, and call `done`, at once or later, when they are as safe as the log's
         settings ask for. Appends to one partition are done, and reported as done, in the order of the calls. The

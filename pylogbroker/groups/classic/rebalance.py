@@ -18,19 +18,19 @@ from functools import partial
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.group import Group, InitialDelay, cancel
-from pylogbroker.groups.journal import Journal
-from pylogbroker.groups.member import Member
+from pylogbroker.groups.classic.group import Group, InitialDelay, cancel
+from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.groups.states import GroupState
 from pylogbroker.timing import Timers
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long the join of a new member may wait. It does not have its id yet, so it cannot send heartbeats; a client that
 gave up asks again, and without a limit its former selves would pile up."""
 
-NOBODY_JOINED_RETRY_MS = 1_000
+JOIN_RETRY_MS_MIN = 1_000
 """The shortest wait before looking again whether anybody has joined."""
 
 
@@ -44,7 +44,7 @@ class NewGeneration:
     protocol: str | None  # None in an empty group
 
 
-def nobody_listens(new: NewGeneration) -> None:
+def ignore_generation(new: NewGeneration) -> None:
     """Tests may do without."""
 
 
@@ -57,8 +57,8 @@ class Rebalancer:
 
     _settings: GroupSettings
     _timers: Timers
-    _journal: Journal
-    _on_generation: Callable[[NewGeneration], None] = nobody_listens
+    _writer: GroupRecordWriter
+    _on_generation: Callable[[NewGeneration], None] = ignore_generation
 
     # -- a member's life -------------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class Rebalancer:
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         due = now_ms + timeout_ms
         if member.session is None:
-            member.session = self._timers.start(due, partial(self._session_over, group, member))
+            member.session = self._timers.start(due, partial(self._session_timeout, group, member))
         else:
             self._timers.move(member.session, due)
 
@@ -90,7 +90,7 @@ class Rebalancer:
         group.remove(member_id)
         self.try_complete(group, now_ms)
 
-    def _session_over(self, group: Group, member: Member, now_ms: int) -> None:
+    def _session_timeout(self, group: Group, member: Member, now_ms: int) -> None:
         if member.is_new or not member.is_waiting:
             self.drop(group, member, now_ms)
 
@@ -118,9 +118,9 @@ class Rebalancer:
 
     def _await_joins(self, group: Group, timeout_ms: int, now_ms: int) -> None:
         cancel(group.join_timer)
-        group.join_timer = self._timers.start(now_ms + timeout_ms, partial(self._joins_over, group))
+        group.join_timer = self._timers.start(now_ms + timeout_ms, partial(self._join_timeout, group))
 
-    def _joins_over(self, group: Group, now_ms: int) -> None:
+    def _join_timeout(self, group: Group, now_ms: int) -> None:
         initial = group.initial_delay
         if initial is not None and initial.joined and initial.remaining_ms:
             delay = min(self._settings.initial_rebalance_delay_ms, initial.remaining_ms)
@@ -143,14 +143,14 @@ class Rebalancer:
             if not member.joins and member.instance_id is None:
                 group.remove(member.member_id)
         if group.members and not group.elect_leader():
-            self._await_joins(group, max(group.rebalance_timeout_ms, NOBODY_JOINED_RETRY_MS), now_ms)
+            self._await_joins(group, max(group.rebalance_timeout_ms, JOIN_RETRY_MS_MIN), now_ms)
             return
         group.next_generation(now_ms)
         self._on_generation(NewGeneration(group.group_id, group.generation, len(group.members), group.protocol_name))
         if group.members:
             self._announce(group, now_ms)
         else:
-            self._journal.store_group(group, {}, now_ms, lambda error, later_ms: None)
+            self._writer.write_group(group, {}, now_ms, lambda error, later_ms: None)
 
     def _announce(self, group: Group, now_ms: int) -> None:
         for member in group.members.values():
@@ -159,7 +159,7 @@ class Rebalancer:
             self.keep_alive(group, member, now_ms)
             group.unsynced.add(member.member_id)
         due = now_ms + max(group.rebalance_timeout_ms, 0)
-        group.sync_timer = self._timers.start(due, partial(self._syncs_over, group))
+        group.sync_timer = self._timers.start(due, partial(self._sync_timeout, group))
 
     # -- assigning -------------------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Rebalancer:
             if group.answer_sync(member, SyncResult(error)):
                 self.keep_alive(group, member, now_ms)
 
-    def _syncs_over(self, group: Group, now_ms: int) -> None:
+    def _sync_timeout(self, group: Group, now_ms: int) -> None:
         for member_id in list(group.unsynced):
             group.remove(member_id)
         self.prepare(group, now_ms)

@@ -11,7 +11,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.transactions.requests import TopicPartition
 
-Stored = Callable[[ErrorCode, int], None]
+AppendCallback = Callable[[ErrorCode, int], None]
 """Called once per append with how it went and the time in ms."""
 
 ProducerIdTaken = Callable[[ErrorCode, int, int], None]
@@ -22,7 +22,7 @@ MarkersWritten = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
 
 
 @attrs.frozen
-class Marker:
+class TransactionMarker:
     """What ends a producer's transaction in these partitions: one control batch in each."""
 
     producer_id: int
@@ -33,7 +33,7 @@ class Marker:
 
 
 @attrs.frozen
-class TimedOut:
+class TransactionTimeout:
     """A transaction that is aborted because it was open for longer than its timeout."""
 
     transactional_id: str
@@ -43,17 +43,17 @@ class TimedOut:
     partitions: int  # how many it had
 
 
-def nobody_to_tell(found: TimedOut) -> None:
+def ignore_timeout(found: TransactionTimeout) -> None:
     """For a coordinator whose time-outs nobody wants to know of."""
 
 
-class TransactionStore(Protocol):
+class TransactionLogPort(Protocol):
     """An append-only log per partition of `__transaction_state`, and the partitions that transactions write to.
 
     Each `done` is called at once or later. Errors are reported, never raised.
     """
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: AppendCallback, on_disk: bool = False) -> None:
         """Append all of these records or none, and call `done` when they are as safe as the log's settings ask for, or
         with `on_disk` when a loss of power cannot take them any more. Appends to one partition are done in the order
         of the calls. The records' offsets are the store's to give."""
@@ -61,6 +61,6 @@ class TransactionStore(Protocol):
     def take_producer_id(self, done: ProducerIdTaken) -> None:
         """Give out a producer id that was never given out before."""
 
-    def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
+    def write_markers(self, marker: TransactionMarker, done: MarkersWritten) -> None:
         """Append the marker to each of its partitions and call `done` with the error of every one of them. A partition
         that does not exist has UNKNOWN_TOPIC_OR_PARTITION, and is not asked for again; others that failed are."""

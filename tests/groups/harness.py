@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import (
+    AppendCallback,
     Commit,
     CommitResult,
     CommittedOffset,
@@ -17,8 +18,7 @@ from pylogbroker.groups import (
     Join,
     JoinResult,
     Leaving,
-    Producer,
-    Stored,
+    ProducerIdAndEpoch,
     Sync,
     SyncResult,
     TransactionalCommit,
@@ -33,7 +33,7 @@ PRODUCER = 70
 REBALANCE = 60_000
 
 
-class Store:
+class FakeLogPort:
     """Keeps records in lists. `hold` delays the reports until `release`; `error` makes appends fail."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -43,7 +43,13 @@ class Store:
         self.held: list[Callable[[], None]] | None = None
         self._clock = clock
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, producer: Producer | None = None) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Sequence[Record],
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
+    ) -> None:
         def report() -> None:
             if not self.error:
                 base = len(self.logs[partition])
@@ -65,7 +71,10 @@ class Store:
         marker = Record(0, self._clock(), bytes([0, 0, 0, committed]), bytes(6))
         self.batches[partition].append(
             build(
-                [marker], base_offset=len(self.logs[partition]), control=True, **_transaction(Producer(producer_id, 0))
+                [marker],
+                base_offset=len(self.logs[partition]),
+                control=True,
+                **_transaction(ProducerIdAndEpoch(producer_id, 0)),
             )
         )
         self.logs[partition].append(marker)
@@ -79,7 +88,7 @@ class Store:
             report()
 
 
-def _transaction(producer: Producer | None) -> dict[str, Any]:
+def _transaction(producer: ProducerIdAndEpoch | None) -> dict[str, Any]:
     if producer is None:
         return {}
     return {
@@ -109,32 +118,32 @@ class Answer(Generic[T]):
         return not self.all
 
 
-class Table:
+class Harness:
     """One coordinator that owns all partitions, and the time."""
 
     def __init__(
         self, settings: GroupSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
     ) -> None:
         self.now = 1_000_000
-        self.store = Store(lambda: self.now)
+        self.log_port = FakeLogPort(lambda: self.now)
         self.ids = ids = ids or count(1)
         self.woken: list[int] = []
-        self.coordinator = GroupCoordinator(settings, self.store, self.woken.append, lambda: f"id{next(ids)}")
+        self.coordinator = GroupCoordinator(settings, self.log_port, self.woken.append, lambda: f"id{next(ids)}")
         if loaded:
             for partition in range(settings.partitions):
                 self.coordinator.load(partition, [], self.now)
 
-    def restarted(self, settings: GroupSettings | None = None) -> "Table":
+    def restarted(self, settings: GroupSettings | None = None) -> "Harness":
         """Another coordinator that has loaded what this one has written."""
-        other = Table(settings or self.coordinator.settings, loaded=False, ids=self.ids)
+        other = Harness(settings or self.coordinator.settings, loaded=False, ids=self.ids)
         other.now = self.now
         for partition in range(self.coordinator.settings.partitions):
-            log = b"".join(self.store.batches[partition])
+            log = b"".join(self.log_port.batches[partition])
             other.coordinator.load(partition, entries(log), other.now)
         return other
 
     def records(self, group_id: str = "g") -> list[Record]:
-        return self.store.logs[self.coordinator.partition_for(group_id)]
+        return self.log_port.logs[self.coordinator.partition_for(group_id)]
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, doing what is due when it is due."""
@@ -225,7 +234,7 @@ class Table:
     def end_transaction(self, committed: bool, producer_id: int = PRODUCER, group_id: str = "g") -> None:
         """Write a marker into the group's partition, and tell the coordinator."""
         partition = self.coordinator.partition_for(group_id)
-        self.store.end_transaction(partition, producer_id, committed)
+        self.log_port.end_transaction(partition, producer_id, committed)
         self.coordinator.end_transaction(partition, producer_id, committed, self.now)
 
     def stable_offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | ErrorCode | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.groups import CommittedOffset, layout
+from pylogbroker.groups import CommittedOffset, record_schema
 from pylogbroker.partitioning import java_hash, partition_for
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -15,25 +15,25 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 
 def test_keys() -> None:
     key = bytes.fromhex("0001 0001 67 0002 7431 00000003")
-    assert layout.encode_offset_key("g", "t1", 3) == key
-    assert layout.decode_key(key) == layout.OffsetCommitKey("g", "t1", 3)
-    assert layout.decode_key(b"\0\0" + key[2:]) == layout.OffsetCommitKey("g", "t1", 3)
+    assert record_schema.encode_offset_key("g", "t1", 3) == key
+    assert record_schema.decode_key(key) == record_schema.OffsetCommitKey("g", "t1", 3)
+    assert record_schema.decode_key(b"\0\0" + key[2:]) == record_schema.OffsetCommitKey("g", "t1", 3)
     key = bytes.fromhex("0002 0003 c3a974")
-    assert layout.encode_group_key("ét") == key
-    assert layout.decode_key(key) == layout.GroupMetadataKey("ét")
+    assert record_schema.encode_group_key("ét") == key
+    assert record_schema.decode_key(key) == record_schema.GroupMetadataKey("ét")
 
 
 def test_offsets_are_written_in_version_3() -> None:
     value = bytes.fromhex("0003 0000000000000007 00000002 0004 6d657461 0000018bcfe56800")
     offset = CommittedOffset(7, 2, "meta", 1_700_000_000_000)
-    assert layout.encode_offset_value(offset) == value
-    assert layout.decode_offset_value(value) == offset
+    assert record_schema.encode_offset_value(offset) == value
+    assert record_schema.decode_offset_value(value) == offset
 
 
 def test_offsets_with_an_expiry_are_written_in_version_1() -> None:
     value = bytes.fromhex("0001 0000000000000007 0000 0000000000000005 0000000000000009")
-    assert layout.encode_offset_value(CommittedOffset(7, 2, "", 5, 9)) == value
-    assert layout.decode_offset_value(value) == CommittedOffset(7, -1, "", 5, 9)
+    assert record_schema.encode_offset_value(CommittedOffset(7, 2, "", 5, 9)) == value
+    assert record_schema.decode_offset_value(value) == CommittedOffset(7, -1, "", 5, 9)
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def test_offsets_with_an_expiry_are_written_in_version_1() -> None:
     ],
 )
 def test_offsets_of_other_versions(value: str, offset: CommittedOffset) -> None:
-    assert layout.decode_offset_value(bytes.fromhex(value)) == offset
+    assert record_schema.decode_offset_value(bytes.fromhex(value)) == offset
 
 
-GROUP = layout.GroupMetadataValue(
+GROUP = record_schema.GroupMetadataValue(
     "consumer",
     2,
     "range",
     "m",
     9,
-    [layout.MemberMetadata("m", "i", "c", "/h", 60, 10, b"\1", b"\2\3")],
+    [record_schema.MemberMetadata("m", "i", "c", "/h", 60, 10, b"\1", b"\2\3")],
 )
 GROUP_BYTES = (
     "0003 0008 636f6e73756d6572 00000002 0005 72616e6765 0001 6d 0000000000000009 00000001"
@@ -65,8 +65,8 @@ GROUP_BYTES = (
 
 
 def test_groups_are_written_in_version_3() -> None:
-    assert layout.encode_group_value(GROUP) == bytes.fromhex(GROUP_BYTES)
-    assert layout.decode_group_value(bytes.fromhex(GROUP_BYTES)) == GROUP
+    assert record_schema.encode_group_value(GROUP) == bytes.fromhex(GROUP_BYTES)
+    assert record_schema.decode_group_value(bytes.fromhex(GROUP_BYTES)) == GROUP
 
 
 @pytest.mark.parametrize(
@@ -103,26 +103,26 @@ def test_groups_are_written_in_version_3() -> None:
     ],
 )
 def test_groups_of_other_versions(value: str, since: int, instance: str | None, rebalance: int) -> None:
-    group = layout.decode_group_value(bytes.fromhex(value))
+    group = record_schema.decode_group_value(bytes.fromhex(value))
     assert (group.current_state_timestamp, group.leader, group.protocol) == (since, "m", "range")
     (member,) = group.members
-    assert member == layout.MemberMetadata("m", instance, "c", "/h", rebalance, 10, b"\1", b"\2\3")
+    assert member == record_schema.MemberMetadata("m", instance, "c", "/h", rebalance, 10, b"\1", b"\2\3")
 
 
 def test_an_empty_group_has_neither_protocol_nor_leader() -> None:
     value = bytes.fromhex("0003 0000 00000005 ffff ffff ffffffffffffffff 00000000")
-    group = layout.GroupMetadataValue("", 5)
-    assert layout.encode_group_value(group) == value
-    assert layout.decode_group_value(value) == group
+    group = record_schema.GroupMetadataValue("", 5)
+    assert record_schema.encode_group_value(group) == value
+    assert record_schema.decode_group_value(value) == group
 
 
 @given(st.builds(CommittedOffset, INT64, INT32, TEXT, INT64))
 def test_offsets_come_back(offset: CommittedOffset) -> None:
-    assert layout.decode_offset_value(layout.encode_offset_value(offset)) == offset
+    assert record_schema.decode_offset_value(record_schema.encode_offset_value(offset)) == offset
 
 
 MEMBERS = st.builds(
-    layout.MemberMetadata,
+    record_schema.MemberMetadata,
     TEXT,
     st.none() | TEXT,
     TEXT,
@@ -136,7 +136,7 @@ MEMBERS = st.builds(
 
 @given(
     st.builds(
-        layout.GroupMetadataValue,
+        record_schema.GroupMetadataValue,
         TEXT,
         INT32,
         st.none() | TEXT,
@@ -145,13 +145,13 @@ MEMBERS = st.builds(
         st.lists(MEMBERS, max_size=3),
     )
 )
-def test_groups_come_back(group: layout.GroupMetadataValue) -> None:
-    assert layout.decode_group_value(layout.encode_group_value(group)) == group
+def test_groups_come_back(group: record_schema.GroupMetadataValue) -> None:
+    assert record_schema.decode_group_value(record_schema.encode_group_value(group)) == group
 
 
 @given(st.binary(max_size=60))
 def test_nonsense_is_corrupt_and_nothing_else(value: bytes) -> None:
-    for decode in (layout.decode_key, layout.decode_offset_value, layout.decode_group_value):
+    for decode in (record_schema.decode_key, record_schema.decode_offset_value, record_schema.decode_group_value):
         try:
             decode(value)
         except CorruptRecords:
@@ -161,7 +161,7 @@ def test_nonsense_is_corrupt_and_nothing_else(value: bytes) -> None:
 @pytest.mark.parametrize("cut", range(len(bytes.fromhex(GROUP_BYTES))))
 def test_what_is_cut_off_is_corrupt(cut: int) -> None:
     with pytest.raises(CorruptRecords):
-        layout.decode_group_value(bytes.fromhex(GROUP_BYTES)[:cut])
+        record_schema.decode_group_value(bytes.fromhex(GROUP_BYTES)[:cut])
 
 
 @pytest.mark.parametrize(

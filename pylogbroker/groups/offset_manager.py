@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.group import Group
-from pylogbroker.groups.journal import Journal
-from pylogbroker.groups.membership import check_generation
-from pylogbroker.groups.rebalance import Rebalancer
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.membership import check_generation
+from pylogbroker.groups.classic.rebalance import Rebalancer
+from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE
+from pylogbroker.groups.log_port import ProducerIdAndEpoch
+from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
     Commit,
@@ -28,22 +31,19 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.groups.states import GroupState
-from pylogbroker.groups.store import Producer
-from pylogbroker.groups.subscription import PROTOCOL_TYPE
 from pylogbroker.timing import Turns
 
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
 @attrs.define(eq=False)
-class Commits:
+class OffsetManager:
     """Handles the requests that concern offsets."""
 
     _settings: GroupSettings
     _turns: Turns
     _rebalancer: Rebalancer
-    _journal: Journal
+    _writer: GroupRecordWriter
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
         """Store offsets, except those with too much metadata, and then show them."""
@@ -54,13 +54,13 @@ class Commits:
         member = group.members.get(commit.member_id)
         if member is not None:
             self._rebalancer.keep_alive(group, member, now_ms)
-        taken, result = self._sorted_out(commit)
+        taken, result = self._split_by_size(commit)
         if taken:
-            self._store(group, taken, result, reply, now_ms)
+            self._store_offsets(group, taken, result, reply, now_ms)
         else:
             self._turns.soon(reply, result)
 
-    def _sorted_out(self, commit: Commit) -> tuple[Offsets, CommitResult]:
+    def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
         """The offsets that can be stored, and the answer if they are."""
         limit = self._settings.max_metadata_bytes
         result = {
@@ -69,7 +69,7 @@ class Commits:
         }
         return {partition: offset for partition, offset in commit.offsets.items() if not result[partition]}, result
 
-    def _store(
+    def _store_offsets(
         self,
         group: Group,
         taken: Offsets,
@@ -84,7 +84,7 @@ class Commits:
             settle(taken)
             self._turns.soon(reply, result | dict.fromkeys(taken, error))
 
-        self._journal.store_offsets(group, taken, now_ms, stored)
+        self._writer.write_offsets(group, taken, now_ms, stored)
 
     def commit_in_transaction(
         self,
@@ -98,7 +98,7 @@ class Commits:
 
         `touch` is called when what the transaction has pending in the group may have changed.
         """
-        taken, result = self._sorted_out(commit)
+        taken, result = self._split_by_size(commit)
         if not taken:
             self._turns.soon(reply, result)
             return
@@ -112,7 +112,7 @@ class Commits:
             touch()
             self._turns.soon(reply, result | dict.fromkeys(taken, error))
 
-        self._journal.store_offsets(group, taken, now_ms, stored, Producer(producer_id, commit.producer_epoch))
+        self._writer.write_offsets(group, taken, now_ms, stored, ProducerIdAndEpoch(producer_id, commit.producer_epoch))
 
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
@@ -155,7 +155,7 @@ class Commits:
         if is_over:
             group.move(GroupState.DEAD, now_ms)
         was_stored = group.generation > 0
-        self._journal.forget(group, removed, is_over and was_stored, now_ms)
+        self._writer.forget(group, removed, is_over and was_stored, now_ms)
         return is_over
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:

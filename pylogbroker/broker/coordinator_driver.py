@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 log = Logger()
 
 
-class Loading(Replay, Protocol):
+class PartitionReplay(Replay, Protocol):
     """A partition that is being read back."""
 
     problems: list[str]
     """Sentences about records that were passed over."""
 
 
-L = TypeVar("L", bound=Loading)
-L_in = TypeVar("L_in", bound=Loading, contravariant=True)
+L = TypeVar("L", bound=PartitionReplay)
+L_in = TypeVar("L_in", bound=PartitionReplay, contravariant=True)
 
 
 class Coordinator(Protocol[L_in]):
@@ -55,12 +55,12 @@ class Coordinator(Protocol[L_in]):
 
 
 @attrs.define(eq=False)
-class CoordinatorHost(Generic[L]):
+class CoordinatorDriver(Generic[L]):
     """Looks after one coordinator; `kept` is what it coordinates, as messages call it."""
 
     _broker: Broker
     _topic: InternalTopic
-    _kept: str
+    _subject: str
     _coordinator: Coordinator[L] = attrs.field(init=False)
     _begin_load: Callable[[Partition], L] = attrs.field(init=False)
     _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
@@ -118,7 +118,7 @@ class CoordinatorHost(Generic[L]):
             try:
                 await self._topic.replay(partition, loading, lambda: self._is_open)
             except Exception:
-                log.failure("{kept} of {topic}-{index} are not served", kept=self._kept, topic=name, index=index)
+                log.failure("{kept} of {topic}-{index} are not served", subject=self._subject, topic=name, index=index)
                 if self._topic.partition(index) in (partition, None):  # not that of a topic made anew
                     self._coordinator.unload(index, self._broker.now_ms())
             else:

@@ -17,17 +17,17 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.timing import Timers, Turns
-from pylogbroker.transactions.journal import Journal
-from pylogbroker.transactions.metadata import Metadata, completed, fenced, prepared
+from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort, TransactionMarker, TransactionTimeout
+from pylogbroker.transactions.metadata import TransactionMetadata, completed, fenced, prepared
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
-from pylogbroker.transactions.store import Marker, Stored, TimedOut, TransactionStore
 from pylogbroker.transactions.transaction import Transaction
 
-FIRST_RETRY_MS = 100
-LAST_RETRY_MS = 10_000
+RETRY_MS_MIN = 100
+RETRY_MS_MAX = 10_000
 
-NOT_WANTED = frozenset(
+FINAL_MARKER_ERRORS = frozenset(
     {
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,38 +40,38 @@ NOT_WANTED = frozenset(
 later epoch of the producer, which was forgotten here: a loss of power may take the end of one log and not of another.
 Then the producer needs to get beyond that epoch, and with this transaction kept open it never would."""
 
-TAKEN_OVER = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 """Another coordinator decides about this transaction: it must not be completed here."""
 
 
 @attrs.define(eq=False)
-class Endings:
+class Completion:
     """Decides how transactions end, and sees to it that they do."""
 
     _abort_interval_ms: int
-    _store: TransactionStore
+    _log_port: TransactionLogPort
     _turns: Turns
     _timers: Timers
-    _journal: Journal
-    _on_timed_out: Callable[[TimedOut], None]
+    _writer: TransactionRecordWriter
+    _on_timed_out: Callable[[TransactionTimeout], None]
 
     # -- the decision ----------------------------------------------------------------------------------------------
 
-    def end(self, transaction: Transaction, committed: bool, now_ms: int, done: Stored) -> None:
+    def end(self, transaction: Transaction, committed: bool, now_ms: int, done: AppendCallback) -> None:
         """Commit or abort the transaction that is going on."""
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
-    def fence(self, transaction: Transaction, now_ms: int, done: Stored) -> None:
+    def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
         """Abort the transaction that is going on, and let its producer be heard no more."""
         self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
-    def _decide(self, transaction: Transaction, target: Metadata, now_ms: int, done: Stored) -> None:
+    def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
         def decided(error: ErrorCode, later_ms: int) -> None:
             done(error, later_ms)
             if not error:
                 self.resume(transaction, later_ms)
 
-        self._journal.store(transaction, target, now_ms, decided)
+        self._writer.write(transaction, target, now_ms, decided)
 
     # -- what follows ----------------------------------------------------------------------------------------------
 
@@ -85,22 +85,22 @@ class Endings:
         metadata = transaction.metadata
         if not metadata.partitions:
             target = completed(metadata, now_ms)
-            self._journal.store(transaction, target, now_ms, partial(self._completed, transaction, target.state))
+            self._writer.write(transaction, target, now_ms, partial(self._completed, transaction, target.state))
             return
-        marker = Marker(
+        marker = TransactionMarker(
             metadata.producer_id,
             metadata.producer_epoch,
             transaction.shard.coordinator_epoch,
             metadata.committed,
             tuple(sorted(metadata.partitions)),
         )
-        self._store.write_markers(marker, self._turns.later(partial(self._written, transaction)))
+        self._log_port.write_markers(marker, self._turns.later(partial(self._written, transaction)))
 
     def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
-        if not transaction.shard.owned or TAKEN_OVER in errors.values():
+        if not transaction.shard.active or FENCED_ERROR in errors.values():
             return
         before = transaction.metadata.partitions
-        left = frozenset(partition for partition in before if errors.get(partition) not in NOT_WANTED)
+        left = frozenset(partition for partition in before if errors.get(partition) not in FINAL_MARKER_ERRORS)
         transaction.metadata = attrs.evolve(transaction.metadata, partitions=left)
         if left:
             self._retry(transaction, now_ms)
@@ -108,12 +108,12 @@ class Endings:
             self._proceed(transaction, now_ms)
 
     def _completed(self, transaction: Transaction, state: TransactionState, error: ErrorCode, now_ms: int) -> None:
-        if error and transaction.shard.owned:
+        if error and transaction.shard.active:
             transaction.pending = state
             self._retry(transaction, now_ms)
 
     def _retry(self, transaction: Transaction, now_ms: int) -> None:
-        due = now_ms + min(FIRST_RETRY_MS << min(transaction.failures, 16), LAST_RETRY_MS)
+        due = now_ms + min(RETRY_MS_MIN << min(transaction.failures, 16), RETRY_MS_MAX)
         transaction.failures += 1
         transaction.retry = self._timers.start(due, partial(self._proceed, transaction))
 
@@ -122,20 +122,20 @@ class Endings:
     def watch(self, transaction: Transaction) -> None:
         """A transaction has begun: abort it if it lasts too long. It is looked for those at whole intervals."""
         metadata = transaction.metadata
-        self._look(transaction, metadata.start_ms + metadata.timeout_ms + 1)
+        self._schedule_timeout_check(transaction, metadata.start_ms + metadata.timeout_ms + 1)
 
-    def _look(self, transaction: Transaction, earliest_ms: int) -> None:
+    def _schedule_timeout_check(self, transaction: Transaction, earliest_ms: int) -> None:
         due = -(-earliest_ms // self._abort_interval_ms) * self._abort_interval_ms
         if transaction.deadline is None:
-            transaction.deadline = self._timers.start(due, partial(self._check_time, transaction))
+            transaction.deadline = self._timers.start(due, partial(self._check_timeout, transaction))
         else:
             self._timers.move(transaction.deadline, due)
 
-    def _check_time(self, transaction: Transaction, now_ms: int) -> None:
+    def _check_timeout(self, transaction: Transaction, now_ms: int) -> None:
         """Of a transaction that has begun since, the deadline was moved: then this is not called."""
         if not transaction.metadata.has_timed_out(now_ms):
             return
-        self._look(transaction, now_ms + 1)  # the store may fail
+        self._schedule_timeout_check(transaction, now_ms + 1)  # the store may fail
         if transaction.pending is None:
             self.fence(transaction, now_ms, partial(self._timed_out, transaction))
 
@@ -144,7 +144,7 @@ class Endings:
         if not error:
             had = transaction.metadata
             self._on_timed_out(
-                TimedOut(
+                TransactionTimeout(
                     transaction.transactional_id,
                     had.producer_id,
                     now_ms - had.start_ms,

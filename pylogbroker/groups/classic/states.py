@@ -47,7 +47,7 @@ class GroupState(Enum):
 
 _LIVING = frozenset({GroupState.EMPTY, GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE})
 
-BEFORE: Mapping[GroupState, frozenset[GroupState]] = {
+PREDECESSORS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING}),
     GroupState.PREPARING: frozenset({GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE}),
     GroupState.COMPLETING: frozenset({GroupState.PREPARING}),
@@ -63,5 +63,5 @@ class IllegalTransition(PylogbrokerError):
 
 def check_transition(present: GroupState, wanted: GroupState) -> None:
     """Raise `IllegalTransition` unless `wanted` may follow `present`."""
-    if present not in BEFORE[wanted]:
+    if present not in PREDECESSORS[wanted]:
         raise IllegalTransition(f"{wanted.value} does not follow {present.value}")

@@ -11,14 +11,14 @@ import struct
 
 PROTOCOL_TYPE = "consumer"
 
-_HEAD = struct.Struct(">hi")
+_HEADER = struct.Struct(">hi")
 _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics subscribed to, or None if these bytes are not a subscription."""
     try:
-        version, count = _HEAD.unpack_from(metadata)
+        version, count = _HEADER.unpack_from(metadata)
         return _topics(metadata, count) if version >= 0 and count >= 0 else None
     except (struct.error, UnicodeDecodeError):
         return None
@@ -26,7 +26,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
 
 def _topics(metadata: bytes, count: int) -> frozenset[str] | None:
     topics = set()
-    position = _HEAD.size
+    position = _HEADER.size
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(metadata, position)
         position += _LENGTH.size + length

@@ -3,7 +3,7 @@
 What was committed in a transaction is held back until its marker comes, and dropped if that says so. Transactions that
 are still open at the end stay so: their offsets are pending.
 
-A `Loading` touches nothing but itself while it replays, so that may be done in another thread. What results are values;
+A `GroupReplay` touches nothing but itself while it replays, so another thread may do that. What results are values;
 the coordinator makes groups of them, in its own thread, when everything has been replayed.
 """
 
@@ -14,19 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.groups import layout
-from pylogbroker.groups.group import Group
-from pylogbroker.groups.layout import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
-from pylogbroker.groups.member import Member
+from pylogbroker.groups import record_schema
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.offsets import GroupOffsets
+from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
-from pylogbroker.groups.states import GroupState
 from pylogbroker.records import LogEntry, Record, parse_marker
 from pylogbroker.timing import Turns
 
 
 @attrs.define(eq=False)
-class Loading:
+class GroupReplay:
     """What has been replayed of one partition so far. `problems` tells of records that were passed over.
 
     `transactions` are the open ones, by producer id: the groups that have something pending.
@@ -36,7 +36,7 @@ class Loading:
     partition: int
     problems: list[str] = attrs.field(factory=list, init=False)
     transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)
-    gone: set[TopicPartition] = attrs.field(factory=set, init=False)
+    deleted_partitions: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
@@ -65,7 +65,7 @@ class Loading:
 
     def _replay(self, record: Record, producer_id: int | None) -> None:
         try:
-            key = None if record.key is None else layout.decode_key(record.key)
+            key = None if record.key is None else record_schema.decode_key(record.key)
             if isinstance(key, OffsetCommitKey):
                 self._replay_offset(key, record.value, producer_id)
             elif isinstance(key, GroupMetadataKey):
@@ -77,7 +77,7 @@ class Loading:
 
     def _replay_offset(self, key: OffsetCommitKey, value: bytes | None, producer_id: int | None) -> None:
         partition = key.topic, key.partition
-        offset = None if value is None else layout.decode_offset_value(value)
+        offset = None if value is None else record_schema.decode_offset_value(value)
         offsets = self._offsets.setdefault(key.group, GroupOffsets())
         if offset is None:
             offsets.remove([partition])
@@ -91,7 +91,7 @@ class Loading:
         if value is None:
             self._groups.pop(key.group, None)
         else:
-            self._groups[key.group] = _checked(layout.decode_group_value(value))
+            self._groups[key.group] = _checked(record_schema.decode_group_value(value))
 
     def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
         """What is committed, by group."""
@@ -122,7 +122,7 @@ def _group(group_id: str, partition: int, value: GroupMetadataValue, turns: Turn
         group_id,
         partition,
         turns,
-        since=None if timestamp == layout.UNKNOWN_TIME else timestamp,
+        since=None if timestamp == record_schema.UNKNOWN_TIME else timestamp,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,
         generation=value.generation,
         protocol_type=value.protocol_type or None,
@@ -133,7 +133,7 @@ def _group(group_id: str, partition: int, value: GroupMetadataValue, turns: Turn
         group.add(_member(stored, value.protocol or ""))
     if group.leader not in group.members:
         group.leader = next(iter(group.members), None)
-    group.learn_subscriptions()
+    group.update_subscriptions()
     return group
 
 

@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.member import Member
+from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.classic.states import GroupState, check_transition
+from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE, subscribed_topics
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import (
     GroupDescription,
@@ -23,8 +25,6 @@ from pylogbroker.groups.requests import (
     Reply,
     SyncResult,
 )
-from pylogbroker.groups.states import GroupState, check_transition
-from pylogbroker.groups.subscription import PROTOCOL_TYPE, subscribed_topics
 from pylogbroker.timing import Timer, Turns
 
 
@@ -172,17 +172,17 @@ class Group:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def learn_subscriptions(self) -> None:
+    def update_subscriptions(self) -> None:
         """Find out which topics the members of this generation subscribe to."""
         self.subscribed = self._subscriptions() if self.protocol_type == PROTOCOL_TYPE else None
 
     def _subscriptions(self) -> frozenset[str] | None:
         topics: set[str] = set()
         for member in self.members.values():
-            told = subscribed_topics(member.metadata(self.protocol_name))
-            if told is None:
+            subscribed = subscribed_topics(member.metadata(self.protocol_name))
+            if subscribed is None:
                 return None
-            topics |= told
+            topics |= subscribed
         return frozenset(topics)
 
     # -- states ----------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Group:
         """The rebalance is complete: a new generation of those who are members now, or none."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.learn_subscriptions()
+        self.update_subscriptions()
         self.unsynced.clear()
         self.storing = None
         self.move(GroupState.COMPLETING if self.members else GroupState.EMPTY, now_ms)

@@ -1,6 +1,6 @@
 """Reading a partition of `__transaction_state` back: later records replace earlier ones, tombstones remove them.
 
-A `Loading` touches nothing but itself while it replays, so that may be done in another thread.
+A `TransactionReplay` touches nothing but itself while it replays, so that may be done in another thread.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry, Record
-from pylogbroker.transactions import layout
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions import record_schema
+from pylogbroker.transactions.metadata import TransactionMetadata
 
 
 @attrs.define(eq=False)
-class Loading:
+class TransactionReplay:
     """What has been replayed of one partition so far. `problems` tells of records that were passed over."""
 
     partition: int
     coordinator_epoch: int
     problems: list[str] = attrs.field(factory=list, init=False)
-    found: dict[str, Metadata] = attrs.field(factory=dict, init=False)
+    replayed: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
 
     def replay(self, entries: Iterable[LogEntry]) -> None:
         """Take in the entries of the log that follow those taken in before."""
@@ -42,10 +42,10 @@ class Loading:
                     self.problems.append(f"offset {record.offset}: {problem.detail}")
 
     def _replay(self, record: Record) -> None:
-        transactional_id = None if record.key is None else layout.decode_key(record.key)
+        transactional_id = None if record.key is None else record_schema.decode_key(record.key)
         if transactional_id is None:
             raise CorruptRecords("the key is not of a known version")
         if record.value is None:
-            self.found.pop(transactional_id, None)
+            self.replayed.pop(transactional_id, None)
         else:
-            self.found[transactional_id] = layout.decode_value(record.value)
+            self.replayed[transactional_id] = record_schema.decode_value(record.value)

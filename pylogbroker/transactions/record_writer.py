@@ -13,10 +13,10 @@ import attrs
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.timing import Turns
-from pylogbroker.transactions import layout
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions import record_schema
+from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort
+from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState, check_transition
-from pylogbroker.transactions.store import Stored, TransactionStore
 from pylogbroker.transactions.transaction import Shard, Transaction
 from pylogbroker.wire import EncodingError
 
@@ -34,25 +34,30 @@ ERRORS: Mapping[ErrorCode, ErrorCode] = {
 
 
 @attrs.define(eq=False)
-class Journal:
+class TransactionRecordWriter:
     """Turns transactional ids into records and hands them to the store."""
 
-    _store: TransactionStore
+    _log_port: TransactionLogPort
     _turns: Turns
 
-    def store(
-        self, transaction: Transaction, target: Metadata, now_ms: int, done: Stored, on_disk: bool = False
+    def write(
+        self,
+        transaction: Transaction,
+        target: TransactionMetadata,
+        now_ms: int,
+        done: AppendCallback,
+        on_disk: bool = False,
     ) -> None:
         """Let `target` be the transaction's metadata as soon as it is stored, maybe `on_disk`, and `done` be told."""
         check_transition(transaction.metadata.state, target.state)
         transaction.pending = target.state
         report = self._turns.later(partial(_settle, transaction, target, done))
         try:
-            record = _record(transaction, layout.encode_value(target), now_ms)
+            record = _record(transaction, record_schema.encode_value(target), now_ms)
         except EncodingError:  # more partitions or a longer name than the layout can say
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:
-            self._store.append(transaction.shard.partition, [record], report, on_disk)
+            self._log_port.append(transaction.shard.partition, [record], report, on_disk)
 
     def forget(
         self, shard: Shard, transactions: Sequence[Transaction], now_ms: int, done: Callable[[Transaction], None]
@@ -69,12 +74,14 @@ class Journal:
             check_transition(transaction.metadata.state, TransactionState.DEAD)
             transaction.pending = TransactionState.DEAD
         records = [_record(transaction, None, now_ms) for transaction in transactions]
-        self._store.append(shard.partition, records, self._turns.later(stored))
+        self._log_port.append(shard.partition, records, self._turns.later(stored))
 
 
-def _settle(transaction: Transaction, target: Metadata, done: Stored, error: ErrorCode, now_ms: int) -> None:
+def _settle(
+    transaction: Transaction, target: TransactionMetadata, done: AppendCallback, error: ErrorCode, now_ms: int
+) -> None:
     transaction.pending = None
-    if not transaction.shard.owned:
+    if not transaction.shard.active:
         done(ErrorCode.NOT_COORDINATOR, now_ms)
         return
     if not error:
@@ -83,4 +90,4 @@ def _settle(transaction: Transaction, target: Metadata, done: Stored, error: Err
 
 
 def _record(transaction: Transaction, value: bytes | None, now_ms: int) -> Record:
-    return Record(offset=0, timestamp=now_ms, key=layout.encode_key(transaction.transactional_id), value=value)
+    return Record(offset=0, timestamp=now_ms, key=record_schema.encode_key(transaction.transactional_id), value=value)

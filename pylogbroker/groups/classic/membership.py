@@ -14,10 +14,11 @@ from functools import partial
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.group import Group
-from pylogbroker.groups.journal import Journal
-from pylogbroker.groups.member import Member
-from pylogbroker.groups.rebalance import Rebalancer
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.classic.rebalance import Rebalancer
+from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -30,37 +31,36 @@ from pylogbroker.groups.requests import (
     SyncResult,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.groups.states import GroupState
 from pylogbroker.timing import Turns
 from pylogbroker.wire import STRING_BYTES_MAX
 
 
 @attrs.define(eq=False)
-class Membership:
+class MemberManager:
     """Handles the requests of members and of those who want to be."""
 
     _settings: GroupSettings
     _turns: Turns
     _rebalancer: Rebalancer
-    _journal: Journal
+    _writer: GroupRecordWriter
     _new_id: Callable[[], str]
 
     # -- JoinGroup -------------------------------------------------------------------------------------------------
 
     def join(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
         """Let somebody in, or back in."""
-        if not self._has_room(group, join.member_id):
+        if not self._has_capacity(group, join.member_id):
             group.remove(join.member_id)
-            self._refuse(reply, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            self._answer_error(reply, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif not group.accepts(join.protocol_type, join.protocols):
-            self._refuse(reply, join.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self._answer_error(reply, join.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif join.member_id == NO_MEMBER_ID:
             self._join_unknown(group, join, reply, now_ms)
         else:
             self._join_known(group, join, reply, now_ms)
         self._rebalancer.try_complete(group, now_ms)
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_capacity(self, group: Group, member_id: str) -> bool:
         if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)
@@ -74,7 +74,7 @@ class Membership:
             self._replace(group, join, new_id, reply, now_ms)
         elif join.instance_id is None and join.needs_known_id:
             self._rebalancer.expect(group, new_id, join.session_timeout_ms, now_ms)
-            self._refuse(reply, new_id, ErrorCode.MEMBER_ID_REQUIRED)
+            self._answer_error(reply, new_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
             self._add(group, join, new_id, reply, now_ms)
 
@@ -82,7 +82,7 @@ class Membership:
         if join.member_id in group.pending and join.instance_id is None:
             self._add(group, join, join.member_id, reply, now_ms)
         elif error := check_member(group, join.member_id, join.instance_id):
-            self._refuse(reply, join.member_id, error)
+            self._answer_error(reply, join.member_id, error)
         elif group.state is GroupState.PREPARING or _wants_rebalance(group, join):
             member = group.members[join.member_id]
             group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
@@ -115,7 +115,7 @@ class Membership:
         group.await_join(member, reply)
         self._rebalancer.maybe_prepare(group, now_ms)
 
-    def _refuse(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
+    def _answer_error(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
         self._turns.soon(reply, JoinResult(error, member_id))
 
     # -- a static member that comes again --------------------------------------------------------------------------
@@ -127,22 +127,22 @@ class Membership:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.session_timeout_ms)
         self._rebalancer.keep_alive(group, member, now_ms)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
-            stored = partial(self._replaced, replacement)
-            self._journal.store_group(group, group.assignments(), now_ms, stored)
+            stored = partial(self._finish_replacement, replacement)
+            self._writer.write_group(group, group.assignments(), now_ms, stored)
         else:
             self._await_rebalance(group, member, reply, now_ms)
 
-    def _replaced(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
+    def _finish_replacement(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
         """Its new id is stored, so the group stays as it is; or it is not, and the member stays as it was."""
         group = done.group
         if group.state is GroupState.DEAD:
-            self._refuse(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
+            self._answer_error(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
         elif not done.holds():
             self.join(group, attrs.evolve(done.join, member_id=done.new_id), done.reply, now_ms)
         elif error:
             done.revert()
             self._rebalancer.keep_alive(group, done.member, now_ms)
-            self._refuse(done.reply, NO_MEMBER_ID, error)
+            self._answer_error(done.reply, NO_MEMBER_ID, error)
         else:
             self._turns.soon(done.reply, done.result())
 
@@ -179,7 +179,7 @@ class Membership:
             else:
                 self._rebalancer.assign(group, assignments, later_ms)
 
-        self._journal.store_group(group, assignments, now_ms, stored)
+        self._writer.write_group(group, assignments, now_ms, stored)
 
     # -- Heartbeat, LeaveGroup -------------------------------------------------------------------------------------
 
@@ -220,14 +220,14 @@ class _Replacement:
     generation: int = attrs.field(init=False)
     old_leader: str | None = attrs.field(init=False)
     old_id: str = attrs.field(init=False)
-    old_terms: tuple[Protocols, int, int] = attrs.field(init=False)
+    old_metadata: tuple[Protocols, int, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         member = self.member
         self.generation = self.group.generation
         self.old_leader = self.group.leader
         self.old_id = member.member_id
-        self.old_terms = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        self.old_metadata = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
 
     def holds(self) -> bool:
         """Whether the group is still as it was when the new id went to the store."""
@@ -238,7 +238,7 @@ class _Replacement:
     def revert(self) -> None:
         """Make the member what it was."""
         self.group.replace_static(self.member, self.old_id)
-        self.group.update(self.member, *self.old_terms)
+        self.group.update(self.member, *self.old_metadata)
 
     def result(self) -> JoinResult:
         """The member's answer. A leader must not assign anew, as nobody would listen. Old clients are made to believe

@@ -8,18 +8,18 @@ from typing import Generic, TypeVar
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
 from pylogbroker.transactions import (
+    AppendCallback,
     InitProducerId,
     InitResult,
-    Marker,
     MarkersWritten,
     ProducerIdTaken,
-    Stored,
-    TimedOut,
     TransactionCoordinator,
+    TransactionMarker,
     TransactionSettings,
-    layout,
+    TransactionTimeout,
+    record_schema,
 )
-from pylogbroker.transactions.metadata import Metadata
+from pylogbroker.transactions.metadata import TransactionMetadata
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ NO_PAIR = (-1, -1)
 Work = Callable[[], Callable[[], None]]  # does it, and returns what tells of it
 
 
-class Store:
+class FakeLogPort:
     """Keeps records and markers in lists. `hold` delays everything until `release`; the errors make things fail.
 
     `history` is what was stored and written, in order; `lies` makes what fails be kept all the same.
@@ -41,8 +41,8 @@ class Store:
     def __init__(self, clock: Callable[[], int], ids: Iterator[int]) -> None:
         self.batches: dict[int, list[bytes]] = defaultdict(list)
         self.records: dict[int, list[Record]] = defaultdict(list)
-        self.markers: list[Marker] = []  # asked for
-        self.history: list[Record | tuple[tuple[str, int], Marker]] = []
+        self.markers: list[TransactionMarker] = []  # asked for
+        self.history: list[Record | tuple[tuple[str, int], TransactionMarker]] = []
         self.error = ErrorCode.NONE
         self.lies = False
         self.id_error = ErrorCode.NONE
@@ -51,7 +51,7 @@ class Store:
         self._clock = clock
         self._ids = ids
 
-    def append(self, partition: int, records: Sequence[Record], done: Stored, on_disk: bool = False) -> None:
+    def append(self, partition: int, records: Sequence[Record], done: AppendCallback, on_disk: bool = False) -> None:
         def work() -> Callable[[], None]:
             error = self.error
             if self.lies or not error:
@@ -68,7 +68,7 @@ class Store:
 
         self._soon(work)
 
-    def write_markers(self, marker: Marker, done: MarkersWritten) -> None:
+    def write_markers(self, marker: TransactionMarker, done: MarkersWritten) -> None:
         def work() -> Callable[[], None]:
             errors = {partition: self.marker_errors.get(partition, ErrorCode.NONE) for partition in marker.partitions}
             self.history += [(partition, marker) for partition, error in errors.items() if not error]
@@ -78,7 +78,7 @@ class Store:
         self._soon(work)
 
     @property
-    def written(self) -> list[tuple[tuple[str, int], Marker]]:
+    def written(self) -> list[tuple[tuple[str, int], TransactionMarker]]:
         return [event for event in self.history if isinstance(event, tuple)]
 
     def _keep(self, partition: int, records: Sequence[Record]) -> None:
@@ -138,7 +138,7 @@ class Answer(Generic[T]):
         return not self.all
 
 
-class Table:
+class Harness:
     """One coordinator that owns all partitions, and the time."""
 
     def __init__(
@@ -146,29 +146,29 @@ class Table:
     ) -> None:
         self.now = 1_000_000
         self.ids = count(1_000) if ids is None else ids
-        self.store = Store(lambda: self.now, self.ids)
+        self.log_port = FakeLogPort(lambda: self.now, self.ids)
         self.woken: list[int] = []
-        self.timed_out: list[TimedOut] = []
-        self.coordinator = TransactionCoordinator(settings, self.store, self.woken.append, self.timed_out.append)
+        self.timed_out: list[TransactionTimeout] = []
+        self.coordinator = TransactionCoordinator(settings, self.log_port, self.woken.append, self.timed_out.append)
         if loaded:
             for partition in range(settings.partitions):
                 self.coordinator.load(partition, [], self.now)
 
-    def restarted(self, coordinator_epoch: int = 1) -> "Table":
+    def restarted(self, coordinator_epoch: int = 1) -> "Harness":
         """Another coordinator that has loaded what this one has stored, and goes on with its logs."""
-        other = Table(self.coordinator.settings, loaded=False, ids=self.ids)
+        other = Harness(self.coordinator.settings, loaded=False, ids=self.ids)
         other.now = self.now
-        other.store.records = self.store.records
-        other.store.batches = self.store.batches
-        other.store.history = self.store.history
-        other.store.marker_errors = self.store.marker_errors
+        other.log_port.records = self.log_port.records
+        other.log_port.batches = self.log_port.batches
+        other.log_port.history = self.log_port.history
+        other.log_port.marker_errors = self.log_port.marker_errors
         for partition in range(self.coordinator.settings.partitions):
-            log = b"".join(self.store.batches[partition])
+            log = b"".join(self.log_port.batches[partition])
             assert not other.coordinator.load(partition, entries(log), other.now, coordinator_epoch).problems
         return other
 
     def log(self, name: str = "x") -> list[Record]:
-        return self.store.records[self.coordinator.partition_for(name)]
+        return self.log_port.records[self.coordinator.partition_for(name)]
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, doing what is due when it is due."""
@@ -229,17 +229,17 @@ class Table:
         if label == "Ongoing":
             return pair
         if label.startswith("Prepare"):
-            self.store.marker_errors = dict.fromkeys((T0, U0), ErrorCode.NOT_ENOUGH_REPLICAS)
+            self.log_port.marker_errors = dict.fromkeys((T0, U0), ErrorCode.NOT_ENOUGH_REPLICAS)
         assert self.end(pair, label.endswith("Commit"), name) is ErrorCode.NONE
         assert self.state(name) == label
         return pair
 
 
-def with_epoch(epoch: int, producer_id: int = 7) -> Table:
+def harness_with_epoch(epoch: int, producer_id: int = 7) -> Harness:
     """A transactional id `x` between transactions, at some epoch: as a log has it."""
-    table = Table()
-    partition = table.coordinator.partition_for("x")
-    metadata = Metadata(producer_id, epoch, timeout_ms=TIMEOUT, updated_ms=table.now)
-    record = Record(0, table.now, layout.encode_key("x"), layout.encode_value(metadata))
-    table.store.append(partition, [record], lambda error, now_ms: None)
-    return table.restarted()
+    harness = Harness()
+    partition = harness.coordinator.partition_for("x")
+    metadata = TransactionMetadata(producer_id, epoch, timeout_ms=TIMEOUT, updated_ms=harness.now)
+    record = Record(0, harness.now, record_schema.encode_key("x"), record_schema.encode_value(metadata))
+    harness.log_port.append(partition, [record], lambda error, now_ms: None)
+    return harness.restarted()

@@ -1,0 +1,309 @@
+"""Markers, time-outs, forgetting: what happens by itself."""
+
+import pytest
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions import TransactionSettings, TransactionTimeout, record_schema
+from tests.transactions.harness import SETTINGS, T0, TIMEOUT, U0, Harness
+
+E = ErrorCode
+DAY = 86_400_000
+
+
+class TestMarkers:
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_every_partition_gets_one(self, committed: bool) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.end(pair, committed)
+        (marker,) = harness.log_port.markers
+        assert (marker.producer_id, marker.producer_epoch) == pair
+        assert (marker.committed, marker.partitions) == (committed, (T0, U0))
+
+    def test_they_tell_the_partitions_leader_epoch(self) -> None:
+        harness = Harness().restarted(coordinator_epoch=7)
+        harness.in_state("CompleteCommit")
+        assert [marker.coordinator_epoch for marker in harness.log_port.markers] == [7]
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            E.NOT_LEADER_OR_FOLLOWER,
+            E.NOT_ENOUGH_REPLICAS,
+            E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            E.REQUEST_TIMED_OUT,
+            E.KAFKA_STORAGE_ERROR,
+            E.COORDINATOR_LOAD_IN_PROGRESS,
+            E.UNKNOWN_SERVER_ERROR,
+        ],
+    )
+    def test_the_ones_that_failed_are_written_again(self, error: ErrorCode) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.marker_errors[U0] = error
+        assert harness.end(pair) is E.NONE
+        assert harness.state() == "PrepareCommit"
+        assert harness.coordinator.describe("x").partitions == (U0,)
+        harness.advance(30_000)
+        assert harness.state() == "PrepareCommit"
+        assert {marker.partitions for marker in harness.log_port.markers[1:]} == {(U0,)}
+        harness.log_port.marker_errors.clear()
+        harness.advance(10_000)
+        assert harness.state() == "CompleteCommit"
+        assert [partition for partition, _ in harness.log_port.written] == [T0, U0]
+
+    def test_ever_more_rarely(self) -> None:
+        harness = Harness()
+        harness.in_state("PrepareAbort")
+        begun, times = harness.now, []
+        while harness.now < begun + 60_000:
+            due = harness.coordinator.next_deadline()
+            assert due is not None
+            harness.advance(due - harness.now)
+            times.append(harness.now - begun)
+        gaps = [later - earlier for earlier, later in zip([0, *times], times, strict=False)]
+        assert gaps == sorted(gaps)
+        assert (gaps[0], gaps[-1]) == (100, 10_000)
+
+    def test_the_next_transaction_does_not_pay_for_it(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("PrepareCommit")
+        harness.advance(60_000)
+        harness.log_port.marker_errors.clear()
+        harness.advance(10_000)
+        assert harness.state() == "CompleteCommit"
+        harness.add(pair)
+        harness.log_port.marker_errors[T0] = E.NOT_LEADER_OR_FOLLOWER
+        harness.end(pair)
+        harness.log_port.marker_errors.clear()
+        harness.advance(100)
+        assert harness.state() == "CompleteCommit"
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            E.UNKNOWN_TOPIC_OR_PARTITION,
+            E.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            E.UNSUPPORTED_VERSION,
+            E.INVALID_PRODUCER_EPOCH,
+        ],
+    )
+    def test_partitions_that_cannot_have_one_are_given_up(self, error: ErrorCode) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.marker_errors[T0] = error
+        harness.end(pair)
+        assert harness.state() == "CompleteCommit"
+        assert len(harness.log_port.markers) == 1
+
+    def test_if_another_has_taken_over_it_is_left_alone(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.marker_errors[T0] = E.TRANSACTION_COORDINATOR_FENCED
+        harness.end(pair)
+        harness.advance(DAY)
+        assert len(harness.log_port.markers) == 1
+        assert harness.init().error is E.CONCURRENT_TRANSACTIONS
+
+    def test_a_completion_that_cannot_be_stored_is_tried_again(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.hold()
+        harness.ask_end(pair)
+        harness.log_port.step()
+        harness.log_port.error = E.KAFKA_STORAGE_ERROR
+        harness.log_port.release()
+        assert harness.state() == "PrepareCommit"
+        harness.advance(10_000)
+        assert harness.init().error is E.CONCURRENT_TRANSACTIONS
+        assert harness.add(pair) is E.CONCURRENT_TRANSACTIONS
+        assert harness.end(pair) is E.CONCURRENT_TRANSACTIONS
+        harness.log_port.error = E.NONE
+        harness.advance(10_000)
+        assert harness.state() == "CompleteCommit"
+        assert len(harness.log_port.markers) == 1
+
+
+class TestATimeout:
+    INTERVAL = SETTINGS.abort_interval_ms
+
+    def test_aborts_and_fences(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.advance(TIMEOUT)
+        assert harness.state() == "Ongoing"
+        harness.advance(self.INTERVAL)
+        assert harness.state() == "CompleteAbort"
+        (marker,) = harness.log_port.markers
+        assert (marker.producer_id, marker.producer_epoch, marker.committed) == (pair[0], pair[1] + 1, False)
+        assert harness.end(pair) is E.PRODUCER_FENCED
+        assert harness.init(pair=pair).error is E.PRODUCER_FENCED
+        assert harness.pair() == (pair[0], pair[1] + 2)
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_a_transaction_that_has_ended_is_not_touched(self, committed: bool) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.end(pair, committed)
+        harness.advance(10 * TIMEOUT)
+        assert harness.now_has() == pair
+        assert len(harness.log_port.markers) == 1
+
+    def test_each_transaction_has_its_own(self) -> None:
+        harness = Harness()
+        pair = harness.pair()
+        for _ in range(5):
+            harness.add(pair)
+            harness.advance(TIMEOUT - 1)
+            assert harness.end(pair) is E.NONE
+        harness.add(pair)
+        harness.advance(TIMEOUT - 1)
+        assert harness.state() == "Ongoing"
+        harness.advance(self.INTERVAL + 1)
+        assert harness.state() == "CompleteAbort"
+
+    def test_a_shorter_one_than_before_is_kept(self) -> None:
+        harness = Harness()
+        harness.in_state("CompleteCommit")
+        result = harness.init(timeout_ms=1_000)
+        harness.add((result.producer_id, result.producer_epoch))
+        harness.advance(1_000 + self.INTERVAL)
+        assert harness.state() == "CompleteAbort"
+
+    def test_partitions_that_are_added_do_not_put_it_off(self) -> None:
+        harness = Harness()
+        pair = harness.pair()
+        for index in range(10):
+            harness.add(pair, [("t", index)])
+            harness.advance(TIMEOUT // 10)
+        harness.advance(self.INTERVAL)
+        assert harness.state() == "CompleteAbort"
+
+    def test_it_is_told_of_once_when_it_is_decided(self) -> None:
+        harness = Harness()
+        producer_id, _ = harness.in_state("Ongoing")
+        begun = harness.coordinator.describe("x").start_ms
+        harness.log_port.hold()
+        harness.advance(TIMEOUT + self.INTERVAL)
+        assert harness.timed_out == []
+        decided = harness.now
+        harness.log_port.release()
+        harness.advance(5 * TIMEOUT)
+        assert harness.timed_out == [TransactionTimeout("x", producer_id, decided - begun, TIMEOUT, 2)]
+        assert TIMEOUT < decided - begun <= TIMEOUT + self.INTERVAL
+
+    def test_other_ends_are_not_told_of(self) -> None:
+        harness = Harness()
+        harness.end(harness.in_state("Ongoing"), committed=False)
+        harness.in_state("Ongoing")
+        harness.init()  # aborts what is open
+        harness.advance(5 * TIMEOUT)
+        assert harness.timed_out == []
+
+    def test_one_that_cannot_be_stored_comes_again(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.error = E.NOT_ENOUGH_REPLICAS
+        harness.advance(TIMEOUT + 5 * self.INTERVAL)
+        assert (harness.state(), harness.now_has()) == ("Ongoing", pair)
+        assert harness.timed_out == []
+        harness.log_port.error = E.NONE
+        harness.advance(self.INTERVAL)
+        assert harness.state() == "CompleteAbort"
+        assert len(harness.timed_out) == 1
+        assert harness.now_has() == (pair[0], pair[1] + 1)
+
+    def test_a_commit_that_is_being_stored_goes_first(self) -> None:
+        harness = Harness()
+        pair = harness.in_state("Ongoing")
+        harness.log_port.hold()
+        answer = harness.ask_end(pair)
+        harness.advance(TIMEOUT + self.INTERVAL)
+        harness.log_port.release()
+        assert answer.value is E.NONE
+        harness.advance(10 * TIMEOUT)
+        assert [marker.committed for marker in harness.log_port.markers] == [True]
+
+    def test_the_driver_is_woken(self) -> None:
+        harness = Harness()
+        harness.in_state("Ongoing")
+        assert harness.now + TIMEOUT < min(harness.woken) <= harness.now + TIMEOUT + self.INTERVAL
+
+
+class TestForgetting:
+    def expire(self, harness: Harness) -> None:
+        harness.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
+
+    @pytest.mark.parametrize("label", ["Empty", "CompleteCommit", "CompleteAbort"])
+    def test_what_is_not_used_is_forgotten(self, label: str) -> None:
+        harness = Harness()
+        pair = harness.in_state(label)
+        harness.advance(SETTINGS.expiration_ms - 1)
+        assert harness.state() == label
+        harness.advance(SETTINGS.expiration_interval_ms)
+        assert harness.coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+        last = harness.log()[-1]
+        assert (last.key, last.value) == (record_schema.encode_key("x"), None)
+        assert harness.restarted().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+        assert harness.add(pair) is E.INVALID_PRODUCER_ID_MAPPING
+        assert harness.pair()[0] != pair[0]
+
+    @pytest.mark.parametrize("label", ["PrepareCommit", "PrepareAbort"])
+    def test_what_is_under_way_is_not(self, label: str) -> None:
+        harness = Harness()
+        harness.in_state(label)
+        self.expire(harness)
+        assert harness.state() == label
+
+    def test_nor_is_a_transaction_that_may_last_longer(self) -> None:
+        harness = Harness(TransactionSettings(partitions=3, expiration_ms=1_000, expiration_interval_ms=10))
+        harness.in_state("Ongoing")
+        harness.advance(5_000)
+        assert harness.state() == "Ongoing"
+
+    def test_nor_one_that_begins_just_then(self) -> None:
+        harness = Harness()
+        pair = harness.pair()
+        harness.log_port.hold()
+        answer = harness.ask_add(pair)
+        self.expire(harness)
+        harness.log_port.release()
+        assert answer.value is E.NONE
+        assert harness.log()[-1].value is not None
+
+    def test_what_is_used_is_not(self) -> None:
+        harness = Harness()
+        for _ in range(10):
+            harness.pair()
+            harness.advance(SETTINGS.expiration_ms // 2)
+        assert harness.now_has() == (1000, 9)
+
+    def test_what_could_not_be_forgotten_stays(self) -> None:
+        harness = Harness()
+        harness.pair()
+        harness.log_port.error = E.NOT_ENOUGH_REPLICAS
+        self.expire(harness)
+        harness.log_port.error = E.NONE
+        assert harness.pair() == (1000, 1)
+        self.expire(harness)
+        assert harness.coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+
+    def test_while_it_is_being_forgotten_everybody_is_put_off(self) -> None:
+        harness = Harness()
+        pair = harness.pair()
+        harness.log_port.hold()
+        self.expire(harness)
+        assert harness.init().error is E.CONCURRENT_TRANSACTIONS
+        assert harness.add(pair) is E.CONCURRENT_TRANSACTIONS
+        harness.log_port.release()
+        assert harness.coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
+
+    def test_a_great_many_are_forgotten_in_several_appends(self) -> None:
+        harness = Harness()
+        for number in range(40):
+            harness.pair(f"{number:040}" * 500)
+        self.expire(harness)
+        assert harness.coordinator.list().transactions == ()
+        sizes = [len(batch) for batches in harness.log_port.batches.values() for batch in batches]
+        assert max(sizes) < 400_000
+        assert len(sizes) < 40 + 10
