@@ -15,7 +15,7 @@ from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory
-from pylogbroker.partitioning import partition_of_key
+from pylogbroker.partition_hash import partition_of_key
 
 
 @implementer(IPartitioner)

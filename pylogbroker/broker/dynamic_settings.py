@@ -17,9 +17,9 @@ from twisted.logger import Logger
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.topics import ConfigChange
 from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
-from pylogbroker.coordination import layout, paths
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.storage.formatting import listed
 
 log = Logger()
@@ -42,7 +42,7 @@ class DynamicSettings:
         for layer in (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG):
             [node] = await self._tree.get_many([self._path(layer)])
             if node is not None:
-                self._config.set_dynamic(layer, layout.decode_config(node.data))
+                self._config.set_dynamic(layer, zk_schema.decode_config(node.data))
 
     def plan(self, layer: ConfigSource, change: ConfigChange) -> dict[str, str]:
         """The layer's settings as they would be; INVALID_REQUEST if they cannot be put in force."""
@@ -56,7 +56,7 @@ class DynamicSettings:
         await self._lock.acquire()
         try:
             settings = self.plan(layer, change)
-            await self._write(self._path(layer), layout.encode_config(settings))
+            await self._write(self._path(layer), zk_schema.encode_config(settings))
             before = self._config.explicit(layer)
             notes = notes_without_effect(settings, before, broker_setting)
             self._config.set_dynamic(layer, settings)
@@ -78,4 +78,4 @@ class DynamicSettings:
         await self._tree.commit([SetData(path, data) if known else Create(path, data)])
 
     def _path(self, layer: ConfigSource) -> str:
-        return paths.broker_config(self._node_id if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else None)
+        return zk_paths.broker_config(self._node_id if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else None)

@@ -11,10 +11,10 @@ import attrs
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from pylogbroker.coordination.layout import ProducerIdBlock, decode_producer_ids, encode_producer_ids
-from pylogbroker.coordination.paths import PRODUCER_ID_BLOCK
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import ITree, SetData, Unavailable
+from pylogbroker.metadata.zk_paths import PRODUCER_ID_BLOCK
+from pylogbroker.metadata.zk_schema import ProducerIdBlock, decode_producer_ids, encode_producer_ids
 
 BLOCK_SIZE = 1000
 log = Logger()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from pylogbroker.coordination.layout import id_text
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.zk_schema import id_text
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 MAX_NAME_LENGTH = 249

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from pylogbroker.interfaces import TopicPartition
-    from pylogbroker.spark.loading.manifest import Entry, Manifest
+    from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry
 
 
 @click.command("loaded", short_help="Show what has been loaded into a directory.")
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--files", is_flag=True, help="Print only the paths of the valid files, one per line.")
 def command(directory: str, files: bool) -> None:
     """Show what has been loaded into a directory."""
-    from pylogbroker.spark.loading.running import manifest_of
+    from pylogbroker.spark.loading.job import manifest_of
     from pylogbroker.spark.loading.store import Store
 
     store = Store.of(directory)
@@ -52,8 +52,8 @@ def _show(manifest: Manifest) -> None:
         console.print("a replay was started and is not complete")
 
 
-def _by_partition(manifest: Manifest) -> dict[TopicPartition, list[Entry]]:
-    found: dict[TopicPartition, list[Entry]] = {}
+def _by_partition(manifest: Manifest) -> dict[TopicPartition, list[ManifestEntry]]:
+    found: dict[TopicPartition, list[ManifestEntry]] = {}
     for entry in manifest.entries:
         found.setdefault(entry.key, []).append(entry)
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pylogbroker.cli.brokers import broker_options
+from pylogbroker.cli.broker_options import broker_options
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig

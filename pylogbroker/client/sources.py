@@ -16,10 +16,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.client.address import Address, parse_address
-from pylogbroker.coordination import paths
-from pylogbroker.coordination.layout import BadNode, decode_broker
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Changed, ITree, Watch
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import BadNode, decode_broker
 
 log = Logger()
 
@@ -77,7 +77,7 @@ class TreeBrokers:
     async def addresses(self) -> list[Address]:
         """Return one address of each broker whose node can be decoded."""
         found = []
-        for name, node in (await self._tree.children_with_data(paths.BROKER_IDS)).items():
+        for name, node in (await self._tree.children_with_data(zk_paths.BROKER_IDS)).items():
             try:
                 address = _plaintext(node.data)
             except BadNode as error:
@@ -90,7 +90,7 @@ class TreeBrokers:
     def watch(self, callback: Callable[[], object]) -> None:
         """Call back whenever a broker or topic is added or removed, or a topic's node changes."""
         self._callback = callback
-        for path in (paths.BROKER_IDS, paths.TOPICS):
+        for path in (zk_paths.BROKER_IDS, zk_paths.TOPICS):
             self._arm(path)
 
     def close(self) -> None:

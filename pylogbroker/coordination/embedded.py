@@ -28,8 +28,8 @@ import attrs
 from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
-from pylogbroker.coordination import room
-from pylogbroker.coordination.transactions import Transaction, Written
+from pylogbroker.coordination import disk_reserve
+from pylogbroker.coordination.transactions import TreeTransaction, Written
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree, Node, NoNode, NoRoom, Operation, Stat, Unavailable, Watch
@@ -90,14 +90,14 @@ class EmbeddedTree:
         """
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
-        room.release(directory)
+        disk_reserve.release(directory)
         with ExitStack() as undo:
             undo.callback(os.close, lock_file)
             try:
                 writer = _connect(path)
                 undo.callback(writer.close)
                 _prepare(writer)
-                room.hold(path, writer)
+                disk_reserve.hold(path, writer)
                 tree = cls(directory, offload, writer, _connect(path), lock_file)
             except (sqlite3.Error, StartupError) as error:
                 raise StartupError(f"{path}: {error}") from error
@@ -152,18 +152,20 @@ class EmbeddedTree:
 
     def _close_files(self) -> Written:
         with suppress(sqlite3.Error):  # if it fails, the next start does it
-            _forget_ephemerals(self._writer)
+            _delete_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
-        room.hold_for_next(self._directory, os.path.join(self._directory, FILE_NAME))
+        disk_reserve.hold_for_next(self._directory, os.path.join(self._directory, FILE_NAME))
         os.close(self._lock_file)
         return Written.of([])
 
     def _write(self, operations: Sequence[Operation]) -> Written:
         try:
-            return Written.of(room.with_room(self._writer, lambda: Transaction(self._writer).run(operations)))
+            return Written.of(
+                disk_reserve.with_reserve(self._writer, lambda: TreeTransaction(self._writer).run(operations))
+            )
         except sqlite3.Error as error:
-            refusal = NoRoom if room.is_full(error) else Unavailable
+            refusal = NoRoom if disk_reserve.is_full(error) else Unavailable
             raise refusal(f"{operations[0].path} ({error})") from error
 
     def _select(self, columns: str, parent: str) -> list[Any]:
@@ -228,9 +230,9 @@ def _prepare(writer: sqlite3.Connection) -> None:
         writer.executescript(_SCHEMA)
     elif version != _SCHEMA_VERSION:
         raise StartupError(f"written by a newer release (schema version {version}, not {_SCHEMA_VERSION})")
-    room.with_room(writer, lambda: _forget_ephemerals(writer))
+    disk_reserve.with_reserve(writer, lambda: _delete_ephemerals(writer))
 
 
-def _forget_ephemerals(writer: sqlite3.Connection) -> None:
+def _delete_ephemerals(writer: sqlite3.Connection) -> None:
     if writer.execute("SELECT 1 FROM node WHERE ephemeral = 1 LIMIT 1").fetchall():
         writer.execute("DELETE FROM node WHERE ephemeral = 1")

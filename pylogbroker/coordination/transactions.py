@@ -49,7 +49,7 @@ class Written:
 
 
 @attrs.define
-class Transaction:
+class TreeTransaction:
     """One transaction on a connection."""
 
     _connection: sqlite3.Connection

@@ -14,7 +14,7 @@ log = Logger()
 _Waiting = defaultdict[str, list[Watch]]
 
 
-def _nobody() -> _Waiting:
+def _no_watches() -> _Waiting:
     return defaultdict(list)
 
 
@@ -22,8 +22,8 @@ def _nobody() -> _Waiting:
 class Watches:
     """Registered watches on nodes and on nodes' children."""
 
-    _nodes: _Waiting = attrs.field(init=False, factory=_nobody)
-    _children: _Waiting = attrs.field(init=False, factory=_nobody)
+    _nodes: _Waiting = attrs.field(init=False, factory=_no_watches)
+    _children: _Waiting = attrs.field(init=False, factory=_no_watches)
 
     def on_node(self, path: str, watch: Watch | None) -> None:
         """Call `watch` when the node is created, set or deleted."""
@@ -39,14 +39,14 @@ class Watches:
         """Call and remove the watches on changed nodes, then those on nodes whose children changed."""
         for waiting, changed in ((self._nodes, changed_nodes), (self._children, changed_children)):
             for path in filter(waiting.__contains__, changed) if waiting else ():
-                _tell(waiting.pop(path), path)
+                _notify(waiting.pop(path), path)
 
     def forget(self) -> None:
         self._nodes.clear()
         self._children.clear()
 
 
-def _tell(watches: list[Watch], path: str) -> None:
+def _notify(watches: list[Watch], path: str) -> None:
     for watch in watches:
         try:
             watch(Changed(path))

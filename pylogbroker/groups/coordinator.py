@@ -48,9 +48,9 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.partitioning import partition_for
+from pylogbroker.partition_hash import partition_for
 from pylogbroker.records import LogEntry
-from pylogbroker.timing import Timer, Timers, Turns, nobody_to_wake
+from pylogbroker.timing import EventQueue, Timer, Timers, no_wakeup
 from pylogbroker.wire import STRING_BYTES_MAX
 
 GROUP_TYPE = "classic"
@@ -86,11 +86,11 @@ class GroupCoordinator:
 
     settings: GroupSettings
     _log_port: GroupLogPort
-    _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
+    _on_earlier_deadline: Callable[[int], None] = no_wakeup
     _new_id: Callable[[], str] = _random_id
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
     partitions: int = attrs.field(init=False)  # how many `__consumer_offsets` really has; set before they are loaded
-    _turns: Turns = attrs.field(factory=Turns, init=False)
+    _events: EventQueue = attrs.field(factory=EventQueue, init=False)
     _timers: Timers = attrs.field(init=False)
     _writer: GroupRecordWriter = attrs.field(init=False)
     _membership: MemberManager = attrs.field(init=False)
@@ -102,10 +102,10 @@ class GroupCoordinator:
     def __attrs_post_init__(self) -> None:
         self.partitions = self.settings.partitions
         self._timers = Timers(self._on_earlier_deadline)
-        self._writer = GroupRecordWriter(self._log_port, self._turns)
+        self._writer = GroupRecordWriter(self._log_port, self._events)
         self._rebalancer = Rebalancer(self.settings, self._timers, self._writer, self._on_generation)
-        self._membership = MemberManager(self.settings, self._turns, self._rebalancer, self._writer, self._new_id)
-        self._offsets = OffsetManager(self.settings, self._turns, self._rebalancer, self._writer)
+        self._membership = MemberManager(self.settings, self._events, self._rebalancer, self._writer, self._new_id)
+        self._offsets = OffsetManager(self.settings, self._events, self._rebalancer, self._writer)
 
     # -- partitions ------------------------------------------------------------------------------------------------
 
@@ -124,8 +124,8 @@ class GroupCoordinator:
             return
         del self._loading[loading.partition]
         shard = self._active[loading.partition] = _ActiveShard(transactions=loading.transactions)
-        with self._turns:
-            for group in loading.groups(self._turns, now_ms):
+        with self._events:
+            for group in loading.groups(self._events, now_ms):
                 shard.groups[group.group_id] = group
                 self._resume(group, now_ms)
             self._forget(list(shard.groups.values()), loading.deleted_partitions, now_ms)
@@ -147,7 +147,7 @@ class GroupCoordinator:
         if shard is None:
             return
         cancel(shard.sweep)
-        with self._turns:
+        with self._events:
             for group in shard.groups.values():
                 self._unload_group(group, now_ms)
 
@@ -177,7 +177,7 @@ class GroupCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
-        with self._turns:
+        with self._events:
             self._timers.fire(now_ms)
 
     def _sweep(self, shard: _ActiveShard, now_ms: int) -> None:
@@ -190,7 +190,7 @@ class GroupCoordinator:
 
     def join(self, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
         """JoinGroup."""
-        with self._turns:
+        with self._events:
             error = self._check(join.group_id) or self._check_session_timeout(join.session_timeout_ms)
             group = None if error else self._find(join.group_id)
             if group is None and not error:
@@ -199,19 +199,19 @@ class GroupCoordinator:
                 else:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
             if group is None:
-                self._turns.soon(reply, JoinResult(error, join.member_id))
+                self._events.enqueue(reply, JoinResult(error, join.member_id))
             else:
                 self._membership.join(group, join, reply, now_ms)
 
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
         """SyncGroup. What was being agreed on is lost with the coordinator, so while loading the group rebalances."""
-        with self._turns:
+        with self._events:
             error = self._check(sync.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             group = None if error else self._find(sync.group_id)
             if group is None:
-                self._turns.soon(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
+                self._events.enqueue(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
             else:
                 self._membership.sync(group, sync, reply, now_ms)
 
@@ -233,7 +233,7 @@ class GroupCoordinator:
         group = self._find(group_id)
         if group is None:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving))
-        with self._turns:
+        with self._events:
             return LeaveResult(ErrorCode.NONE, self._membership.leave(group, leaving, now_ms))
 
     # -- offsets ---------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class GroupCoordinator:
         ILLEGAL_GENERATION.  A client then keeps its member id and is refused once more when it joins; librdkafka pauses
         for 2 s after that.
         """
-        with self._turns:
+        with self._events:
             error = self._check(commit.group_id, may_be_empty=True)
             group = None if error else self._find(commit.group_id)
             if group is None and not error:
@@ -254,18 +254,18 @@ class GroupCoordinator:
                 else:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
             if group is None:
-                self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
+                self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
             else:
                 self._offsets.commit(group, commit, reply, now_ms)
 
     def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
         """TxnOffsetCommit. That the partition of the offsets is part of the transaction has been made sure of."""
-        with self._turns:
+        with self._events:
             error = self._check(commit.group_id)
             group = None if error else self._find(commit.group_id)
             error = error or check_transactional(group, commit)
             if error:
-                self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
+                self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
                 return
             group = group or self._create(commit.group_id, now_ms)
             touch = partial(self._active[group.partition].touch, commit.producer_id, group)
@@ -301,7 +301,7 @@ class GroupCoordinator:
         group = None if error else self._find(group_id)
         if group is None:
             return DeleteOffsetsResult(error or ErrorCode.GROUP_ID_NOT_FOUND)
-        with self._turns:
+        with self._events:
             result = self._offsets.delete(group, partitions, now_ms)
             self._remove_if_dead(group)
         return result
@@ -319,7 +319,7 @@ class GroupCoordinator:
             concerned = list(group.offsets.partitions(deleted_partitions))
             for start in range(0, len(concerned), _OFFSETS_AT_ONCE_MAX):
                 if group.state is not GroupState.DEAD:
-                    with self._turns:
+                    with self._events:
                         self._forget([group], set(concerned[start : start + _OFFSETS_AT_ONCE_MAX]), now_ms)
                 yield
 
@@ -359,7 +359,7 @@ class GroupCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        with self._turns:
+        with self._events:
             for member_id in list(group.pending):
                 group.remove(member_id)
             self._offsets.forget(group, group.offsets.partitions(), now_ms)
@@ -394,7 +394,7 @@ class GroupCoordinator:
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         number = self.partition_for(group_id)
-        group = self._active[number].groups[group_id] = Group(group_id, number, self._turns, since=now_ms)
+        group = self._active[number].groups[group_id] = Group(group_id, number, self._events, since=now_ms)
         return group
 
     def _remove_if_dead(self, group: Group) -> None:

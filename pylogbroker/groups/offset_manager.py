@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 
 Offsets = dict[TopicPartition, CommittedOffset]
 
@@ -41,7 +41,7 @@ class OffsetManager:
     """Handles the requests that concern offsets."""
 
     _settings: GroupSettings
-    _turns: Turns
+    _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
 
@@ -49,7 +49,7 @@ class OffsetManager:
         """Store offsets, except those with too much metadata, and then show them."""
         error = _check_commit(group, commit)
         if error:
-            self._turns.soon(reply, dict.fromkeys(commit.offsets, error))
+            self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
             return
         member = group.members.get(commit.member_id)
         if member is not None:
@@ -58,7 +58,7 @@ class OffsetManager:
         if taken:
             self._store_offsets(group, taken, result, reply, now_ms)
         else:
-            self._turns.soon(reply, result)
+            self._events.enqueue(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
         """The offsets that can be stored, and the answer if they are."""
@@ -82,7 +82,7 @@ class OffsetManager:
         def stored(error: ErrorCode, later_ms: int) -> None:
             settle = group.offsets.fail if error else group.offsets.complete
             settle(taken)
-            self._turns.soon(reply, result | dict.fromkeys(taken, error))
+            self._events.enqueue(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored)
 
@@ -100,7 +100,7 @@ class OffsetManager:
         """
         taken, result = self._split_by_size(commit)
         if not taken:
-            self._turns.soon(reply, result)
+            self._events.enqueue(reply, result)
             return
         producer_id, offsets = commit.producer_id, group.offsets
         offsets.begin_in_transaction(producer_id, taken)
@@ -110,7 +110,7 @@ class OffsetManager:
             settle = offsets.fail_in_transaction if error else offsets.complete_in_transaction
             settle(producer_id, taken)
             touch()
-            self._turns.soon(reply, result | dict.fromkeys(taken, error))
+            self._events.enqueue(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored, ProducerIdAndEpoch(producer_id, commit.producer_epoch))
 

@@ -13,7 +13,7 @@ from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.log_port import AppendCallback, GroupLogPort, ProducerIdAndEpoch
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.records import Record
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500
@@ -52,7 +52,7 @@ class GroupRecordWriter:
     """Turns groups and offsets into records and hands them to the store."""
 
     _log_port: GroupLogPort
-    _turns: Turns
+    _events: EventQueue
 
     def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
         """Write a group's generation with these assignments."""
@@ -96,7 +96,7 @@ class GroupRecordWriter:
         def stored(error: ErrorCode, later_ms: int) -> None:
             done(errors.get(error, error), later_ms)
 
-        report = self._turns.later(stored)
+        report = self._events.as_event(stored)
         try:
             encoded = records()
         except EncodingError:  # a string is longer than the layout can say

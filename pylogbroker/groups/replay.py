@@ -22,7 +22,7 @@ from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.records import LogEntry, Record, parse_marker
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 
 
 @attrs.define(eq=False)
@@ -97,15 +97,15 @@ class GroupReplay:
         """What is committed, by group."""
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
-    def groups(self, turns: Turns, now_ms: int) -> Iterator[Group]:
+    def groups(self, events: EventQueue, now_ms: int) -> Iterator[Group]:
         """The groups that there were. One that only offsets tell of was never more than a place for them."""
         for group_id, value in self._groups.items():
-            group = _group(group_id, self.partition, value, turns)
+            group = _group(group_id, self.partition, value, events)
             group.offsets = self._offsets.get(group_id, group.offsets)
             yield group
         for group_id, offsets in self._offsets.items():
             if offsets and group_id not in self._groups:
-                group = Group(group_id, self.partition, turns, since=now_ms)
+                group = Group(group_id, self.partition, events, since=now_ms)
                 group.offsets = offsets
                 yield group
 
@@ -116,12 +116,12 @@ def _checked(value: GroupMetadataValue) -> GroupMetadataValue:
     return value
 
 
-def _group(group_id: str, partition: int, value: GroupMetadataValue, turns: Turns) -> Group:
+def _group(group_id: str, partition: int, value: GroupMetadataValue, events: EventQueue) -> Group:
     timestamp = value.current_state_timestamp
     group = Group(
         group_id,
         partition,
-        turns,
+        events,
         since=None if timestamp == record_schema.UNKNOWN_TIME else timestamp,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,
         generation=value.generation,

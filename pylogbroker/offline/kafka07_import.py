@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from pylogbroker.broker.topics import Topic
-from pylogbroker.coordination import layout, paths
-from pylogbroker.coordination.layout import Kafka07Topic
 from pylogbroker.interfaces import Create, Operation, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.zk_schema import Kafka07Topic
 from pylogbroker.offline.kafka07_source import (
     Kafka07LogDirectory,
     Kafka07Partition,
@@ -98,17 +98,17 @@ def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]
 
 def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
     """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported from 0.7."""
-    [node] = finish(broker.tree.get_many([paths.kafka07_topic(topic.name)]))
+    [node] = finish(broker.tree.get_many([zk_paths.kafka07_topic(topic.name)]))
     if node is None:
         return None
-    imported = layout.decode_kafka07_topic(node.data)
+    imported = zk_schema.decode_kafka07_topic(node.data)
     return imported.partitions if imported.topic_id == topic.id else None
 
 
 def add_topic(broker: StoppedBroker, topic: Topic, origins: Mapping[str, int]) -> None:
     """Write a topic and its 0.7 origins in one transaction of the tree."""
-    data = layout.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
-    wanted = (paths.MIGRATION, paths.MIGRATION_KAFKA07, paths.kafka07_topic(topic.name))
+    data = zk_schema.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
+    wanted = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
     *parents, own = finish(broker.tree.get_many(wanted))
     made: list[Operation] = [Create(path) for path, node in zip(wanted, parents, strict=False) if node is None]
     note = Create(wanted[-1], data) if own is None else SetData(wanted[-1], data)

@@ -33,11 +33,11 @@ from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination import layout, paths
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
-from pylogbroker.coordination.layout import ProducerIdBlock
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
 from pylogbroker.offline.stopped_broker import OfflineError, finish
@@ -110,7 +110,7 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell
     for name, partitions in by_topic.items():
         topic = _topic(name, partitions, broker_id, config, tell)
         finish(TopicStore(tree).add(topic))
-        tell(f"topic {name}: {len(topic.partitions)} partition(s), id {layout.id_text(topic.id)}")
+        tell(f"topic {name}: {len(topic.partitions)} partition(s), id {zk_schema.id_text(topic.id)}")
     _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
     for loss in _LOSSES:
         tell(f"not recovered: {loss}")
@@ -164,4 +164,4 @@ def _reserve_producer_ids(tree: EmbeddedTree, broker_id: int, largest: int) -> N
         return
     first = largest // BLOCK_SIZE * BLOCK_SIZE
     block = ProducerIdBlock(broker=broker_id, first=first, last=first + 2 * BLOCK_SIZE - 1)
-    finish(tree.commit([SetData(paths.PRODUCER_ID_BLOCK, layout.encode_producer_ids(block))]))
+    finish(tree.commit([SetData(zk_paths.PRODUCER_ID_BLOCK, zk_schema.encode_producer_ids(block))]))

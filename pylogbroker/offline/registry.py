@@ -20,8 +20,8 @@ from typing import Final
 import attrs
 
 from pylogbroker.broker.topics import INTERNAL_TOPICS
-from pylogbroker.coordination import layout, paths
-from pylogbroker.coordination.layout import BadNode
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.zk_schema import BadNode
 
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 _BROKER: Final = re.compile(r"/brokers/topics/([^/]+)/(\d{1,9})", re.ASCII)
@@ -80,12 +80,12 @@ def _topics(nodes: Mapping[str, bytes], problems: list[str]) -> dict[str, Regist
 
 
 def _is_wanted(topic: str, nodes: Mapping[str, bytes]) -> bool:
-    return topic not in INTERNAL_TOPICS and paths.deleted_topic(topic) not in nodes
+    return topic not in INTERNAL_TOPICS and zk_paths.deleted_topic(topic) not in nodes
 
 
 def _topic(name: str, data: bytes, nodes: Mapping[str, bytes]) -> RegisteredTopic:
-    partitions = len(layout.decode_topic(data).replicas)
-    return RegisteredTopic(name, partitions, layout.decode_config(nodes.get(paths.topic_config(name), b"")))
+    partitions = len(zk_schema.decode_topic(data).replicas)
+    return RegisteredTopic(name, partitions, zk_schema.decode_config(nodes.get(zk_paths.topic_config(name), b"")))
 
 
 def _topic_of_07(name: str, counts: Mapping[int, int]) -> RegisteredTopic:

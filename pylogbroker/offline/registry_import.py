@@ -19,7 +19,7 @@ from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_va
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
 from pylogbroker.offline.stopped_broker import StoppedBroker, finish
-from pylogbroker.partitioning import partition_for
+from pylogbroker.partition_hash import partition_for
 from pylogbroker.records import Record, build, entries
 from pylogbroker.storage import Log, Origin
 

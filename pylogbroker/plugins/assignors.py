@@ -15,7 +15,7 @@ import attrs
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
-from pylogbroker.assigning import (
+from pylogbroker.assignors import (
     Claim,
     assign_in_ranges,
     assign_round_robin,

@@ -17,7 +17,7 @@ from twisted.plugin import IPlugin
 from zope.interface import implementer
 
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory, IStickyPartitioner
-from pylogbroker.partitioning import partition_of_key
+from pylogbroker.partition_hash import partition_of_key
 
 Choose = Callable[[int], int]  # returns a number below its argument, from 0
 _choose: Choose = random.randrange

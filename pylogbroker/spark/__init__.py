@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "load", "loaded", "register"]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "JsonValue": "loading.mapping",
     "Loaded": "loading.load",
     "LogLine": "loading.mapping",
@@ -37,9 +37,9 @@ def register(spark: SparkSession) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

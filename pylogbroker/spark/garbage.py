@@ -11,7 +11,7 @@ from functools import cache
 
 
 @cache
-def freeze_what_is_there() -> None:
+def freeze_existing_objects() -> None:
     """Exclude all present objects from later collections, once per process. Call it when a task is done."""
     gc.collect()
     gc.freeze()

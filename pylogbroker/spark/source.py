@@ -49,12 +49,12 @@ class PylogbrokerSource(DataSource):
         return schema_for(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pylogbroker.spark.reading.batches import BatchReader
+        from pylogbroker.spark.reading.batch_reader import BatchReader
 
         return BatchReader.of(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from pylogbroker.spark.reading.streaming import StreamReader
+        from pylogbroker.spark.reading.stream_reader import StreamReader
 
         return StreamReader.of(self.options, schema)
 

@@ -8,9 +8,9 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.threads import InThread
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination import identity
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree
+from pylogbroker.metadata import registration
 from pylogbroker.storage import Identity, LogManager
 from pylogbroker.tap import preflight
 
@@ -22,30 +22,30 @@ async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_threa
 
     StartupError if the data is another broker's. `in_thread` runs blocking calls.
     """
-    await identity.lay_out(tree)
+    await registration.create_permanent_nodes(tree)
     known = await in_thread(logs.read_identity)
-    cluster_id = await identity.cluster_id(tree, known.cluster_id)
+    cluster_id = await registration.cluster_id(tree, known.cluster_id)
     broker_id = await _number(config, tree, known)
-    remembered = await identity.directories(tree, broker_id)
+    remembered = await registration.directories(tree, broker_id)
     logs.check_directory_ids(remembered, os.path.abspath(config.metadata_dir))
     for notice in await in_thread(logs.lock):
         log.error("a log directory is offline: {why}", why=notice.text)
     await in_thread(logs.identify, broker_id, cluster_id)
-    await identity.remember_directories(tree, broker_id, logs.expected_directory_ids(remembered))
+    await registration.remember_directories(tree, broker_id, logs.expected_directory_ids(remembered))
     config.decide("broker.id", str(broker_id))
     return broker_id, cluster_id
 
 
 async def _number(config: BrokerConfig, tree: ITree, known: Identity) -> int:
     """Return the broker id: from the setting, else from the directories, else the topics' owner, else a new one."""
-    owners = await identity.owners(tree)
-    remembered = min(owners, default=-1) if known.broker_id is None else known.broker_id
+    replica_brokers = await registration.replica_brokers(tree)
+    remembered = min(replica_brokers, default=-1) if known.broker_id is None else known.broker_id
     number = config.integer("broker.id")
     if number < 0:
         number = remembered
-    if owners and number not in owners:
-        raise StartupError(_of_another(config, number, min(owners)))
-    return number if number >= 0 else await identity.new_broker_id(tree, config.integer("reserved.broker.max.id"))
+    if replica_brokers and number not in replica_brokers:
+        raise StartupError(_of_another(config, number, min(replica_brokers)))
+    return number if number >= 0 else await registration.new_broker_id(tree, config.integer("reserved.broker.max.id"))
 
 
 def _of_another(config: BrokerConfig, number: int, owner: int) -> str:

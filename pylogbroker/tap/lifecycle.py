@@ -28,10 +28,10 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener
-from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.layout import BrokerNode, TopicNode
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
+from pylogbroker.metadata import registration
+from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
 from pylogbroker.net.service import KafkaListener, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
@@ -121,7 +121,7 @@ class BrokerLifecycle:
             self._threads.in_reading_thread,
             delete_policies=policies,
         )
-        deleted = await self._load(logs, broker.now_ms(), await identity.topics(tree))
+        deleted = await self._load(logs, broker.now_ms(), await registration.topics(tree))
         changes = ChangeLog(broker)
         self._undo += [
             changes.stop,
@@ -139,7 +139,7 @@ class BrokerLifecycle:
         broker.slices.seconds = SLICE_SECONDS
         changes.attach()
         await self._listen(broker)
-        await identity.register(tree, broker_id, _announcement(broker), broker.now_ms())
+        await registration.register(tree, broker_id, _announcement(broker), broker.now_ms())
         self._go_on()
         self._watch_stalls(broker)
         if deleted:

@@ -28,7 +28,7 @@ class Timer:
         self.live = False
 
 
-def nobody_to_wake(due: int) -> None:
+def no_wakeup(due: int) -> None:
     """Do nothing: for a driver that polls `next_due`."""
 
 
@@ -36,7 +36,7 @@ def nobody_to_wake(due: int) -> None:
 class Timers:
     """Queue of timers; `on_earlier(due)` is called when a new deadline is before all others."""
 
-    on_earlier: Callable[[int], None] = nobody_to_wake
+    on_earlier: Callable[[int], None] = no_wakeup
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
     _order: count[int] = attrs.field(factory=count, init=False)
 

@@ -16,7 +16,7 @@ from functools import partial
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.timing import Timers, Turns
+from pylogbroker.timing import EventQueue, Timers
 from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort, TransactionMarker, TransactionTimeout
 from pylogbroker.transactions.metadata import TransactionMetadata, completed, fenced, prepared
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
@@ -50,7 +50,7 @@ class Completion:
 
     _abort_interval_ms: int
     _log_port: TransactionLogPort
-    _turns: Turns
+    _events: EventQueue
     _timers: Timers
     _writer: TransactionRecordWriter
     _on_timed_out: Callable[[TransactionTimeout], None]
@@ -94,7 +94,7 @@ class Completion:
             metadata.committed,
             tuple(sorted(metadata.partitions)),
         )
-        self._log_port.write_markers(marker, self._turns.later(partial(self._written, transaction)))
+        self._log_port.write_markers(marker, self._events.as_event(partial(self._written, transaction)))
 
     def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
         if not transaction.shard.active or FENCED_ERROR in errors.values():

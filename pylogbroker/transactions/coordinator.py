@@ -20,9 +20,9 @@ from typing import TypeVar
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.partitioning import partition_for
+from pylogbroker.partition_hash import partition_for
 from pylogbroker.records import LogEntry
-from pylogbroker.timing import Timers, Turns, nobody_to_wake
+from pylogbroker.timing import EventQueue, Timers, no_wakeup
 from pylogbroker.transactions.completion import Completion
 from pylogbroker.transactions.descriptions import describe, select
 from pylogbroker.transactions.expiration import Expiration
@@ -55,10 +55,10 @@ class TransactionCoordinator:
 
     settings: TransactionSettings
     _log_port: TransactionLogPort
-    _on_earlier_deadline: Callable[[int], None] = nobody_to_wake
+    _on_earlier_deadline: Callable[[int], None] = no_wakeup
     _on_timed_out: Callable[[TransactionTimeout], None] = ignore_timeout
     partitions: int = attrs.field(init=False)  # how many `__transaction_state` really has; set before they are loaded
-    _turns: Turns = attrs.field(factory=Turns, init=False)
+    _events: EventQueue = attrs.field(factory=EventQueue, init=False)
     _timers: Timers = attrs.field(init=False)
     _writer: TransactionRecordWriter = attrs.field(init=False)
     _completion: Completion = attrs.field(init=False)
@@ -70,12 +70,12 @@ class TransactionCoordinator:
     def __attrs_post_init__(self) -> None:
         self.partitions = self.settings.partitions
         self._timers = Timers(self._on_earlier_deadline)
-        self._writer = TransactionRecordWriter(self._log_port, self._turns)
+        self._writer = TransactionRecordWriter(self._log_port, self._events)
         interval_ms = self.settings.abort_interval_ms
         self._completion = Completion(
-            interval_ms, self._log_port, self._turns, self._timers, self._writer, self._on_timed_out
+            interval_ms, self._log_port, self._events, self._timers, self._writer, self._on_timed_out
         )
-        self._initialization = Initialization(self._log_port, self._turns, self._writer, self._completion)
+        self._initialization = Initialization(self._log_port, self._events, self._writer, self._completion)
         self._expiration = Expiration(self.settings, self._timers, self._writer)
 
     # -- partitions ------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class TransactionCoordinator:
             return
         del self._loading[loading.partition]
         shard = self._active[loading.partition] = Shard(loading.partition, loading.coordinator_epoch)
-        with self._turns:
+        with self._events:
             for name, metadata in loading.replayed.items():
                 transaction = shard.transactions[name] = Transaction(name, shard, metadata)
                 self._resume(transaction, now_ms)
@@ -137,14 +137,14 @@ class TransactionCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
-        with self._turns:
+        with self._events:
             self._timers.fire(now_ms)
 
     # -- producers -------------------------------------------------------------------------------------------------
 
     def init_producer_id(self, request: InitProducerId, reply: Reply[InitResult], now_ms: int) -> None:
         """InitProducerId."""
-        with self._turns:
+        with self._events:
             answer = self._queued(reply)
             error = self._check_init(request) or self._check(request.transactional_id)
             if error:
@@ -167,7 +167,7 @@ class TransactionCoordinator:
         now_ms: int,
     ) -> None:
         """AddPartitionsToTxn and AddOffsetsToTxn. The first partitions begin the transaction."""
-        with self._turns:
+        with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
             if isinstance(transaction, ErrorCode):
@@ -214,7 +214,7 @@ class TransactionCoordinator:
         now_ms: int,
     ) -> None:
         """EndTxn."""
-        with self._turns:
+        with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
             if isinstance(transaction, ErrorCode):
@@ -256,7 +256,7 @@ class TransactionCoordinator:
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
         """An answer may make a connection ask the next thing at once, and that must find no transaction half way."""
-        return lambda value: self._turns.soon(reply, value)
+        return lambda value: self._events.enqueue(reply, value)
 
     def _check_init(self, request: InitProducerId) -> ErrorCode:
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import attrs
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 from pylogbroker.transactions.completion import Completion
 from pylogbroker.transactions.log_port import TransactionLogPort
 from pylogbroker.transactions.metadata import TransactionMetadata, initialized, may_initialize, needs_new_id, rotated
@@ -35,7 +35,7 @@ class Initialization:
     """Gives producers their ids and epochs."""
 
     _log_port: TransactionLogPort
-    _turns: Turns
+    _events: EventQueue
     _writer: TransactionRecordWriter
     _completion: Completion
 
@@ -52,7 +52,7 @@ class Initialization:
                 shard.transactions[name] = Transaction(name, shard, metadata)
             self.initialize(shard.transactions[name], request, reply, now_ms)
 
-        self._log_port.take_producer_id(self._turns.later(taken))
+        self._log_port.take_producer_id(self._events.as_event(taken))
 
     def initialize(
         self, transaction: Transaction, request: InitProducerId, reply: Reply[InitResult], now_ms: int
@@ -78,7 +78,7 @@ class Initialization:
                 self._assign(transaction, rotated(transaction.metadata, request, producer_id, now_ms), reply, now_ms)
 
         transaction.pending = TransactionState.EMPTY
-        self._log_port.take_producer_id(self._turns.later(taken))
+        self._log_port.take_producer_id(self._events.as_event(taken))
 
     def _assign(
         self, transaction: Transaction, target: TransactionMetadata, reply: Reply[InitResult], now_ms: int

@@ -12,7 +12,7 @@ import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort
 from pylogbroker.transactions.metadata import TransactionMetadata
@@ -38,7 +38,7 @@ class TransactionRecordWriter:
     """Turns transactional ids into records and hands them to the store."""
 
     _log_port: TransactionLogPort
-    _turns: Turns
+    _events: EventQueue
 
     def write(
         self,
@@ -51,7 +51,7 @@ class TransactionRecordWriter:
         """Let `target` be the transaction's metadata as soon as it is stored, maybe `on_disk`, and `done` be told."""
         check_transition(transaction.metadata.state, target.state)
         transaction.pending = target.state
-        report = self._turns.later(partial(_settle, transaction, target, done))
+        report = self._events.as_event(partial(_settle, transaction, target, done))
         try:
             record = _record(transaction, record_schema.encode_value(target), now_ms)
         except EncodingError:  # more partitions or a longer name than the layout can say
@@ -74,7 +74,7 @@ class TransactionRecordWriter:
             check_transition(transaction.metadata.state, TransactionState.DEAD)
             transaction.pending = TransactionState.DEAD
         records = [_record(transaction, None, now_ms) for transaction in transactions]
-        self._log_port.append(shard.partition, records, self._turns.later(stored))
+        self._log_port.append(shard.partition, records, self._events.as_event(stored))
 
 
 def _settle(

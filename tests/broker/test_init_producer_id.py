@@ -9,11 +9,11 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import init_producer_id
 from pylogbroker.broker.producer_ids import BLOCK_SIZE, ProducerIds
-from pylogbroker.coordination import paths
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.layout import decode_producer_ids
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import NoRoom
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import decode_producer_ids
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NODE_ID, NodeTests
@@ -75,7 +75,7 @@ class BlockTests(NodeTests):
         ids = self.node.broker.producer_ids
         taken = [now(ids.take()) for _ in range(BLOCK_SIZE + 5)]
         self.assertEqual(taken, list(range(BLOCK_SIZE + 5)))
-        node = now(self.node.broker.tree.get(paths.PRODUCER_ID_BLOCK))
+        node = now(self.node.broker.tree.get(zk_paths.PRODUCER_ID_BLOCK))
         block = decode_producer_ids(node.data)
         assert block is not None
         self.assertEqual((block.broker, block.first, block.last), (NODE_ID, BLOCK_SIZE, 2 * BLOCK_SIZE - 1))

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.identity import lay_out
+from pylogbroker.metadata.registration import create_permanent_nodes
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def opened_tree(directory: str) -> Iterator[EmbeddedTree]:
     """The tree of a directory, laid out."""
     tree = EmbeddedTree.open(directory)
     try:
-        now(lay_out(tree))
+        now(create_permanent_nodes(tree))
         yield tree
     finally:
         now(tree.close())

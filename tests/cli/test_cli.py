@@ -21,7 +21,7 @@ from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
 from tests.peers.spark import java_options
-from tests.spark.load_here import load_here, rows, strays
+from tests.spark.local_load import load_here, rows, strays
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups import CommittedOffset, record_schema
-from pylogbroker.partitioning import java_hash, partition_for
+from pylogbroker.partition_hash import java_hash, partition_for
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 INT64 = st.integers(-(2**63), 2**63 - 1)

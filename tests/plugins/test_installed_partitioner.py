@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka.partitioner.default import murmur2
 
-from pylogbroker.partitioning import partition_of_key
+from pylogbroker.partition_hash import partition_of_key
 from tests.support.broker_process import BrokerProcess
 from tests.support.example_environment import install_example, run_tests_of
 

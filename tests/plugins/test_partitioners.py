@@ -15,7 +15,7 @@ from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 from zope.interface.verify import verifyObject
 
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory, IStickyPartitioner
-from pylogbroker.partitioning import murmur2, partition_of_key
+from pylogbroker.partition_hash import murmur2, partition_of_key
 from pylogbroker.plugins import partitioners as built_in
 from pylogbroker.plugins.partitioners import (
     HashPartitioner,

@@ -17,7 +17,7 @@ from tests.support.both_kinds import broker, broker_kind, kinds
 from tests.support.brokers import Broker
 
 if TYPE_CHECKING:
-    from tests.spark.driven import Driven
+    from tests.spark.stream_driver import Driven
 
 __all__ = ["broker", "broker_kind"]
 
@@ -43,7 +43,7 @@ def topics(broker: Broker, fresh_name: Callable[[], str]) -> Iterator[Topics]:
 @pytest.fixture
 def stream(broker: Broker) -> Iterator[Callable[..., Driven]]:
     """Starts queries that read from the broker, driven as Spark does it."""
-    from tests.spark.driven import QUICK, Driven
+    from tests.spark.stream_driver import QUICK, Driven
 
     made: list[Driven] = []
 

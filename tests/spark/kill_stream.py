@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pylogbroker.spark.reading.streaming import StreamReader
+from pylogbroker.spark.reading.stream_reader import StreamReader
 from pylogbroker.spark.sessions import new_session
 from pylogbroker.spark.source import PylogbrokerSource
 from pylogbroker.spark.writing.sink import StreamWriter, TaskDone

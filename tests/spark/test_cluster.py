@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, Cluster, Found, partitions_of
-from pylogbroker.spark.brokers.fetching import FETCH, fetch_request
+from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, BlockingCluster, FoundOffset, partitions_of
+from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -23,9 +23,9 @@ from pylogbroker.wire.messages.metadata import (
 from tests.spark.topics import Rec, Topics
 
 
-def cluster_of(bootstrap: str, **settings: Any) -> Cluster:
+def cluster_of(bootstrap: str, **settings: Any) -> BlockingCluster:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Cluster(read(CONSUMER, {"bootstrap.servers": bootstrap, "retry.backoff.ms": 1, **named}))
+    return BlockingCluster(read(CONSUMER, {"bootstrap.servers": bootstrap, "retry.backoff.ms": 1, **named}))
 
 
 def free_port() -> int:
@@ -38,7 +38,7 @@ def free_port() -> int:
 def test_topics_and_offsets(topics: Topics) -> None:
     topic = topics.make(3, retention_ms="-1")
     records = [Rec(b"v", partition=number, timestamp=1_000_000 + step) for number in (0, 1) for step in range(4)]
-    topics.fill(topic, records)
+    topics.load_part(topic, records)
     topics.trim(topic, 0, 2)
     with cluster_of(topics.bootstrap) as cluster:
         found = cluster.topics([topic, "nowhere-at-all"])
@@ -50,8 +50,8 @@ def test_topics_and_offsets(topics: Topics) -> None:
             zip(keys, (4, 4, 0), strict=True)
         )
         assert cluster.offsets({keys[1]: 1_000_002, keys[2]: 5}) == {
-            keys[1]: Found(2, 1_000_002),
-            keys[2]: Found(-1, -1),
+            keys[1]: FoundOffset(2, 1_000_002),
+            keys[2]: FoundOffset(-1, -1),
         }
         first = cluster.topic_id(topic)
         assert first == found[topic].topic_id
@@ -59,7 +59,7 @@ def test_topics_and_offsets(topics: Topics) -> None:
 
 def test_the_end_of_what_is_committed(topics: Topics) -> None:
     topic = topics.make()
-    topics.fill(topic, [Rec(b"v")])
+    topics.load_part(topic, [Rec(b"v")])
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topics.fresh_name()})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -150,7 +150,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
-class Told(Cluster):
+class Told(BlockingCluster):
     """Is told of one topic with one partition: which brokers there are, and which of them leads it, each time anew."""
 
     def __init__(self, *told: tuple[set[int], int]) -> None:
@@ -185,7 +185,7 @@ def test_a_leader_that_is_not_there_any_more() -> None:
 
 def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:
     topic = topics.make()
-    topics.fill(topic, [Rec(b"v" * 100, partition=0) for _ in range(10)])
+    topics.load_part(topic, [Rec(b"v" * 100, partition=0) for _ in range(10)])
     key = topic, 0
     with cluster_of(topics.bootstrap) as cluster:
         leader = cluster.leader(*key)

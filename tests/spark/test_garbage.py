@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.reading import batches
-from pylogbroker.spark.reading.planning import Slice
+from pylogbroker.spark.reading import batch_reader
+from pylogbroker.spark.reading.slices import Slice
 from tests.spark.topics import Rec, Topics
 
 ONCE = """
 import gc
-from pylogbroker.spark.garbage import freeze_what_is_there
+from pylogbroker.spark.garbage import freeze_existing_objects
 
 class Cycle:
     pass
@@ -23,11 +23,11 @@ gc.disable()
 cycle = Cycle()
 cycle.itself = cycle
 del cycle
-freeze_what_is_there()
+freeze_existing_objects()
 assert gc.get_freeze_count() > 1000
 gc.unfreeze()
 assert not any(isinstance(each, Cycle) for each in gc.get_objects())
-freeze_what_is_there()
+freeze_existing_objects()
 assert gc.get_freeze_count() == 0
 """
 
@@ -39,11 +39,11 @@ def test_it_is_frozen_once_without_garbage() -> None:
 
 def test_a_task_freezes_when_it_is_done(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(batches, "freeze_what_is_there", lambda: calls.append("frozen"))
+    monkeypatch.setattr(batch_reader, "freeze_existing_objects", lambda: calls.append("frozen"))
     topic = topics.make()
-    topics.fill(topic, [Rec(b"a"), Rec(b"b")])
+    topics.load_part(topic, [Rec(b"a"), Rec(b"b")])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic}
-    rows = batches.rows_of(ReadOptions.parse(given, streaming=False), Slice(topic, 0, 0, 2))
+    rows = batch_reader.rows_of(ReadOptions.parse(given, streaming=False), Slice(topic, 0, 0, 2))
     assert next(rows)["value"].to_pylist() == [b"a", b"b"]
     assert calls == []
     assert list(rows) == []

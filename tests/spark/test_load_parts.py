@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.loading.accounts import write_manifest
+from pylogbroker.spark.loading.commit import write_manifest
 from pylogbroker.spark.loading.intervals import apart, missing_in
 from pylogbroker.spark.loading.load import _for_spark, load
-from pylogbroker.spark.loading.manifest import BadManifest, Entry, Manifest, Part, path_of, range_of
-from pylogbroker.spark.loading.parquet import FileWriter, Layout, packed, text_of, unpacked
+from pylogbroker.spark.loading.manifest import BadManifest, Manifest, ManifestEntry, Part, path_of, range_of
+from pylogbroker.spark.loading.parquet import FileLayout, FileWriter, packed, text_of, unpacked
 from pylogbroker.spark.loading.store import Store, TargetInUse
 from pylogbroker.spark.loading.times import milliseconds
-from pylogbroker.spark.reading.planning import Slice
+from pylogbroker.spark.reading.slices import Slice
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda each: (each[0], each[0] + each[1])))
 
@@ -87,7 +87,7 @@ def test_what_is_no_time(given: object) -> None:
 # -- the manifest -----------------------------------------------------------------------------------------------------
 
 
-ENTRY = Entry(topic="a.b-c", partition=3, start=5, end=9, generation=2, path="x", records=4, bytes=7, since=1)
+ENTRY = ManifestEntry(topic="a.b-c", partition=3, start=5, end=9, generation=2, path="x", records=4, bytes=7, since=1)
 EMPTY = Manifest(schema="n: int64", arrow=packed(pa.schema([("n", pa.int64())])))
 
 
@@ -148,7 +148,7 @@ def test_another_kind_of_file_system(tmp_path: Path) -> None:
     """As object stores are used: through Arrow alone."""
     remote = attrs.evolve(Store.of(tmp_path), is_local=False)
     file = remote.create("deep/er/.begun")
-    writer = FileWriter(file, pa.schema([("n", pa.int64())]), Layout())
+    writer = FileWriter(file, pa.schema([("n", pa.int64())]), FileLayout())
     writer.add(pa.record_batch({"n": [1, 2]}))
     writer.finish({"a": "b"})
     assert remote.files("deep/er").keys() == {".begun"}

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.options import Limits, ReadOptions, Retries, Topics, WriteOptions
+from pylogbroker.spark.options import ReadOptions, Retries, TopicSelection, TriggerLimits, WriteOptions
 from pylogbroker.spark.options.positions import EARLIEST, LATEST, ByTime
 from tests.support.oracle_answers import OracleAnswers
 
@@ -29,10 +29,14 @@ def json_of(*values: int) -> str:
 
 def test_defaults_of_a_batch() -> None:
     options = parse()
-    assert (options.topics, options.start, options.end) == (Topics(names=("t",)), EARLIEST, LATEST)
+    assert (options.topics, options.start, options.end) == (TopicSelection(names=("t",)), EARLIEST, LATEST)
     assert (options.min_partitions, options.max_records, options.patience) == (None, None, 120.0)
     assert (options.fail_on_data_loss, options.include_headers, options.latest_if_none) == (True, False, False)
-    assert (options.limits, options.retries, options.warnings) == (Limits(None, None, 900_000), Retries(3, 1.0), ())
+    assert (options.limits, options.retries, options.warnings) == (
+        TriggerLimits(None, None, 900_000),
+        Retries(3, 1.0),
+        (),
+    )
 
 
 def test_defaults_of_a_stream() -> None:
@@ -42,12 +46,12 @@ def test_defaults_of_a_stream() -> None:
 @pytest.mark.parametrize(
     ("options", "name", "value"),
     [
-        ({"subscribe": " a, b ,,a"}, "topics", Topics(names=("a", "b"))),
-        ({"subscribe": None, "subscribePattern": " a.*b "}, "topics", Topics(pattern="a.*b")),
+        ({"subscribe": " a, b ,,a"}, "topics", TopicSelection(names=("a", "b"))),
+        ({"subscribe": None, "subscribePattern": " a.*b "}, "topics", TopicSelection(pattern="a.*b")),
         (
             {"subscribe": None, "assign": '{"b": [0], "a": [2, 1, 2]}'},
             "topics",
-            Topics(assigned=(("a", 1), ("a", 2), ("b", 0))),
+            TopicSelection(assigned=(("a", 1), ("a", 2), ("b", 0))),
         ),
         ({"startingOffsets": " Earliest "}, "start", EARLIEST),
         ({"startingOffsets": json_of(5, -2)}, "start", {("t", 0): 5, ("t", 1): -2}),
@@ -61,7 +65,7 @@ def test_defaults_of_a_stream() -> None:
         ({"endingOffsets": json_of(5, -1)}, "end", {("t", 0): 5, ("t", 1): -1}),
         ({"endingTimestamp": "0"}, "end", ByTime(0)),
         ({"endingTimestamp": LONG_MAX}, "end", ByTime(2**63 - 1)),
-        ({"maxOffsetsPerTrigger": LONG_MAX, "minOffsetsPerTrigger": "5"}, "limits", Limits(2**63 - 1, 5)),
+        ({"maxOffsetsPerTrigger": LONG_MAX, "minOffsetsPerTrigger": "5"}, "limits", TriggerLimits(2**63 - 1, 5)),
         ({"startingOffsetsByTimestampStrategy": "LATEST"}, "latest_if_none", True),
         ({"minpartitions": "4"}, "min_partitions", 4),
         ({"maxRecordsPerPartition": "4"}, "max_records", 4),

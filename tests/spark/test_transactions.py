@@ -15,13 +15,13 @@ import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.spark.brokers import connections
-from pylogbroker.spark.brokers.cluster import LATEST, Cluster
+from pylogbroker.spark.brokers.cluster import LATEST, BlockingCluster
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import sink, transactions
-from pylogbroker.spark.writing.identities import Identity
-from pylogbroker.spark.writing.producing import Producer
-from pylogbroker.spark.writing.task import Writing
+from pylogbroker.spark.writing.producer import IdempotentProducer
+from pylogbroker.spark.writing.producer_ids import ProducerIdentity
+from pylogbroker.spark.writing.task import TaskWriter
 from pylogbroker.spark.writing.transactions import (
     Done,
     Task,
@@ -47,9 +47,9 @@ class Query:
         self._bootstrap = topics.bootstrap
         self.options: WriteOptions = options(topics.bootstrap, self.topic, **settings)
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> BlockingCluster:
         """As a process of its own has it."""
-        return Cluster(self.options.settings)
+        return BlockingCluster(self.options.settings)
 
     def task(self, batch: int, number: int) -> Task:
         return Task("test-", self._name, batch, number)
@@ -64,9 +64,9 @@ class Query:
                 mark(cluster, identity, task)
             return Done(task, identity, is_committed=identity is None)
 
-    def write(self, cluster: Cluster, identity: Identity, rows: Sequence[bytes]) -> None:
-        with Producer(cluster, identity, lambda keys: add_partitions(cluster, identity, keys)) as producer:
-            Writing(self.options, VALUES, cluster, producer).write(batches(rows))
+    def write(self, cluster: BlockingCluster, identity: ProducerIdentity, rows: Sequence[bytes]) -> None:
+        with IdempotentProducer(cluster, identity, lambda keys: add_partitions(cluster, identity, keys)) as producer:
+            TaskWriter(self.options, VALUES, cluster, producer).write(batches(rows))
 
     def commit(self, *done: Done) -> None:
         """What the driver does, in another process."""
@@ -215,9 +215,9 @@ def test_a_driver_that_reaches_nobody_does_not_try_to_abort_for_ever(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", transactions.__name__)
-    monkeypatch.setattr(transactions, "_PARTING", 0.2)
-    opened = Done(Task("test-", "query", 0, 0), Identity(1, 0, "nobody's"))
-    with Cluster(options("127.0.0.1:1", max_block_ms=1000).settings) as cluster:
+    monkeypatch.setattr(transactions, "_ABORT_SECONDS_MAX", 0.2)
+    opened = Done(Task("test-", "query", 0, 0), ProducerIdentity(1, 0, "nobody's"))
+    with BlockingCluster(options("127.0.0.1:1", max_block_ms=1000).settings) as cluster:
         abort(cluster, [opened] * 10)
     assert "9 transactions are left to their timeouts" in caplog.text
 
@@ -266,7 +266,7 @@ def test_a_batch_that_was_begun_to_be_committed_long_ago(
             topics.forget_group(each.task.name)
     done = run()
     assert not any(each.is_committed for each in done)
-    monkeypatch.setattr(transactions, "_REMEMBERED", -1)
+    monkeypatch.setattr(transactions, "_MARKER_AGE_MS_MAX", -1)
     with pytest.raises(WrongBatch, match=r"batch 7 was about to be committed at 20.*offsets\.retention\.minutes"):
         query.commit(*done)
     with query.cluster() as cluster:
@@ -279,7 +279,7 @@ def test_one_that_is_still_remembered_goes_on(query: Query, monkeypatch: pytest.
         patch.setattr(transactions, "_end", _killed_after(1))
         with pytest.raises(KeyboardInterrupt):
             query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
-    monkeypatch.setattr(transactions, "_REMEMBERED", -1)
+    monkeypatch.setattr(transactions, "_MARKER_AGE_MS_MAX", -1)
     query.commit(*(query.run(7, number, [b"%d" % number]) for number in range(2)))
     assert query.committed() == [b"0", b"1"]
 

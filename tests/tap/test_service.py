@@ -238,7 +238,7 @@ class TestFailure:
             async def register(*arguments: object) -> None:
                 raise StartupError("the tree is full")
 
-            patched.setattr("pylogbroker.coordination.identity.register", register)
+            patched.setattr("pylogbroker.metadata.registration.register", register)
             assert str(started(service)) == "the tree is full"
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.timing import Timer, Timers, Turns
+from pylogbroker.timing import EventQueue, Timer, Timers
 
 
 class TestTimers:
@@ -72,51 +72,51 @@ class TestTimers:
 
 class TestTurns:
     def test_what_is_caused_runs_after_the_turn_in_order(self) -> None:
-        turns, seen = Turns(), []
-        with turns:
-            turns.soon(seen.append, 1)
-            with turns:
-                turns.soon(seen.append, 2)
+        events, seen = EventQueue(), []
+        with events:
+            events.enqueue(seen.append, 1)
+            with events:
+                events.enqueue(seen.append, 2)
             assert seen == []
         assert seen == [1, 2]
 
     def test_what_that_causes_runs_after_it(self) -> None:
-        turns, seen = Turns(), []
+        events, seen = EventQueue(), []
 
         def first() -> None:
-            with turns:
-                turns.soon(seen.append, 3)
+            with events:
+                events.enqueue(seen.append, 3)
             seen.append(1)
 
-        with turns:
-            turns.soon(first)
-            turns.soon(seen.append, 2)
+        with events:
+            events.enqueue(first)
+            events.enqueue(seen.append, 2)
         assert seen == [1, 2, 3]
 
     def test_a_callback_for_later_is_a_turn_of_its_own(self) -> None:
-        turns, seen = Turns(), []
-        call = turns.later(seen.append)
+        events, seen = EventQueue(), []
+        call = events.as_event(seen.append)
         call(1)
         assert seen == [1]
-        with turns:
+        with events:
             call(2)
             assert seen == [1]
         assert seen == [1, 2]
 
     def test_one_that_fails_does_not_take_the_others_along(self) -> None:
-        turns, seen = Turns(), []
+        events, seen = EventQueue(), []
 
         def fail() -> None:
             raise RuntimeError("no")
 
         def run() -> None:
-            with turns:
-                turns.soon(fail)
-                turns.soon(seen.append, 1)
+            with events:
+                events.enqueue(fail)
+                events.enqueue(seen.append, 1)
 
         with pytest.raises(RuntimeError, match="no"):
             run()
         assert seen == [1]
-        with turns:
-            turns.soon(seen.append, 2)
+        with events:
+            events.enqueue(seen.append, 2)
         assert seen == [1, 2]

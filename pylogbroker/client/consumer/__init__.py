@@ -11,7 +11,7 @@
 `committing`        when which offsets are committed; `offset_stores`: where
 `belonging`         group membership, by brokers or by the coordination tree
 `membership`        the group protocol as a state machine; `actions`: its output; `group_member`: its requests
-`subscription`      subscriptions and assignments as bytes; `pylogbroker.assigning` has the assignors
+`subscription`      subscriptions and assignments as bytes; `pylogbroker.assignors` has the assignors
 `registry`          membership by the coordination tree; `registry_plan`: its algorithm
 `filters`           topics by regex; `subscribing`: the subscription of a program
 ==================  ========================================================================================

@@ -183,9 +183,9 @@ class Fetcher:
     def _look_again(self, due: float | None, now: float) -> None:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._timer = None if due is None else self._clock.callLater(max(0.0, due - now), self._look_now)
+        self._timer = None if due is None else self._clock.callLater(max(0.0, due - now), self._refresh)
 
-    def _look_now(self) -> None:
+    def _refresh(self) -> None:
         self._timer = None
         self.wake()
 

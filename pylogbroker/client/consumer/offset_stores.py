@@ -27,10 +27,10 @@ import attrs
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, raise_for
-from pylogbroker.coordination import paths
-from pylogbroker.coordination.layout import BadNode
 from pylogbroker.errors import ConfigError, ErrorCode
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import BadNode
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -149,7 +149,7 @@ class TreeOffsets:
     _group: str
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        values = {paths.committed_offset(self._group, *each): b"%d" % offset for each, offset in offsets.items()}
+        values = {zk_paths.committed_offset(self._group, *each): b"%d" % offset for each, offset in offsets.items()}
         while values:
             await ensure(self._tree, {parent(path) for path in values})
             nodes = zip(values, await self._tree.get_many(list(values)), strict=True)
@@ -166,7 +166,7 @@ class TreeOffsets:
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = list(partitions)
-        nodes = await self._tree.get_many([paths.committed_offset(self._group, *each) for each in wanted])
+        nodes = await self._tree.get_many([zk_paths.committed_offset(self._group, *each) for each in wanted])
         return {each: _number(node.data) for each, node in zip(wanted, nodes, strict=True) if node is not None}
 
 

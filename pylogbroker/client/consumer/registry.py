@@ -31,8 +31,6 @@ from twisted.logger import Logger
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.consumer.registry_plan import View, plan, topics_of
 from pylogbroker.client.errors import ClientError
-from pylogbroker.coordination import layout, paths
-from pylogbroker.coordination.layout import BadNode, ConsumerNode
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import (
     BadVersion,
@@ -47,6 +45,8 @@ from pylogbroker.interfaces import (
     SetData,
     TopicPartition,
 )
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.zk_schema import BadNode, ConsumerNode
 
 log = Logger()
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class GroupRegistry:
         try:
             await self._release(list(self._held))
         finally:
-            await self._delete({paths.consumer(self._group, self.consumer_id)}, lambda node: True)
+            await self._delete({zk_paths.consumer(self._group, self.consumer_id)}, lambda node: True)
 
     def rebalance(self) -> None:
         self._changed = True
@@ -195,9 +195,9 @@ class GroupRegistry:
         return planned.keys() - self._held.keys()
 
     async def _register(self) -> None:
-        path = paths.consumer(self._group, self.consumer_id)
+        path = zk_paths.consumer(self._group, self.consumer_id)
         await ensure(self._tree, [parent(path)])
-        data = layout.encode_consumer(self._consumer, int(self._clock.seconds() * 1000))
+        data = zk_schema.encode_consumer(self._consumer, int(self._clock.seconds() * 1000))
         await self._tree.commit([Create(path, data, ephemeral=True)])
 
     async def _lose(self) -> None:
@@ -252,7 +252,7 @@ class GroupRegistry:
             return
 
     def _owner(self, partition: TopicPartition) -> str:
-        return paths.owner(self._group, *partition)
+        return zk_paths.owner(self._group, *partition)
 
     def _is_mine(self, node: Node) -> bool:
         return node.data.rpartition(b"-")[0] == self.consumer_id.encode()
@@ -279,19 +279,19 @@ class GroupRegistry:
 
     async def _look(self) -> View:
         members = await self._members()
-        await self._children(paths.BROKER_IDS)
+        await self._children(zk_paths.BROKER_IDS)
         topics = self._consumer.subscription
         if self._consumer.pattern != "static":
-            topics = dict.fromkeys(topics_of(self._consumer, await self._children(paths.TOPICS)), 1)
+            topics = dict.fromkeys(topics_of(self._consumer, await self._children(zk_paths.TOPICS)), 1)
         return View(members, await self._topics(sorted(topics)))
 
     async def _members(self) -> dict[str, ConsumerNode]:
-        path = paths.consumers(self._group)
+        path = zk_paths.consumers(self._group)
         await self._children(path)
         members = {}
         for name, node in (await self._tree.children_with_data(path)).items():
             try:
-                members[name] = layout.decode_consumer(node.data)
+                members[name] = zk_schema.decode_consumer(node.data)
             except BadNode as error:
                 log.warn(
                     "ignored {name} in {group}, which is not a consumer registration: {error}",
@@ -301,13 +301,13 @@ class GroupRegistry:
                 )
         return members
 
-    async def _topics(self, names: Iterable[str]) -> dict[str, layout.TopicNode]:
-        nodes = {name: paths.topic(name) for name in names}
+    async def _topics(self, names: Iterable[str]) -> dict[str, zk_schema.TopicNode]:
+        nodes = {name: zk_paths.topic(name) for name in names}
         for path in nodes.values():
             if path not in self._watching:
                 await self._tree.exists(path, self._watch(path))
         found = zip(nodes, await self._tree.get_many(list(nodes.values())), strict=True)
-        return {name: layout.decode_topic(node.data) for name, node in found if node is not None}
+        return {name: zk_schema.decode_topic(node.data) for name, node in found if node is not None}
 
     async def _children(self, path: str) -> list[str]:
         """Return the children of a node, none if it does not exist, and watch them."""

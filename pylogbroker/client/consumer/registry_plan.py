@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from pylogbroker.client.consumer.filters import Blacklist, TopicFilter, Whitelist
-from pylogbroker.coordination.layout import ConsumerNode, TopicNode
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.metadata.zk_schema import ConsumerNode, TopicNode
 
 _FILTERS: dict[str, type[TopicFilter]] = {"white_list": Whitelist, "black_list": Blacklist}
 _NOWHERE = -1

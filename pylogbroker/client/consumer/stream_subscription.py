@@ -8,8 +8,8 @@ import attrs
 
 from pylogbroker.client.consumer.filters import Blacklist, TopicFilter
 from pylogbroker.client.consumer.streams import Stream
-from pylogbroker.coordination.layout import ConsumerNode
 from pylogbroker.errors import ConfigError
+from pylogbroker.metadata.zk_schema import ConsumerNode
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ from pylogbroker.groups.requests import (
     Reply,
     SyncResult,
 )
-from pylogbroker.timing import Timer, Turns
+from pylogbroker.timing import EventQueue, Timer
 
 
 @attrs.define
@@ -42,7 +42,7 @@ class Group:
 
     group_id: str
     partition: int
-    _turns: Turns
+    _events: EventQueue
     since: int | None  # when the present state began, in ms; unknown in records of the oldest version
     state: GroupState = GroupState.EMPTY
     generation: int = 0
@@ -123,13 +123,13 @@ class Group:
         self._joining.discard(member.member_id)
         replies, member.joins = member.joins, []
         for reply in replies:
-            self._turns.soon(reply, result)
+            self._events.enqueue(reply, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
         """Answer the member's waiting sync; whether there was one."""
         replies, member.syncs = member.syncs, []
         for reply in replies:
-            self._turns.soon(reply, result)
+            self._events.enqueue(reply, result)
         return bool(replies)
 
     @property

@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import (
     SyncResult,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.timing import Turns
+from pylogbroker.timing import EventQueue
 from pylogbroker.wire import STRING_BYTES_MAX
 
 
@@ -40,7 +40,7 @@ class MemberManager:
     """Handles the requests of members and of those who want to be."""
 
     _settings: GroupSettings
-    _turns: Turns
+    _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
     _new_id: Callable[[], str]
@@ -90,7 +90,7 @@ class MemberManager:
         else:
             member = group.members[join.member_id]
             leads = group.state is GroupState.COMPLETING and group.leader == member.member_id
-            self._turns.soon(reply, group.join_result(member, members=leads))
+            self._events.enqueue(reply, group.join_result(member, members=leads))
 
     def _add(self, group: Group, join: Join, member_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
         member = Member(
@@ -116,7 +116,7 @@ class MemberManager:
         self._rebalancer.maybe_prepare(group, now_ms)
 
     def _answer_error(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
-        self._turns.soon(reply, JoinResult(error, member_id))
+        self._events.enqueue(reply, JoinResult(error, member_id))
 
     # -- a static member that comes again --------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class MemberManager:
             self._rebalancer.keep_alive(group, done.member, now_ms)
             self._answer_error(done.reply, NO_MEMBER_ID, error)
         else:
-            self._turns.soon(done.reply, done.result())
+            self._events.enqueue(done.reply, done.result())
 
     # -- SyncGroup -------------------------------------------------------------------------------------------------
 
@@ -154,12 +154,12 @@ class MemberManager:
         if error is ErrorCode.NONE and group.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error:
-            self._turns.soon(reply, SyncResult(error))
+            self._events.enqueue(reply, SyncResult(error))
             return
         member = group.members[sync.member_id]
         self._rebalancer.has_synced(group, member.member_id)
         if group.state is GroupState.STABLE:
-            self._turns.soon(reply, group.sync_result(member))
+            self._events.enqueue(reply, group.sync_result(member))
             self._rebalancer.keep_alive(group, member, now_ms)
             return
         member.syncs.append(reply)

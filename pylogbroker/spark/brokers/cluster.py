@@ -49,14 +49,14 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class Found:
+class FoundOffset:
     """First offset at or after a time, and its record's timestamp; -1 if there is none."""
 
     offset: int
     timestamp: int
 
 
-class Cluster:
+class BlockingCluster:
     """Connections to the brokers, and cached metadata."""
 
     def __init__(self, settings: Values) -> None:
@@ -94,12 +94,14 @@ class Cluster:
         """Return the id of a topic that `topics` returned. A recreated topic has another id."""
         return self._metadata.topic(name).topic_id
 
-    def offsets(self, times: Mapping[TopicPartition, int], seconds: float | None = None) -> dict[TopicPartition, Found]:
+    def offsets(
+        self, times: Mapping[TopicPartition, int], seconds: float | None = None
+    ) -> dict[TopicPartition, FoundOffset]:
         """Return for each partition the first offset at or after a time in ms, or its EARLIEST or LATEST offset.
 
         LATEST is the high watermark, or the last stable offset if isolation.level is read_committed.
         """
-        found: dict[TopicPartition, Found] = {}
+        found: dict[TopicPartition, FoundOffset] = {}
 
         def rest() -> None:
             self._look_up({key: time for key, time in times.items() if key not in found}, found)
@@ -116,7 +118,7 @@ class Cluster:
             if topic.error_code and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
-    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, Found]) -> None:
+    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, FoundOffset]) -> None:
         """Ask each leader once. Raise the last error after storing the successful answers."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -132,7 +134,7 @@ class Cluster:
                         where = f"{topic.name}/{each.partition_index}"
                         refused = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
                     else:
-                        found[topic.name, each.partition_index] = Found(each.offset, each.timestamp)
+                        found[topic.name, each.partition_index] = FoundOffset(each.offset, each.timestamp)
         if refused is not None:
             raise refused
 

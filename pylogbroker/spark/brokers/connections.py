@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import Connection, dial
 
 
 class Connections:
     """Map each leader to a connection, opened on demand and reopened after a loss."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
         self._made: dict[int, Connection] = {}
 

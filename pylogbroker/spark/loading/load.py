@@ -26,19 +26,19 @@ import attrs
 import pyarrow as pa
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.loading.filling import Job
-from pylogbroker.spark.loading.manifest import Entry, Manifest
+from pylogbroker.spark.loading.job import LoadJob, Outcome, manifest_of
+from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry
 from pylogbroker.spark.loading.mapping import RowMapping, mapped
-from pylogbroker.spark.loading.parquet import COMPRESSION, FILE_SIZE, Layout, unpacked
-from pylogbroker.spark.loading.planning import Window
+from pylogbroker.spark.loading.parquet import COMPRESSION, FILE_SIZE, FileLayout, unpacked
+from pylogbroker.spark.loading.planner import Window
 from pylogbroker.spark.loading.progress import Report, reporting
-from pylogbroker.spark.loading.running import Outcome, Run, manifest_of
-from pylogbroker.spark.loading.spreading import spread
+from pylogbroker.spark.loading.scheduler import schedule
 from pylogbroker.spark.loading.store import Store
+from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.loading.times import Time, milliseconds
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.options.given import tell
-from pylogbroker.spark.reading.decoding import TYPES, columns_with
+from pylogbroker.spark.options.raw import log_warnings
+from pylogbroker.spark.reading.decoder import TYPES, columns_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,7 @@ _MORE_OPTIONS: Final = ("kafka.", "fetchoffset.", "kafkaconsumer.")
 COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _WEEK: Final = 7 * 86400.0
 
-Topics = str | Iterable[str] | re.Pattern[str]
+TopicSelection = str | Iterable[str] | re.Pattern[str]
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class Loaded:
         return self.outcome.lag
 
     @property
-    def gaps(self) -> tuple[Entry, ...]:
+    def gaps(self) -> tuple[ManifestEntry, ...]:
         """Ranges that this load found deleted, or skipped."""
         return self.outcome.gaps
 
@@ -94,7 +94,7 @@ class Loaded:
 def load(
     spark: SparkSession,
     bootstrap_servers: str,
-    topics: Topics,
+    topics: TopicSelection,
     target: str | os.PathLike[str],
     *,
     since: Time | None = None,
@@ -123,16 +123,18 @@ def load(
     began = time.monotonic()
     given = _given(bootstrap_servers, topics, options or {})
     parsed = ReadOptions.parse(given, streaming=False)
-    tell(parsed.warnings)
+    log_warnings(parsed.warnings)
     window = Window(milliseconds("since", since), milliseconds("until", until))
     store = Store.of(target)
     schema = _schema(parsed, mapping)
     _check_for_spark(schema)
-    job = Job(given, store.target, 0, {}, schema, mapping, _layout(file_size, compression), uuid.uuid4().hex[:8])
+    job = TaskParameters(
+        given, store.target, 0, {}, schema, mapping, _layout(file_size, compression), uuid.uuid4().hex[:8]
+    )
     if not hasattr(spark, "sparkContext"):
         raise ConfigError("a session of Spark Connect cannot load: use a session whose driver runs in this process")
     with store.locked(), reporting(progress, store.name) as report:
-        run = Run(store, job, parsed, window, partial(spread, spark), report, keep_replaced)
+        run = LoadJob(store, job, parsed, window, partial(schedule, spark), report, keep_replaced)
         outcome = run.replay() if replay else run.load()
     return Loaded(spark, store, outcome, time.monotonic() - began)
 
@@ -161,7 +163,7 @@ def _for_spark(path: str) -> str:
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
-def _given(bootstrap_servers: str, topics: Topics, options: Mapping[str, str]) -> dict[str, str]:
+def _given(bootstrap_servers: str, topics: TopicSelection, options: Mapping[str, str]) -> dict[str, str]:
     for name in options:
         known = name.lower() in _OPTIONS or name.lower().startswith(_MORE_OPTIONS)
         if not known or name.lower() == "kafka.bootstrap.servers":
@@ -175,12 +177,12 @@ def _given(bootstrap_servers: str, topics: Topics, options: Mapping[str, str]) -
     return {**given, "subscribe": topics if isinstance(topics, str) else ",".join(topics)}
 
 
-def _layout(file_size: int, compression: str) -> Layout:
+def _layout(file_size: int, compression: str) -> FileLayout:
     if isinstance(file_size, bool) or not isinstance(file_size, int) or file_size < 1:
         raise ConfigError(f"file_size: {file_size!r} is not accepted; expected a number of bytes of at least 1")
     if compression not in COMPRESSIONS:
         raise ConfigError(f"compression: {compression!r} is not accepted; expected one of {', '.join(COMPRESSIONS)}")
-    return Layout(file_size, compression)
+    return FileLayout(file_size, compression)
 
 
 def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:

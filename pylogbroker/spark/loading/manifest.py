@@ -34,11 +34,11 @@ import attrs
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.loading.intervals import Range, overlaps
-from pylogbroker.spark.reading.planning import Slice
+from pylogbroker.spark.reading.slices import Slice
 
 MANIFEST: Final = "manifest.json"
 _VERSION: Final = 1
-_LONGEST: Final = 190  # bytes of the topic in a file's name; the rest of the name takes up to 61 of 255 bytes
+_TOPIC_BYTES_MAX: Final = 190  # bytes of the topic in a file's name; the rest of the name takes up to 61 of 255 bytes
 
 
 class BadManifest(PylogbrokerError):
@@ -54,7 +54,7 @@ class Part:
 
 
 @attrs.frozen(kw_only=True)
-class Entry:
+class ManifestEntry:
     """Result for the offsets [start, end)."""
 
     topic: str
@@ -83,7 +83,7 @@ class Entry:
 
 
 @attrs.frozen
-class Replay:
+class UnfinishedReplay:
     """Unfinished replay, and the request for it."""
 
     generation: int
@@ -119,13 +119,13 @@ class Manifest:
     """Ids of the loaded topics."""
     begins: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     """First offset to load of each partition."""
-    entries: tuple[Entry, ...] = ()
-    replay: Replay | None = None
+    entries: tuple[ManifestEntry, ...] = ()
+    replay: UnfinishedReplay | None = None
     replaced: tuple[Replaced, ...] = ()
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    def files(self) -> list[Entry]:
+    def files(self) -> list[ManifestEntry]:
         """Return the entries with files that count, in order."""
         entries = (entry for entry in self.entries if entry.path is not None)
         return sorted(entries, key=lambda entry: (entry.key, not entry.is_old, entry.start))
@@ -147,7 +147,7 @@ class Manifest:
 
     # -- what is done --------------------------------------------------------------------------------------------
 
-    def with_entries(self, entries: Iterable[Entry]) -> Manifest:
+    def with_entries(self, entries: Iterable[ManifestEntry]) -> Manifest:
         """Add entries."""
         return attrs.evolve(self, entries=(*self.entries, *entries))
 
@@ -161,14 +161,16 @@ class Manifest:
     def with_replay(self, asked: str, schema: str, arrow: str, parts: Iterable[Part]) -> Manifest:
         """Start a replay, and abandon an unfinished one."""
         number = self.generations + 1
-        return attrs.evolve(self, generations=number, replay=Replay(number, asked, schema, arrow, tuple(parts)))
+        return attrs.evolve(
+            self, generations=number, replay=UnfinishedReplay(number, asked, schema, arrow, tuple(parts))
+        )
 
-    def left_by(self, parts: Iterable[Part]) -> list[Entry]:
+    def left_by(self, parts: Iterable[Part]) -> list[ManifestEntry]:
         """Return the files that a replay of these parts would not replace."""
         again = _ranges(parts)
         return [entry for entry in self.entries if entry.path is not None and not _is_replaced(entry, again)]
 
-    def switched(self, entries: Collection[Entry], now: float) -> Manifest:
+    def switched(self, entries: Collection[ManifestEntry], now: float) -> Manifest:
         """Replace the replayed entries by those of the complete replay."""
         if self.replay is None:
             raise ValueError("there is no replay")
@@ -228,7 +230,7 @@ class Manifest:
             generations=found["generations"],
             topics=found["topics"],
             begins={(topic, partition): begin for topic, partition, begin in found["begins"]},
-            entries=tuple(Entry(**each) for each in found["entries"]),
+            entries=tuple(ManifestEntry(**each) for each in found["entries"]),
             replay=None if found["replay"] is None else _replay_of(found["replay"]),
             replaced=tuple(Replaced(**each) for each in found["replaced"]),
         )
@@ -239,7 +241,7 @@ def directory_of(generation: int, topic: str, partition: int) -> str:
     return f"{generation:05}/{_stem(topic, partition)}"
 
 
-def path_of(entry: Entry) -> str:
+def path_of(entry: ManifestEntry) -> str:
     """Return the path of an entry's file."""
     name = f"{_stem(*entry.key)}-{entry.start:020}-{entry.end:020}.parquet"
     return f"{directory_of(entry.generation, *entry.key)}/{name}"
@@ -259,8 +261,8 @@ def _stem(topic: str, partition: int) -> str:
     """
     first = "".join(f"%{ord(letter):02X}" for letter in topic[:1] if letter in "._")
     name = first + quote(topic[1:] if first else topic, safe="")
-    if len(name) > _LONGEST:
-        name = f"{name[: _LONGEST - 17]}~{hashlib.sha256(topic.encode()).hexdigest()[:16]}"
+    if len(name) > _TOPIC_BYTES_MAX:
+        name = f"{name[: _TOPIC_BYTES_MAX - 17]}~{hashlib.sha256(topic.encode()).hexdigest()[:16]}"
     return f"{name}-{partition}"
 
 
@@ -271,15 +273,15 @@ def _ranges(parts: Iterable[Part]) -> dict[TopicPartition, list[Range]]:
     return found
 
 
-def _is_replaced(entry: Entry, again: Mapping[TopicPartition, list[Range]]) -> bool:
+def _is_replaced(entry: ManifestEntry, again: Mapping[TopicPartition, list[Range]]) -> bool:
     ranges = again.get(entry.key, ())
     return not entry.is_old and entry.gap is None and any(overlaps(entry.range, each) for each in ranges)
 
 
-def _compact(entry: Entry) -> dict[str, Any]:
+def _compact(entry: ManifestEntry) -> dict[str, Any]:
     return {name: value for name, value in attrs.asdict(entry).items() if value is not None and value is not False}
 
 
-def _replay_of(found: Mapping[str, Any]) -> Replay:
+def _replay_of(found: Mapping[str, Any]) -> UnfinishedReplay:
     parts = tuple(Part(Slice(**each["slice"]), each["since"]) for each in found["parts"])
-    return Replay(found["generation"], found["asked"], found["schema"], found["arrow"], parts)
+    return UnfinishedReplay(found["generation"], found["asked"], found["schema"], found["arrow"], parts)

@@ -149,7 +149,7 @@ def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None =
     return found
 
 
-def culprits(
+def failing_rows(
     mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema, why: MappingFailed
 ) -> tuple[pa.RecordBatch, MappingFailed]:
     """Bisect rows at which a mapping fails; return the smallest failing batch found, and its error."""

@@ -26,7 +26,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pylogbroker.spark.loading.manifest import Entry
+from pylogbroker.spark.loading.manifest import ManifestEntry
 from pylogbroker.spark.loading.store import Store
 
 FILE_SIZE: Final = 128 << 20
@@ -35,13 +35,13 @@ COMPRESSION: Final = "snappy"
 _PREFIX: Final = "pylogbroker."
 _PLAIN: Final = ("key", "value")
 _RISING: Final = ("offset", "timestamp")
-_GROUP: Final = 32 << 20  # bytes of rows per row group
-_GROUP_ROWS: Final = 1 << 20
-_PAGE: Final = 128 << 10  # bytes; a page is compressed while it is in the processor's cache
+_ROW_GROUP_BYTES: Final = 32 << 20  # bytes of rows per row group
+_ROW_GROUP_ROWS: Final = 1 << 20
+_PAGE_BYTES: Final = 128 << 10  # bytes; a page is compressed while it is in the processor's cache
 
 
 @attrs.frozen
-class Layout:
+class FileLayout:
     """Parameters of the files."""
 
     file_size: int = FILE_SIZE
@@ -52,12 +52,12 @@ class Layout:
 class FileWriter:
     """Write rows to an open file."""
 
-    def __init__(self, file: pa.NativeFile, schema: pa.Schema, layout: Layout) -> None:
+    def __init__(self, file: pa.NativeFile, schema: pa.Schema, layout: FileLayout) -> None:
         self.records = 0
         self._schema = schema
         self._file = file
         self._writer = pq.ParquetWriter(
-            file, schema, compression=layout.compression, data_page_size=_PAGE, **_encodings(schema)
+            file, schema, compression=layout.compression, data_page_size=_PAGE_BYTES, **_encodings(schema)
         )
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = self._held_rows = 0
@@ -68,7 +68,7 @@ class FileWriter:
         self._held_bytes += rows.nbytes
         self._held_rows += rows.num_rows
         self.records += rows.num_rows
-        if self._held_bytes >= _GROUP or self._held_rows >= _GROUP_ROWS:
+        if self._held_bytes >= _ROW_GROUP_BYTES or self._held_rows >= _ROW_GROUP_ROWS:
             self._write()
 
     @property
@@ -96,7 +96,7 @@ class FileWriter:
         self._held_bytes = self._held_rows = 0
 
 
-def metadata_of(entry: Entry, topic_id: str, schema: str) -> dict[str, str]:
+def metadata_of(entry: ManifestEntry, topic_id: str, schema: str) -> dict[str, str]:
     """Return the metadata of the footer."""
     found = {
         "topic": entry.topic,
@@ -116,7 +116,7 @@ def metadata_of(entry: Entry, topic_id: str, schema: str) -> dict[str, str]:
 class Footer:
     """Metadata of a file."""
 
-    entry: Entry
+    entry: ManifestEntry
     topic_id: str
     schema: str
 
@@ -130,7 +130,7 @@ def read_footer(store: Store, path: str, size: int) -> Footer | None:
         return None
     texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items() if key != b"ARROW:schema"}
     try:
-        entry = Entry(
+        entry = ManifestEntry(
             topic=texts[_PREFIX + "topic"],
             partition=int(texts[_PREFIX + "partition"]),
             start=int(texts[_PREFIX + "start_offset"]),

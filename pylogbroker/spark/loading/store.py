@@ -38,7 +38,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 
 _LOCK: Final = ".lock"
 _SUFFIX: Final = ".tmp"
-_TOGETHER: Final = 16  # parallel requests to a remote store
+_REQUESTS_MAX: Final = 16  # parallel requests to a remote store
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -110,7 +110,7 @@ class Store:
         """Call `ask` for each item; in parallel threads for a remote store."""
         if self.is_local:
             return [ask(item) for item in items]
-        with ThreadPoolExecutor(_TOGETHER) as threads:
+        with ThreadPoolExecutor(_REQUESTS_MAX) as threads:
             return list(threads.map(ask, items))
 
     def directories(self) -> list[str]:

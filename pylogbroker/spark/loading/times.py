@@ -20,7 +20,7 @@ from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST: Final = 1 << 53  # limit so that microseconds fit, too
+_SECONDS_MAX: Final = 1 << 53  # limit so that microseconds fit, too
 
 Time = int | str | datetime
 
@@ -34,7 +34,7 @@ def milliseconds(name: str, given: Time | None) -> int | None:
         if found.tzinfo is None:
             raise ConfigError(f"{name}: {given} has no offset from UTC: give it a tzinfo")
         return -((_EPOCH - found) // timedelta(milliseconds=1))
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LONGEST:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _SECONDS_MAX:
         raise ConfigError(f"{name}: {given!r} is not accepted; expected a time, or milliseconds since 1970")
     return found
 

@@ -7,7 +7,7 @@ option (`given`), `endingTimestamp` for a stream, and `assign` without a partiti
 are accepted and ignored, since no consumer group is used.
 """
 
-from pylogbroker.spark.options.reading import Limits, ReadOptions, Retries, Topics
-from pylogbroker.spark.options.writing import WriteOptions
+from pylogbroker.spark.options.sink import WriteOptions
+from pylogbroker.spark.options.source import ReadOptions, Retries, TopicSelection, TriggerLimits
 
-__all__ = ["Limits", "ReadOptions", "Retries", "Topics", "WriteOptions"]
+__all__ = ["ReadOptions", "Retries", "TopicSelection", "TriggerLimits", "WriteOptions"]

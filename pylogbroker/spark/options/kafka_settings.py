@@ -19,7 +19,7 @@ from pylogbroker.config import Setting, Values
 from pylogbroker.config.table import closest
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.options.given import Given
+from pylogbroker.spark.options.raw import RawOptions
 
 _CONNECTING: Final = (
     "bootstrap.servers",
@@ -76,7 +76,7 @@ _NOT_WRITING: Final[Mapping[str, str]] = {
     "transactional.id": "it is derived from the query and the task; see the option transactionalIdPrefix",
 }
 _LEVELS: Final[Mapping[str, tuple[int, int]]] = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
-_ALIKE: Final = 0.9
+_SIMILARITY_MIN: Final = 0.9
 _OF_JAVA: Final = frozenset({"socket.connection.setup.timeout.max.ms"})  # resembles a supported one
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "client.id": "pylogbroker-spark",
@@ -86,21 +86,21 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-def reading(given: Given) -> Values:
+def reading(raw: RawOptions) -> Values:
     """Return the client settings of the source."""
-    return _settings(given, given.of_clients(), CONSUMER, READING, _NOT_READING)
+    return _settings(raw, raw.of_clients(), CONSUMER, READING, _NOT_READING)
 
 
-def writing(given: Given) -> Values:
+def writing(raw: RawOptions) -> Values:
     """Return the client settings of the sink. A call may take max.block.ms, as in Java's producer."""
-    texts = given.of_clients()
+    texts = raw.of_clients()
     if texts.get("partitioner.ignore.keys", "").strip().lower() == "false":
         del texts["partitioner.ignore.keys"]
     for codec in _LEVELS:
         level = texts.pop(f"compression.{codec}.level", None)
         if level is not None and texts.get("compression.type", "").strip() == codec:
             texts["compression.level"] = level
-    settings = _settings(given, texts, PRODUCER, WRITING, _NOT_WRITING)
+    settings = _settings(raw, texts, PRODUCER, WRITING, _NOT_WRITING)
     _check_level(settings)
     longest = min(settings.integer("max.block.ms"), INT_MAX)
     return Values({**settings.by_name(), "default.api.timeout.ms": longest})
@@ -117,7 +117,7 @@ def _check_level(settings: Values) -> None:
 
 
 def _settings(
-    given: Given,
+    raw: RawOptions,
     texts: dict[str, str],
     table: Mapping[str, Setting],
     meaningful: Collection[str],
@@ -133,11 +133,11 @@ def _settings(
     if "isolation.level" in texts:
         texts["isolation.level"] = texts["isolation.level"].lower()
     for name in sorted(texts.keys() - meaningful - CONSUMER.keys() - PRODUCER.keys() - _OF_JAVA):
-        meant = closest(name, meaningful, _ALIKE)
+        meant = closest(name, meaningful, _SIMILARITY_MIN)
         if meant is not None:
             raise ConfigError(f"option kafka.{name} is unknown: did you mean kafka.{meant}?")
     used = {name: text for name, text in texts.items() if name in meaningful}
     for name in sorted(texts.keys() - meaningful):
-        given.warnings.append(f"option kafka.{name} has no effect here and is ignored")
+        raw.warnings.append(f"option kafka.{name} has no effect here and is ignored")
     defaults = {name: value for name, value in _DEFAULTS.items() if name in table}
     return read(table, {**defaults, **used})

@@ -18,7 +18,7 @@ import attrs
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.options.given import LARGEST, Given
+from pylogbroker.spark.options.raw import LONG_MAX, RawOptions
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -37,17 +37,17 @@ class ByTime:
 Bound = Offsets | ByTime
 
 
-def bound(given: Given, which: str, default: int) -> Bound:
+def bound(raw: RawOptions, which: str, default: int) -> Bound:
     """Return the bound "starting" or "ending" that the options set."""
-    time = given.whole(f"{which}Timestamp", least=0)
+    time = raw.integer(f"{which}Timestamp", least=0)
     if time is not None:
         return ByTime(time)
-    if given.text(f"{which}OffsetsByTimestamp") is not None:
-        return ByTime(_by_partition(given, f"{which}OffsetsByTimestamp", least=0))
-    word = (given.text(f"{which}Offsets") or "").strip().lower()
+    if raw.text(f"{which}OffsetsByTimestamp") is not None:
+        return ByTime(_by_partition(raw, f"{which}OffsetsByTimestamp", least=0))
+    word = (raw.text(f"{which}Offsets") or "").strip().lower()
     if word in ("earliest", "latest"):
         return EARLIEST if word == "earliest" else LATEST
-    return default if given.text(f"{which}Offsets") is None else _by_partition(given, f"{which}Offsets", EARLIEST)
+    return default if raw.text(f"{which}Offsets") is None else _by_partition(raw, f"{which}Offsets", EARLIEST)
 
 
 def check_bounds(start: Bound, end: Bound, *, streaming: bool) -> None:
@@ -64,11 +64,11 @@ def check_bounds(start: Bound, end: Bound, *, streaming: bool) -> None:
 
 def check_assigned(assigned: Iterable[TopicPartition], where: Bound, which: str) -> None:
     """Raise ConfigError unless per-partition offsets name exactly the assigned partitions."""
-    given = where.times if isinstance(where, ByTime) else where
-    if isinstance(given, Mapping) and set(given) != set(assigned):
+    raw = where.times if isinstance(where, ByTime) else where
+    if isinstance(raw, Mapping) and set(raw) != set(assigned):
         raise ConfigError(
             f"the {which} offsets must be given for exactly the partitions of the option assign: "
-            f"{named(assigned)}; given: {named(given)}"
+            f"{named(assigned)}; given: {named(raw)}"
         )
 
 
@@ -89,16 +89,16 @@ def _check_order(start: Offsets, end: Offsets, what: str) -> None:
             raise ConfigError(f"{named([key])} starts at {what} {first} and ends at {what} {end[key]}, which is before")
 
 
-def _by_partition(given: Given, name: str, least: int) -> dict[TopicPartition, int]:
-    found = given.json(name)
+def _by_partition(raw: RawOptions, name: str, least: int) -> dict[TopicPartition, int]:
+    found = raw.json(name)
     try:
         offsets = {(topic, int(number)): value for topic, numbers in found.items() for number, value in numbers.items()}
     except (AttributeError, ValueError):
         offsets = None
-    if offsets is None or not all(type(each) is int and least <= each <= LARGEST for each in offsets.values()):
+    if offsets is None or not all(type(each) is int and least <= each <= LONG_MAX for each in offsets.values()):
         what = "times in ms" if least == 0 else "offsets, -2 for earliest, -1 for latest"
         raise ConfigError(
-            f"option {name}: {given.text(name)!r} is not accepted; expected JSON such as"
+            f"option {name}: {raw.text(name)!r} is not accepted; expected JSON such as"
             f' {{"topic": {{"0": 23}}}} with {what}'
         )
     return offsets

@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import LATEST, Cluster, partitions_of
-from pylogbroker.spark.options import Topics
+from pylogbroker.spark.brokers.cluster import LATEST, BlockingCluster, partitions_of
+from pylogbroker.spark.options import TopicSelection
 from pylogbroker.spark.options.positions import Bound, ByTime, named
 
 
@@ -29,7 +29,7 @@ class NothingAsLate(PylogbrokerError):
     """A partition has no record at or after the starting time."""
 
 
-def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
+def partitions_for(cluster: BlockingCluster, topics: TopicSelection) -> list[TopicPartition]:
     """Return the existing partitions of the requested topics. A stream calls this repeatedly."""
     if topics.assigned is not None:
         known = cluster.topics({topic for topic, _ in topics.assigned})
@@ -42,7 +42,7 @@ def partitions_for(cluster: Cluster, topics: Topics) -> list[TopicPartition]:
     return partitions_of(cluster.topics(topics.names or ()))
 
 
-def missing(cluster: Cluster, topics: Topics, found: Collection[TopicPartition]) -> list[str]:
+def missing(cluster: BlockingCluster, topics: TopicSelection, found: Collection[TopicPartition]) -> list[str]:
     """Return the requested topics or partitions that do not exist."""
     if topics.assigned is not None:
         partitions = set(found)
@@ -52,7 +52,7 @@ def missing(cluster: Cluster, topics: Topics, found: Collection[TopicPartition])
 
 
 def offsets_for(
-    cluster: Cluster,
+    cluster: BlockingCluster,
     bound: Bound,
     partitions: Collection[TopicPartition],
     *,
@@ -73,12 +73,16 @@ def _has(known: Mapping[str, TopicInfo], topic: str, number: int) -> bool:
     return topic in known and number < len(known[topic].partitions)
 
 
-def _looked_up(cluster: Cluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _looked_up(cluster: BlockingCluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     return {key: found.offset for key, found in cluster.offsets(times).items()} if times else {}
 
 
 def _by_time(
-    cluster: Cluster, bound: ByTime, partitions: Collection[TopicPartition], starting: bool, latest_if_none: bool
+    cluster: BlockingCluster,
+    bound: ByTime,
+    partitions: Collection[TopicPartition],
+    starting: bool,
+    latest_if_none: bool,
 ) -> dict[TopicPartition, int]:
     if isinstance(bound.times, int):
         times = dict.fromkeys(partitions, bound.times)
@@ -106,7 +110,7 @@ def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[Top
         )
 
 
-def refuse_missing(names: Iterable[str]) -> None:
+def reject_missing(names: Iterable[str]) -> None:
     """Raise KafkaError if `names` has a topic or partition."""
     wanted = ", ".join(names)
     if wanted:

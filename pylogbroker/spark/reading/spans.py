@@ -27,7 +27,7 @@ from pylogbroker.records.columnar.varints import Flags, Ints
 _MOST: Final = (1 << 31) - 1  # maximum bytes of a binary array
 
 
-_INLINE: Final = 12  # maximum bytes stored inside a view
+_INLINE_BYTES_MAX: Final = 12  # maximum bytes stored inside a view
 
 
 def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
@@ -39,9 +39,9 @@ def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
         return pa.nulls(len(starts), pa.binary())
     null = is_null if is_null.any() else None
     lengths = lengths if null is None else np.maximum(lengths, 0)
-    if ((lengths > _INLINE) | (lengths == 0)).all():
+    if ((lengths > _INLINE_BYTES_MAX) | (lengths == 0)).all():
         return _by_views(raw, starts, lengths, null)
-    return _by_turns(raw, starts, lengths, null)
+    return _by_chunks(raw, starts, lengths, null)
 
 
 def _by_views(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
@@ -53,7 +53,7 @@ def _by_views(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> p
     return pa.Array.from_buffers(pa.binary_view(), len(starts), buffers).cast(pa.binary())
 
 
-def _by_turns(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
+def _by_chunks(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> pa.Array:
     bounds = np.empty((len(starts), 2), np.int32)
     bounds[:, 0] = starts
     np.add(starts, lengths, out=bounds[:, 1], casting="same_kind")

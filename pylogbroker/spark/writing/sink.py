@@ -23,12 +23,12 @@ from pyspark.sql.datasource import (
 from pyspark.taskcontext import TaskContext
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.brokers.cluster import Cluster
-from pylogbroker.spark.garbage import freeze_what_is_there
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import WriteOptions
-from pylogbroker.spark.options.given import tell
+from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.writing.columns import Fields, fields_of
-from pylogbroker.spark.writing.identities import Identity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producer_ids import ProducerIdentity, identify, is_idempotent, window_of
 from pylogbroker.spark.writing.transactions import (
     Done,
     Task,
@@ -38,7 +38,7 @@ from pylogbroker.spark.writing.transactions import (
     begin,
     commit,
     mark,
-    telling_losses,
+    raising_lost,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def reach(self) -> None:
         """Raise NoBrokers if no broker can be reached. Called in the driver, since every task would wait longer."""
-        with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+        with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
             cluster.reach()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
@@ -114,20 +114,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Commit the transactions. Called in the driver when all tasks are done."""
         done = _done(messages)
         if done:
-            with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+            with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
                 commit(cluster, done)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Abort the transactions. Called in the driver when a task has failed for good."""
         done = _done(messages)
         if done:
-            with Cluster(WriteOptions.parse(self._given).settings) as cluster:
+            with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
                 abort(cluster, done)
 
 
 def _check(options: WriteOptions) -> None:
     """Log ignored options, and reject contradictory ones."""
-    tell(options.warnings)
+    log_warnings(options.warnings)
     window_of(options.settings)
 
 
@@ -139,7 +139,7 @@ def _write_plainly(options: WriteOptions, fields: Fields, batches: Iterator[pa.R
     first = _first(batches)
     if first is None:
         return
-    with Cluster(options.settings) as cluster:
+    with BlockingCluster(options.settings) as cluster:
         _write_as(identify(cluster), cluster, options, fields, _again(first, batches))
 
 
@@ -148,14 +148,14 @@ def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iter
     first = _first(batches)
     if first is None:
         return Done(task)
-    with Cluster(options.settings) as cluster:
+    with BlockingCluster(options.settings) as cluster:
         identity = begin(cluster, task)
         if identity is None:
             for _ in batches:  # Spark reuses a worker only if its input is consumed
                 pass
             return Done(task, is_committed=True)
         try:
-            with telling_losses(cluster, task):
+            with raising_lost(cluster, task):
                 _write_as(identity, cluster, options, fields, _again(first, batches))
                 mark(cluster, identity, task)
         except BaseException:
@@ -165,16 +165,20 @@ def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iter
 
 
 def _write_as(
-    identity: Identity, cluster: Cluster, options: WriteOptions, fields: Fields, batches: Iterator[pa.RecordBatch]
+    identity: ProducerIdentity,
+    cluster: BlockingCluster,
+    options: WriteOptions,
+    fields: Fields,
+    batches: Iterator[pa.RecordBatch],
 ) -> None:
     """Write rows. Arrow is imported here, since the driver restarts for each micro-batch and does not need it."""
-    from pylogbroker.spark.writing.producing import Producer
-    from pylogbroker.spark.writing.task import Writing
+    from pylogbroker.spark.writing.producer import IdempotentProducer
+    from pylogbroker.spark.writing.task import TaskWriter
 
     add = None if identity.transactional_id is None else partial(add_partitions, cluster, identity)
-    with Producer(cluster, identity, add) as producer:
-        Writing(options, fields, cluster, producer).write(batches)
-    freeze_what_is_there()
+    with IdempotentProducer(cluster, identity, add) as producer:
+        TaskWriter(options, fields, cluster, producer).write(batches)
+    freeze_existing_objects()
 
 
 def _this_task(options: WriteOptions) -> Task:

@@ -18,26 +18,28 @@ from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.model import Codec
-from pylogbroker.spark.brokers.cluster import Cluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
-from pylogbroker.spark.writing.encoding import OVERHEAD, Encoded, Packing, Rows, as_binary, encode, header_bytes
-from pylogbroker.spark.writing.placing import Places, together
-from pylogbroker.spark.writing.producing import Producer
+from pylogbroker.spark.writing.encoder import OVERHEAD, Encoded, Packing, RecordColumns, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
+from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-_PORTION: Final = 4 << 20  # bytes
+_PORTION_BYTES: Final = 4 << 20  # bytes
 
 
-class Writing:
+class TaskWriter:
     """Encode rows and pass them to the producer."""
 
-    def __init__(self, options: WriteOptions, fields: Fields, cluster: Cluster, producer: Producer) -> None:
+    def __init__(
+        self, options: WriteOptions, fields: Fields, cluster: BlockingCluster, producer: IdempotentProducer
+    ) -> None:
         self._options = options
         self._fields = fields
         self._cluster = cluster
         self._producer = producer
-        self._places: dict[str, Places] = {}
+        self._partitioners: dict[str, RowPartitioner] = {}
         settings = options.settings
         self._size = min(settings.integer("batch.size"), settings.integer("max.request.size"))
         self._largest = settings.integer("max.request.size")
@@ -63,27 +65,27 @@ class Writing:
                 found.setdefault((topic, partition), []).append(encoded)
         return found
 
-    def _of_topic(self, topic: str, rows: Rows, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
-        self._refuse_large(rows)
-        partitions = self._places_of(topic, chosen).of(rows, chosen)
-        order, runs = together(partitions)
+    def _of_topic(self, topic: str, rows: RecordColumns, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
+        self._check_sizes(rows)
+        partitions = self._partitioner(topic, chosen).of(rows, chosen)
+        order, runs = grouped(partitions)
         if order is not None:
             rows, partitions = rows.take(order), partitions[order]
         for first, encoded in encode(rows, runs, self._packing(topic), time.time_ns() // 1_000_000):
             yield int(partitions[first]), encoded
 
-    def _places_of(self, topic: str, chosen: pa.Int32Array | None) -> Places:
-        places = self._places.get(topic)
-        if places is None or not places.have(chosen):  # the topic may have more partitions by now
-            places = self._places[topic] = Places(find_topic(self._cluster, topic), self._size)
-        return places
+    def _partitioner(self, topic: str, chosen: pa.Int32Array | None) -> RowPartitioner:
+        partitioner = self._partitioners.get(topic)
+        if partitioner is None or not partitioner.have(chosen):  # the topic may have more partitions by now
+            partitioner = self._partitioners[topic] = RowPartitioner(find_topic(self._cluster, topic), self._size)
+        return partitioner
 
     def _packing(self, topic: str) -> Packing:
         size = min(self._size, self._producer.limit(topic) or self._size)
         codec = self._codec if not self._compressed or topic in self._compressed else Codec.NONE
         return Packing(size, codec, self._level)
 
-    def _refuse_large(self, rows: Rows) -> None:
+    def _check_sizes(self, rows: RecordColumns) -> None:
         largest = int(rows.sizes.max()) + OVERHEAD
         if largest > self._largest:
             raise RecordTooLarge(
@@ -91,14 +93,14 @@ class Writing:
                 " kafka.max.request.size, and the topic's max.message.bytes with it"
             )
 
-    def _rows(self, portion: pa.RecordBatch) -> Rows:
+    def _rows(self, portion: pa.RecordBatch) -> RecordColumns:
         fields = self._fields
         values = as_binary(portion.column(fields.value))
         keys = None if fields.key is None else as_binary(portion.column(fields.key))
         if keys is not None and keys.null_count == len(keys):
             keys = None
         headers = None if fields.headers is None else header_bytes(portion.column(fields.headers))
-        return Rows(values, keys, headers)
+        return RecordColumns(values, keys, headers)
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
         """Return the row indices of each topic; None for all rows."""
@@ -116,7 +118,7 @@ class Writing:
         return {name: np.flatnonzero(numbers == number) for number, name in enumerate(names)}
 
 
-def find_topic(cluster: Cluster, name: str) -> TopicInfo:
+def find_topic(cluster: BlockingCluster, name: str) -> TopicInfo:
     """Return a topic's metadata. Create the topic if allow.auto.create.topics is set and the broker allows it."""
 
     def ask() -> TopicInfo:
@@ -139,7 +141,7 @@ def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if batch.num_rows:
             held.append(batch)
             size += batch.nbytes
-        if size >= _PORTION:
+        if size >= _PORTION_BYTES:
             yield pa.concat_batches(held)
             held, size = [], 0
     if held:

@@ -40,8 +40,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, Cluster
-from pylogbroker.spark.writing.identities import Identity
+from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
+from pylogbroker.spark.writing.producer_ids import ProducerIdentity
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -62,14 +62,14 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_PLACE: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
+_MARKER_TOPIC: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
 _ADD_PARTITIONS: Final = 3  # higher versions are for brokers
 _OFFSET_FETCH: Final = 7  # last version with a single group, first one with require_stable
 _OFFSET_COMMIT: Final = 4  # last version with a retention time
-_KEPT: Final = 10 * 365 * 86_400_000  # ms of retention of a plan
-_REMEMBERED: Final = 86_400_000  # ms after which brokers may have expired markers, with a short retention
-_PARTING: Final = 10.0  # maximum seconds to abort
-_PASSING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
+_PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000  # ms of retention of a plan
+_MARKER_AGE_MS_MAX: Final = 86_400_000  # ms after which brokers may have expired markers, with a short retention
+_ABORT_SECONDS_MAX: Final = 10.0  # maximum seconds to abort
+_TRANSIENT: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
 _LOST: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -109,7 +109,7 @@ class Done:
     """Result of a task for the driver: its open transaction, if any, or that it was committed before."""
 
     task: Task
-    open: Identity | None = None
+    open: ProducerIdentity | None = None
     is_committed: bool = False
 
 
@@ -125,15 +125,15 @@ class _Plan:
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def begin(cluster: Cluster, task: Task) -> Identity | None:
+def begin(cluster: BlockingCluster, task: Task) -> ProducerIdentity | None:
     """Return the task's producer identity; None if the task is committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
-    _refuse_old(task, committed - 1)
+    _check_order(task, committed - 1)
     return None if committed == task.batch + 1 else identity
 
 
-def add_partitions(cluster: Cluster, identity: Identity, partitions: Iterable[TopicPartition]) -> None:
+def add_partitions(cluster: BlockingCluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
     """Add partitions to the transaction."""
     topics = [
         AddPartitionsToTxnTopic(topic, [number for _, number in keys])
@@ -148,7 +148,7 @@ def add_partitions(cluster: Cluster, identity: Identity, partitions: Iterable[To
     _ask(cluster, request, TRANSACTION, _name(identity), version=_ADD_PARTITIONS, codes=_partition_codes)
 
 
-def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
+def mark(cluster: BlockingCluster, identity: ProducerIdentity, task: Task) -> None:
     """Write the marker, as the last part of the transaction."""
     added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
     _ask(cluster, added, TRANSACTION, task.name)
@@ -157,7 +157,7 @@ def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
         group_id=task.name,
         producer_id=identity.id,
         producer_epoch=identity.epoch,
-        topics=[TxnOffsetCommitRequestTopic(_PLACE, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
+        topics=[TxnOffsetCommitRequestTopic(_MARKER_TOPIC, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
     )
     _ask(cluster, request, GROUP, task.name, codes=_offset_codes)
 
@@ -165,7 +165,7 @@ def mark(cluster: Cluster, identity: Identity, task: Task) -> None:
 # -- the driver --------------------------------------------------------------------------------------------------------
 
 
-def commit(cluster: Cluster, done: Sequence[Done]) -> None:
+def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
     """Commit the transactions of all tasks of a batch."""
     if not done:
         return
@@ -178,13 +178,13 @@ def commit(cluster: Cluster, done: Sequence[Done]) -> None:
     if opened:
         _plan(cluster, done[0].task, len(done))
     for task, identity in opened:
-        with telling_losses(cluster, task):
+        with raising_lost(cluster, task):
             _end(cluster, identity, committed=True)
 
 
-def abort(cluster: Cluster, done: Iterable[Done]) -> None:
+def abort(cluster: BlockingCluster, done: Iterable[Done]) -> None:
     """Abort open transactions for up to 10 seconds; the others end by their timeouts."""
-    until = time.monotonic() + _PARTING
+    until = time.monotonic() + _ABORT_SECONDS_MAX
     opened = [each.open for each in done if each.open is not None]
     for number, identity in enumerate(opened):
         left = until - time.monotonic()
@@ -194,7 +194,7 @@ def abort(cluster: Cluster, done: Iterable[Done]) -> None:
         abandon(cluster, identity, left)
 
 
-def abandon(cluster: Cluster, identity: Identity, seconds: float = _PARTING) -> None:
+def abandon(cluster: BlockingCluster, identity: ProducerIdentity, seconds: float = _ABORT_SECONDS_MAX) -> None:
     """Abort one transaction, unless another producer owns it by now."""
     try:
         _end(cluster, identity, committed=False, seconds=seconds)
@@ -203,7 +203,7 @@ def abandon(cluster: Cluster, identity: Identity, seconds: float = _PARTING) -> 
 
 
 @contextmanager
-def telling_losses(cluster: Cluster, task: Task) -> Iterator[None]:
+def raising_lost(cluster: BlockingCluster, task: Task) -> Iterator[None]:
     """Convert errors that mean a lost transaction to TransactionLost."""
     try:
         yield
@@ -213,7 +213,7 @@ def telling_losses(cluster: Cluster, task: Task) -> Iterator[None]:
         raise
 
 
-def _check_count(cluster: Cluster, done: Sequence[Done], plan: _Plan) -> None:
+def _check_count(cluster: BlockingCluster, done: Sequence[Done], plan: _Plan) -> None:
     """Raise WrongBatch if this batch was partly committed with another number of tasks."""
     if plan.tasks == len(done):
         return
@@ -230,7 +230,7 @@ def _check_count(cluster: Cluster, done: Sequence[Done], plan: _Plan) -> None:
 
 def _check_age(plan: _Plan) -> None:
     """Raise WrongBatch if markers of this batch may have expired."""
-    if _now() - plan.time > _REMEMBERED:
+    if _now() - plan.time > _MARKER_AGE_MS_MAX:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(plan.time / 1000))
         raise WrongBatch(
             f"batch {plan.batch} was about to be committed at {when} UTC, and it is unknown whether it was,"
@@ -240,7 +240,7 @@ def _check_age(plan: _Plan) -> None:
         )
 
 
-def _refuse_old(task: Task, batch: int) -> None:
+def _check_order(task: Task, batch: int) -> None:
     """Raise WrongBatch if the query has committed a later batch."""
     if batch > task.batch:
         raise WrongBatch(
@@ -250,21 +250,23 @@ def _refuse_old(task: Task, batch: int) -> None:
         )
 
 
-def _planned(cluster: Cluster, task: Task) -> _Plan | None:
+def _planned(cluster: BlockingCluster, task: Task) -> _Plan | None:
     """Return the plan of this batch, if an earlier run wrote it."""
     planned, text = _marker(cluster, _group(task))
-    _refuse_old(task, planned - 1)
+    _check_order(task, planned - 1)
     return _Plan(task.batch, *map(int, (text or "").split())) if planned == task.batch + 1 else None
 
 
-def _plan(cluster: Cluster, task: Task, tasks: int) -> None:
+def _plan(cluster: BlockingCluster, task: Task, tasks: int) -> None:
     row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=f"{tasks} {_now()}")
-    topics = [OffsetCommitRequestTopic(_PLACE, [row])]
-    request = OffsetCommitRequest(group_id=_group(task), retention_time_ms=_KEPT, topics=topics)
+    topics = [OffsetCommitRequestTopic(_MARKER_TOPIC, [row])]
+    request = OffsetCommitRequest(group_id=_group(task), retention_time_ms=_PLAN_RETENTION_MS, topics=topics)
     _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=_offset_codes)
 
 
-def _end(cluster: Cluster, identity: Identity, *, committed: bool, seconds: float | None = None) -> None:
+def _end(
+    cluster: BlockingCluster, identity: ProducerIdentity, *, committed: bool, seconds: float | None = None
+) -> None:
     request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
     _ask(cluster, request, TRANSACTION, _name(identity), seconds=seconds)
 
@@ -273,7 +275,7 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
+def _lost(cluster: BlockingCluster, task: Task, error: KafkaError) -> TransactionLost:
     timeout = cluster.settings.integer("transaction.timeout.ms")
     return TransactionLost(
         f"batch {task.batch}: the transaction of task {task.number} can no longer be committed ({error}). Another"
@@ -285,7 +287,7 @@ def _lost(cluster: Cluster, task: Task, error: KafkaError) -> TransactionLost:
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def _identify(cluster: Cluster, name: str) -> Identity:
+def _identify(cluster: BlockingCluster, name: str) -> ProducerIdentity:
     timeout = cluster.settings.integer("transaction.timeout.ms")
     try:
         response = _ask(cluster, InitProducerIdRequest(name, timeout), TRANSACTION, name)
@@ -294,19 +296,19 @@ def _identify(cluster: Cluster, name: str) -> Identity:
             why = "is longer than the brokers allow by transaction.max.timeout.ms"
             raise ConfigError(f"option kafka.transaction.timeout.ms: {timeout} {why}") from error
         raise
-    return Identity(response.producer_id, response.producer_epoch, name)
+    return ProducerIdentity(response.producer_id, response.producer_epoch, name)
 
 
-def _marker(cluster: Cluster, group: str) -> tuple[int, str | None]:
+def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
     """Return a group's offset and metadata, after pending transactions; -1 if there is none."""
-    request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_PLACE, [0])], require_stable=True)
+    request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_MARKER_TOPIC, [0])], require_stable=True)
     response = _ask(cluster, request, GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
     [row] = [row for topic in response.topics for row in topic.partitions]
     return row.committed_offset, row.metadata
 
 
 def _ask(
-    cluster: Cluster,
+    cluster: BlockingCluster,
     request: Request,
     kind: int,
     key: str,
@@ -334,7 +336,7 @@ def _ask(
 def _soon(ask: Callable[[], T], seconds: float) -> T:
     """Retry on errors that pass within milliseconds."""
     attempts = Retrying(
-        retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _PASSING),
+        retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _TRANSIENT),
         wait=wait_exponential(multiplier=0.005, max=0.1),
         stop=stop_after_delay(seconds),
         reraise=True,
@@ -360,5 +362,5 @@ def _group(task: Task) -> str:
     return f"{task.prefix}{task.query}"
 
 
-def _name(identity: Identity) -> str:
+def _name(identity: ProducerIdentity) -> str:
     return identity.transactional_id or ""

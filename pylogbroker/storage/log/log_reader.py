@@ -16,7 +16,7 @@ from pylogbroker.storage.log.segment import Segment
 
 Segments = tuple[Segment, ...]
 _base_offset = attrgetter("base_offset")
-_REMEMBERED: Final = 64
+_MARKER_AGE_MS_MAX: Final = 64
 
 
 class LogReader:
@@ -79,7 +79,7 @@ class LogReader:
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         places = self._places
         if offset >= 0:
-            if len(places) >= _REMEMBERED:
+            if len(places) >= _MARKER_AGE_MS_MAX:
                 del places[next(iter(places))]
             places[offset] = segment, position
 

@@ -38,7 +38,7 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Marker
 
-_REMEMBERED: Final = 5
+_MARKER_AGE_MS_MAX: Final = 5
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
 NONE: Final = -1
 
@@ -169,7 +169,7 @@ class ProducerState:
         batch = WrittenBatch(
             entry.base_sequence, entry.last_sequence, entry.base_offset, entry.last_offset, entry.max_timestamp
         )
-        self.batches = (*self.batches[1 - _REMEMBERED :], batch)
+        self.batches = (*self.batches[1 - _MARKER_AGE_MS_MAX :], batch)
         if entry.is_transactional and self.transaction_start < 0:
             self.transaction_start = entry.base_offset
 

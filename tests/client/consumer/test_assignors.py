@@ -20,7 +20,7 @@ from twisted.plugin import IPlugin, getPlugins
 from zope.interface.verify import verifyObject
 
 from pylogbroker import plugins
-from pylogbroker.assigning import Claim, decode_user_data, encode_user_data
+from pylogbroker.assignors import Claim, decode_user_data, encode_user_data
 from pylogbroker.interfaces import IAssignor, Subscription
 from pylogbroker.plugins.assignors import cooperative_sticky, range_, round_robin, sticky
 from tests.client.consumer.groups import (

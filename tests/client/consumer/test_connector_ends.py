@@ -13,9 +13,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.consumer import ConsumerConnector
-from pylogbroker.coordination import identity
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Unavailable
+from pylogbroker.metadata import registration
 from tests.client.consumer_harness import Collector, committed, connector, create, grow, write
 from tests.client.test_connector_groups import crash
 from tests.coordination.conftest import now
@@ -139,7 +139,7 @@ async def test_a_static_member_that_leads_again_looks_out_for_partitions(
 @pytest.fixture
 def tree(tmp_path: Path) -> Iterator[EmbeddedTree]:
     opened = EmbeddedTree.open(str(tmp_path / "tree"))
-    now(identity.lay_out(opened))
+    now(registration.create_permanent_nodes(opened))
     yield opened
     now(opened.close())
 

@@ -13,9 +13,9 @@ from twisted.internet.task import deferLater
 from pylogbroker.client.consumer import ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.consumer.registry import RebalanceFailed
-from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Create, Delete, TopicPartition
+from pylogbroker.metadata import registration, zk_paths, zk_schema
 from tests.client.consumer_harness import Collector, committed, create, write
 from tests.coordination.conftest import now
 from tests.support.brokers import Broker
@@ -26,15 +26,15 @@ PATIENCE = 15.0  # seconds
 @pytest.fixture
 def tree(tmp_path: Path) -> Iterator[EmbeddedTree]:
     opened = EmbeddedTree.open(str(tmp_path / "tree"))
-    now(identity.lay_out(opened))
+    now(registration.create_permanent_nodes(opened))
     yield opened
     now(opened.close())
 
 
 def announce(tree: EmbeddedTree, topic: str, partitions: int) -> None:
     """Write the topic into the tree, as brokers do."""
-    node = layout.TopicNode(uuid.uuid4(), dict.fromkeys(range(partitions), (0,)))
-    now(tree.commit([Create(paths.topic(topic), layout.encode_topic(node))]))
+    node = zk_schema.TopicNode(uuid.uuid4(), dict.fromkeys(range(partitions), (0,)))
+    now(tree.commit([Create(zk_paths.topic(topic), zk_schema.encode_topic(node))]))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ async def test_members_come_and_go(broker: Broker, tree: EmbeddedTree, topic: st
     await second.shutdown()
     values = sorted(int(message.value) for each in assigned for message in each.messages)
     assert values == list(range(80))
-    assert now(tree.children(paths.consumers(group))) == []
+    assert now(tree.children(zk_paths.consumers(group))) == []
 
 
 async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
@@ -113,12 +113,14 @@ async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
             await write_and_read()
         await until(lambda: sorted(each for share in shares(*members) for each in share) == [(topic, 0), (topic, 1)])
         in_brokers = committed(broker.bootstrap, group, topic, 2)
-        in_tree = [int(now(tree.get(paths.committed_offset(group, topic, number))).data) for number in range(2)]
+        in_tree = [int(now(tree.get(zk_paths.committed_offset(group, topic, number))).data) for number in range(2)]
         stale = {("kafka", False): in_tree, ("zookeeper", False): in_brokers}.get((storage, dual))
         assert stale is None or sum(stale) < written
     for member in members:
         await member.shutdown()
-    assert sum(int(now(tree.get(paths.committed_offset(group, topic, number))).data) for number in range(2)) == written
+    assert (
+        sum(int(now(tree.get(zk_paths.committed_offset(group, topic, number))).data) for number in range(2)) == written
+    )
 
 
 async def test_readers_are_told_when_the_group_does_not_settle(
@@ -126,15 +128,15 @@ async def test_readers_are_told_when_the_group_does_not_settle(
 ) -> None:
     create(broker.bootstrap, topic, 2)
     announce(tree, topic, 2)
-    now(ensure(tree, [parent(paths.owner(group, topic, 0))]))
-    now(tree.commit([Create(paths.owner(group, topic, 0), b"somebody-0")]))
+    now(ensure(tree, [parent(zk_paths.owner(group, topic, 0))]))
+    now(tree.commit([Create(zk_paths.owner(group, topic, 0), b"somebody-0")]))
     named = {"coordination": tree, "rebalance_backoff_ms": 10, "rebalance_max_retries": 2}
     connector = ConsumerConnector(broker.bootstrap, group=group, auto_offset_reset="earliest", **named)
     streams = (await connector.create_message_streams({topic: 2}))[topic]
     for stream in streams:
         with pytest.raises(RebalanceFailed, match=topic):
             await stream.get_many(timeout=PATIENCE)
-    now(tree.commit([Delete(paths.owner(group, topic, 0))]))
+    now(tree.commit([Delete(zk_paths.owner(group, topic, 0))]))
     await until(lambda: len(connector.assignment) == 2)
     write(broker.bootstrap, topic, ["a", "b"], 2)
     for stream in streams:

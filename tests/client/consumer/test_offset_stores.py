@@ -18,9 +18,9 @@ from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.layout import BadNode
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData, TopicPartition
+from pylogbroker.metadata.zk_schema import BadNode
 from pylogbroker.wire import UnsupportedVersion, request_codec, response_codec
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.offset_commit import (

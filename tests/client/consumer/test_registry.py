@@ -15,10 +15,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.consumer.registry import GroupRegistry, RebalanceFailed, new_consumer_id
-from pylogbroker.coordination import identity, layout, paths
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.coordination.layout import ConsumerNode, TopicNode
 from pylogbroker.interfaces import Create, Delete, Operation, SetData, TopicPartition, Unavailable
+from pylogbroker.metadata import registration, zk_paths, zk_schema
+from pylogbroker.metadata.zk_schema import ConsumerNode, TopicNode
 
 GROUP = "g"
 
@@ -66,7 +66,7 @@ class RegistryTests(SynchronousTestCase):
         self.tree = EmbeddedTree.open(self.enterContext(TemporaryDirectory()))
         self.clock = Clock()
         self.readers: dict[TopicPartition, str] = {}
-        self.now(identity.lay_out(self.tree))
+        self.now(registration.create_permanent_nodes(self.tree))
         self.add_topic("t", 6)
 
     def tearDown(self) -> None:
@@ -80,10 +80,12 @@ class RegistryTests(SynchronousTestCase):
         self.now(self.tree.commit(operations))
 
     def add_topic(self, name: str, partitions: int) -> None:
-        self.commit(Create(paths.topic(name), self.topic(partitions)))
+        self.commit(Create(zk_paths.topic(name), self.topic(partitions)))
 
     def topic(self, partitions: int) -> bytes:
-        return layout.encode_topic(TopicNode(uuid.UUID(int=1), {number: (number % 2,) for number in range(partitions)}))
+        return zk_schema.encode_topic(
+            TopicNode(uuid.UUID(int=1), {number: (number % 2,) for number in range(partitions)})
+        )
 
     def consumer(self, name: str, node: ConsumerNode | None = None) -> GroupRegistry:
         listener = Reader(name, self.readers)
@@ -101,7 +103,7 @@ class RegistryTests(SynchronousTestCase):
 
     def owners(self) -> dict[int, str]:
         """The owners of `t` that the tree knows."""
-        nodes = self.now(self.tree.get_many([paths.owner(GROUP, "t", number) for number in range(9)]))
+        nodes = self.now(self.tree.get_many([zk_paths.owner(GROUP, "t", number) for number in range(9)]))
         return {number: node.data.decode() for number, node in enumerate(nodes) if node is not None}
 
     def numbers(self, registry: GroupRegistry) -> list[int]:
@@ -114,7 +116,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.owners(), {n: f"c1-{n % 2}" for n in range(6)})
         node = self.now(self.tree.get("/consumers/g/ids/c1"))
         self.assertTrue(node.stat.ephemeral)
-        self.assertEqual(layout.decode_consumer(node.data), ConsumerNode({"t": 2}))
+        self.assertEqual(zk_schema.decode_consumer(node.data), ConsumerNode({"t": 2}))
         self.assertTrue(self.now(self.tree.get("/consumers/g/owners/t/0")).stat.ephemeral)
 
     def test_who_comes_gets_a_share_and_the_other_reads_on(self) -> None:
@@ -165,9 +167,9 @@ class RegistryTests(SynchronousTestCase):
 
     def test_partitions_that_are_added_are_read(self) -> None:
         first, second = self.started("c1"), self.started("c2")
-        self.commit(SetData(paths.topic("t"), self.topic(8)))
+        self.commit(SetData(zk_paths.topic("t"), self.topic(8)))
         self.assertEqual([self.numbers(first), self.numbers(second)], [[0, 2, 4, 6], [1, 3, 5, 7]])
-        self.commit(SetData(paths.topic("t"), self.topic(9)))
+        self.commit(SetData(zk_paths.topic("t"), self.topic(9)))
         self.assertEqual([self.numbers(first), self.numbers(second)], [[0, 2, 4, 6, 8], [1, 3, 5, 7]])
 
     def test_a_topic_that_is_not_there_yet_is_read_when_it_comes(self) -> None:
@@ -175,7 +177,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.numbers(only), [])
         self.add_topic("later", 2)
         self.assertEqual(self.numbers(only), [0, 1])
-        self.commit(Delete(paths.topic("later")))
+        self.commit(Delete(zk_paths.topic("later")))
         self.assertEqual(self.numbers(only), [])
 
     def test_topics_that_match_are_read_when_they_come(self) -> None:
@@ -190,8 +192,8 @@ class RegistryTests(SynchronousTestCase):
 
     def test_a_broker_that_comes_makes_all_look_again(self) -> None:
         only = self.started("c1")
-        self.commit(Create(paths.broker(1), b"{}", ephemeral=True))
-        looks = self.count_looks(only, Delete(paths.broker(1)))
+        self.commit(Create(zk_paths.broker(1), b"{}", ephemeral=True))
+        looks = self.count_looks(only, Delete(zk_paths.broker(1)))
         self.assertEqual(looks, 1)
 
     def count_looks(self, registry: GroupRegistry, change: Operation) -> int:
@@ -209,9 +211,9 @@ class RegistryTests(SynchronousTestCase):
 
     def test_watches_do_not_pile_up(self) -> None:
         self.started("c1")
-        self.commit(Create(paths.broker(0), b"{}"))
+        self.commit(Create(zk_paths.broker(0), b"{}"))
         for _ in range(5):
-            self.commit(SetData(paths.topic("t"), self.topic(6)))
+            self.commit(SetData(zk_paths.topic("t"), self.topic(6)))
         watches = self.tree._watches
         self.assertEqual({len(some) for some in [*watches._nodes.values(), *watches._children.values()] if some}, {1})
 
@@ -235,7 +237,7 @@ class RegistryTests(SynchronousTestCase):
             return await get_many(tree, wanted)
 
         self.patch(EmbeddedTree, "get_many", sometimes)
-        self.commit(SetData(paths.topic("t"), self.topic(7)))
+        self.commit(SetData(zk_paths.topic("t"), self.topic(7)))
         self.clock.pump([2.0] * 5)
         self.assertEqual(len(self.reader(only).errors), 1)
         broken = False
@@ -314,7 +316,7 @@ class RegistryTests(SynchronousTestCase):
         self.readers["t", 0] = "somebody"
         self.now(first.start())
         self.assertEqual(len(self.flushLoggedErrors(AssertionError)), 1)
-        self.commit(SetData(paths.topic("t"), self.topic(7)))
+        self.commit(SetData(zk_paths.topic("t"), self.topic(7)))
         self.assertEqual(self.reader(first).told, ["take 6", "take 1"])
 
     def test_a_node_that_is_no_consumer_is_nobody(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.client.consumer.registry_plan import View, plan, streams_for
-from pylogbroker.coordination.layout import BadNode, ConsumerNode, TopicNode, decode_consumer, encode_consumer
+from pylogbroker.metadata.zk_schema import BadNode, ConsumerNode, TopicNode, decode_consumer, encode_consumer
 
 
 def topic(*brokers: int) -> TopicNode:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment as TheirAssignment
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as TheirSubscription
 
-from pylogbroker.assigning import Claim, decode_generation, decode_user_data
+from pylogbroker.assignors import Claim, decode_generation, decode_user_data
 from pylogbroker.client.consumer.subscription import (
     decode_assignment,
     decode_subscription,

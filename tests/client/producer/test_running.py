@@ -11,10 +11,10 @@ from kafka import KafkaProducer
 
 from pylogbroker.client.errors import Closed, PluginFailed, RecordTooLarge
 from pylogbroker.client.producer import Producer, ProducerRecord, RecordMetadata, SomeFailed
-from pylogbroker.coordination import paths
-from pylogbroker.coordination.layout import BrokerNode, encode_broker
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import Create
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import BrokerNode, encode_broker
 from tests.broker.trees import opened_tree
 from tests.client.producer.readers import create, read, values
 from tests.clients.adapters.base import CODECS, Client
@@ -252,7 +252,7 @@ async def test_new_partitions_are_used(broker: Broker, topic: str) -> None:
 async def test_brokers_are_found_in_the_coordination_tree(broker: Broker, topic: str, tmp_path: Path) -> None:
     def living(number: int, address: str) -> Create:
         node = BrokerNode([f"PLAINTEXT://{address}"], {"PLAINTEXT": "PLAINTEXT"})
-        return Create(paths.broker(number), encode_broker(node, START))
+        return Create(zk_paths.broker(number), encode_broker(node, START))
 
     with opened_tree(str(tmp_path / "tree")) as tree:
         await tree.commit([living(7, "127.0.0.1:1")])  # there is nobody any more

@@ -1,0 +1,44 @@
+"""Range and round robin: the same number of partitions for each member, whatever the previous assignment.
+
+Topics a and b of three partitions each, members C and D that subscribe to both:
+
+    range          C: a0 a1 b0 b1    D: a2 b2         contiguous ranges of each topic; the first are longer by one
+    round robin    C: a0 a2 b1       D: a1 b0 b2      one partition each in rotation, skipping non-subscribers
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from pylogbroker.assignors.members import Members, in_order, subscribers
+from pylogbroker.interfaces import TopicPartition
+
+Assignment = dict[str, list[TopicPartition]]
+
+
+def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignment:
+    """Give each subscriber of a topic a contiguous range of its partitions."""
+    assignment: Assignment = {member: [] for member in members}
+    for topic, sharing in subscribers(partitions, members).items():
+        share, more = divmod(partitions[topic], len(sharing))
+        start = 0
+        for place, member in enumerate(sharing):
+            end = start + share + (place < more)
+            assignment[member].extend((topic, number) for number in range(start, end))
+            start = end
+    return assignment
+
+
+def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assignment:
+    """Give the partitions of all topics, in order, to the members in rotation."""
+    assignment: Assignment = {member: [] for member in members}
+    turns = deque(in_order(members))
+    for topic, sharing in subscribers(partitions, members).items():
+        some = set(sharing)
+        for number in range(partitions[topic]):
+            while turns[0] not in some:
+                turns.rotate(-1)
+            assignment[turns[0]].append((topic, number))
+            turns.rotate(-1)
+    return assignment

@@ -1,0 +1,190 @@
+"""Fetch the record batches of one partition between two offsets, as raw bytes.
+
+    for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, patience=120.0):
+        decode(fetched.records, fetched.position, fetched.aborted, ...)
+
+            ask          ask              ask
+    leader ------ answer ------ answer -------- answer
+    here              decode        decode           decode
+
+The next fetch is sent before the received records are yielded, so that the leader works while they are decoded. Reading
+ends at an offset, not at a count: control records and compacted records leave offsets without records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+import attrs
+
+from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable, raise_for
+from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records import Buffer
+from pylogbroker.records.log_entry import entries
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
+from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+FETCH: Final = 12  # newest version with topic names instead of ids
+_LARGEST: Final = 0x7FFFFFFF
+_EMPTY_ANSWERS_MIN: Final = 2
+
+
+@attrs.frozen
+class FetchedBatches:
+    """Complete record batches. The first one may begin before `position`; ignore its earlier records."""
+
+    records: Buffer
+    position: int
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...] | None
+    """Producer ids and first offsets of aborted transactions; None if their records are to be read, too."""
+
+
+class PartitionFetcher:
+    """Iterate over the record batches of a partition from `start` to before `end`.
+
+    Raise OutOfRange if the log starts after `start`, or if nothing arrives for `patience` seconds because the log ends
+    before `end`: it was truncated or recreated. If compaction removed everything left before `end`, the last item has
+    no records.
+    """
+
+    def __init__(
+        self, cluster: BlockingCluster, topic: str, partition: int, start: int, end: int, *, patience: float = 120.0
+    ) -> None:
+        settings = cluster.settings
+        self.position = start
+        self._cluster = cluster
+        self._topic, self._partition, self._end = topic, partition, end
+        self._patience = patience
+        self._limit = settings.integer("max.partition.fetch.bytes")
+        self._wait = settings.integer("fetch.max.wait.ms")
+        self._committed = settings.text("isolation.level") == "read_committed"
+        self._asked: Connection | None = None
+        self._empty = 0  # consecutive empty responses from a leader that has offsets up to the end
+
+    def __iter__(self) -> Iterator[FetchedBatches]:
+        moved = time.monotonic()
+        try:
+            while self.position < self._end:
+                fetched = self._take(self._cluster.retrying(self._answer))
+                if fetched is not None:
+                    yield fetched
+                    moved = time.monotonic()
+                elif time.monotonic() - moved > self._patience:
+                    raise self._nothing_comes()
+        finally:
+            if self._asked is not None:
+                self._asked.close()  # a late response must not answer the next request
+
+    def _take(self, data: PartitionData) -> FetchedBatches | None:
+        """Return the records of a response, and send the next fetch if more is expected."""
+        records = data.records or b""
+        found = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
+        if not found:
+            if len(records):
+                self._ask_for_more()
+            return None if len(records) else self._rest(data)
+        self._empty = 0
+        last = found.pop()
+        fetched = FetchedBatches(records, self.position, last.next_offset, self._aborted(data))  # type: ignore[arg-type]
+        self.position = last.next_offset
+        if self.position < self._end:
+            self._prefetch()
+        return fetched
+
+    def _rest(self, data: PartitionData) -> FetchedBatches | None:
+        """Skip to the end if the leader, which has all offsets, returns nothing twice: the rest was compacted away."""
+        readable = data.last_stable_offset if self._committed and data.last_stable_offset >= 0 else data.high_watermark
+        self._empty = self._empty + 1 if readable >= self._end else 0
+        if self._empty < _EMPTY_ANSWERS_MIN:
+            return None
+        rest = FetchedBatches(b"", self.position, self._end, None)
+        self.position = self._end
+        return rest
+
+    def _prefetch(self) -> None:
+        try:
+            self._ask()
+        except PylogbrokerError as error:
+            if not is_retriable(error):  # retriable ones are retried when the response is needed
+                raise
+
+    def _ask_for_more(self) -> None:
+        """Double the fetch size: brokers without KIP-74 cut off even the first batch."""
+        largest = self._cluster.settings.integer("fetch.max.bytes")
+        if self._limit >= largest:
+            raise RecordTooLarge(
+                f"{self._topic}/{self._partition} has a batch at offset {self.position} that exceeds the fetch limit,"
+                f" {self._limit} bytes: increase fetch.max.bytes"
+            )
+        self._limit = min(2 * self._limit, largest)
+
+    def _aborted(self, data: PartitionData) -> tuple[tuple[int, int], ...] | None:
+        if not self._committed:
+            return None
+        return tuple((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> PartitionData:
+        connection = self._asked or self._ask()
+        self._asked = None
+        response: FetchResponse = connection.receive()
+        raise_for(response.error_code)
+        partitions = [each for topic in response.responses for each in topic.partitions]
+        data = (
+            partitions[0] if partitions else PartitionData()
+        )  # empty while a quota is exceeded; the broker throttles the next fetch
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range()
+        raise_for(data.error_code, f"{self._topic}/{self._partition}")
+        return data
+
+    def _ask(self) -> Connection:
+        connection = self._cluster.leader(self._topic, self._partition)
+        positions = {(self._topic, self._partition): self.position}
+        request = fetch_request(self._cluster.settings, positions, limit=self._limit, wait=self._wait)
+        connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+        self._asked = connection
+        return connection
+
+    def _nothing_comes(self) -> PylogbrokerError:
+        error = self._out_of_range()
+        if error.end <= self.position:
+            return error
+        return RequestTimedOut(
+            f"{self._topic}/{self._partition} is to be read up to offset {self._end}, but nothing after"
+            f" {self.position} came for {self._patience:g} s, though it ends at {error.end}"
+        )
+
+    def _out_of_range(self) -> OutOfRange:
+        key = self._topic, self._partition
+        first = self._cluster.offsets({key: EARLIEST})[key].offset
+        end = self._cluster.offsets({key: LATEST})[key].offset
+        return OutOfRange(*key, self.position, first, end)
+
+
+def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
+    """Build a fetch of at most `limit` bytes per partition; the leader may wait `wait` ms for data."""
+    topics = [
+        FetchTopic(
+            topic,
+            partitions=[FetchPartition(key[1], fetch_offset=positions[key], partition_max_bytes=limit) for key in keys],
+        )
+        for topic, keys in groupby(sorted(positions), lambda key: key[0])
+    ]
+    return FetchRequest(
+        max_wait_ms=wait,
+        min_bytes=1,
+        max_bytes=_LARGEST,
+        isolation_level=int(settings.text("isolation.level") == "read_committed"),
+        topics=topics,
+        rack_id=settings.text("client.rack"),
+    )

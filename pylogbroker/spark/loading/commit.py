@@ -1,0 +1,170 @@
+"""Bookkeeping of a load in the driver: completed parts, and commits of the manifest.
+
+    tasks' files       a   b        c       d
+    look               .....a,b........c......d
+    commit                   .........a,b,c......d       limited to 5 % of the time
+
+A replay is committed only when all of it is complete. Files that do not count are deleted only after the manifest has
+been written: a load that finds another load's manifest there deletes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.loading.intervals import Range, apart, missing_in
+from pylogbroker.spark.loading.manifest import MANIFEST, Manifest, ManifestEntry, Part, directory_of, range_of
+from pylogbroker.spark.loading.store import Store, TargetInUse, is_temporary
+from pylogbroker.spark.loading.task import TaskParameters, whole_files
+from pylogbroker.spark.reading.slices import Slice
+
+_OFFSET_MAX: Final = (1 << 63) - 1
+_PAUSE_FACTOR: Final = 20  # pause after a commit, in durations of the commit
+_PAUSE_SECONDS_MIN: Final = 0.5
+
+
+@attrs.define
+class ManifestCommitter:
+    """State of a load."""
+
+    store: Store
+    manifest: Manifest
+    parameters: TaskParameters
+    parts: tuple[Part, ...]
+    is_replay: bool = False
+    entries: list[ManifestEntry] = attrs.field(factory=list)
+    """Results of this run, and of a replay that it continues."""
+    before: Mapping[TopicPartition, Iterable[Range]] = attrs.field(factory=dict)
+    """Ranges that were completed before."""
+    unfinished_bytes: int = 0
+    """Size of temporary files."""
+    _committed: int = 0
+    _next_commit: float = 0.0
+
+    def add_published(self) -> None:
+        """Add newly published files of missing parts."""
+        missing = [part.slice for part in self.missing()]
+        listed = self.store.listed({self._directory(each) for each in missing})
+        self.add(
+            entry
+            for each in missing
+            for entry in whole_files(self.store, self.parameters, each, listed[self._directory(each)])
+        )
+        files = (each for found in listed.values() for each in found.items())
+        self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
+
+    def add(self, entries: Iterable[ManifestEntry]) -> None:
+        """Add entries that do not overlap completed ranges."""
+        by_key: dict[TopicPartition, list[ManifestEntry]] = {}
+        for entry in entries:
+            by_key.setdefault(entry.key, []).append(entry)
+        covered = self._covered()
+        for key, found in by_key.items():
+            self.entries += apart(found, covered.get(key, ()), lambda entry: entry.range)
+
+    def missing(self) -> list[Part]:
+        """Return the missing ranges of the parts."""
+        covered = self._covered()
+        return [
+            attrs.evolve(part, slice=attrs.evolve(part.slice, start=start, end=end))
+            for part in self.parts
+            for start, end in missing_in(
+                part.slice.start, part.slice.end, covered.get((part.slice.topic, part.slice.partition), ())
+            )
+        ]
+
+    # -- the manifest --------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Write completed entries into the manifest; a replay only when it is complete."""
+        if self.is_replay:
+            if not self.missing():
+                self._write(self.manifest.switched(self.entries, time.time()))
+        elif len(self.entries) > self._committed:
+            self._write(self.manifest.with_entries(self.entries[self._committed :]))
+            self._committed = len(self.entries)
+
+    def commit_if_due(self) -> None:
+        """Commit at limited cost while tasks are still writing files."""
+        began = time.monotonic()
+        if not self.is_replay and began >= self._next_commit:
+            self.commit()
+            now = time.monotonic()
+            self._next_commit = now + max(_PAUSE_SECONDS_MIN, _PAUSE_FACTOR * (now - began))
+
+    def _write(self, manifest: Manifest) -> None:
+        self.manifest = write_manifest(self.store, manifest)
+
+    def delete_leftovers(self) -> None:
+        """Delete files of the tasks that do not count."""
+        listed = self.store.listed({self._directory(part.slice) for part in self.parts})
+        if listed:
+            check_unchanged(self.store, self.manifest)
+            self.store.each(self.store.delete, leftovers(self.manifest, listed, self.entries))
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _covered(self) -> dict[TopicPartition, list[Range]]:
+        found = {key: list(ranges) for key, ranges in self.before.items()}
+        for entry in self.entries:
+            found.setdefault(entry.key, []).append(entry.range)
+        return found
+
+    def _directory(self, part: Slice) -> str:
+        return directory_of(self.parameters.generation, part.topic, part.partition)
+
+
+def recovered(store: Store, manifest: Manifest, parameters: TaskParameters) -> tuple[Manifest, list[str]]:
+    """Add published files that the manifest lacks because the previous load ended early.
+
+    Also return the paths of its other files, to be deleted after the manifest has been written.
+    """
+    committer = ManifestCommitter(store, manifest, parameters, (), before=manifest.covered())
+    wholes = {directory_of(parameters.generation, *key): Slice(*key, 0, _OFFSET_MAX) for key in sorted(manifest.begins)}
+    listed = store.listed(wholes)
+    known = {entry.path for entry in manifest.entries if entry.path is not None}
+    for directory, whole in wholes.items():
+        committer.add(whole_files(store, parameters, whole, listed[directory], known))
+    return manifest.with_entries(committer.entries), leftovers(manifest, listed, committer.entries)
+
+
+def leftovers(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Collection[ManifestEntry]) -> list[str]:
+    """Return the paths of files that are temporary or not in the manifest."""
+    known = {entry.path for entry in (*manifest.entries, *more)} | {each.path for each in manifest.replaced}
+    paths = [(f"{directory}/{name}", name) for directory, names in listed.items() for name in names]
+    return [path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in known)]
+
+
+def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
+    """Delete files that were replaced more than `keep` seconds ago, and generations no longer in use."""
+    old = [each for each in manifest.replaced if each.at + keep <= time.time()]
+    for each in old:
+        store.delete(each.path)
+    left = attrs.evolve(manifest, replaced=tuple(each for each in manifest.replaced if each not in old))
+    for name in store.directories():
+        if name.isdecimal() and len(name) >= 5 and int(name) not in left.in_use() and int(name) <= left.generations:
+            store.delete_directory(name)
+    return left
+
+
+def check_unchanged(store: Store, manifest: Manifest) -> None:
+    """Raise TargetInUse if another load has changed the manifest; a local directory is locked instead."""
+    if store.is_local:
+        return
+    found = store.read(MANIFEST)
+    if (Manifest.of_json(found).revision if found is not None else "") != manifest.revision:
+        raise TargetInUse(f"{store.uri} is in use by another load: its manifest has changed meanwhile")
+
+
+def write_manifest(store: Store, manifest: Manifest) -> Manifest:
+    """Replace the manifest; raise TargetInUse if another load has changed it."""
+    check_unchanged(store, manifest)
+    written = attrs.evolve(manifest, revision=uuid.uuid4().hex)
+    store.write(MANIFEST, written.to_json())
+    return written

@@ -1,0 +1,263 @@
+"""Plan a load: compare loaded ranges with the logs.
+
+    loaded       |=====|        |=====|
+    log             |..........................................| end
+    since                                      (1)
+    until                                                (2)
+    parts              |--------|     |------------------|
+
+(1) A partition that is not loaded yet begins at the first record at or after `since`. A loaded one continues, and
+    skipped offsets are recorded as a gap. A partition added to a loaded topic begins at offset 0.
+(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left
+    for the next load. So `until` loses nothing and duplicates nothing.
+
+Missing records that should be loaded raise DataLost, or with `failOnDataLoss` false become a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+import attrs
+
+from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
+from pylogbroker.spark.loading.intervals import Range, missing_in
+from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry, Part
+from pylogbroker.spark.loading.task import NO_ID
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.reading.bounds import missing, partitions_for, reject_missing
+from pylogbroker.spark.reading.losses import DataLost
+from pylogbroker.spark.reading.slices import Slice, divide
+
+log = logging.getLogger(__name__)
+
+Offsets = dict[TopicPartition, int]
+
+
+@attrs.frozen
+class Window:
+    """Times to load, in ms: from `since` to before `until`."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.until <= self.since:
+            raise ConfigError(f"until must be later than since: {self.until} is not later than {self.since}")
+
+
+@attrs.frozen
+class Plan:
+    """Manifest to write before loading, and parts to load."""
+
+    manifest: Manifest
+    parts: tuple[Part, ...]
+    ends: Mapping[TopicPartition, int]
+    """End of the load in each partition."""
+
+
+@attrs.define
+class Planner:
+    cluster: BlockingCluster
+    options: ReadOptions
+    manifest: Manifest
+    window: Window
+
+    def plan(self) -> Plan:
+        """Plan to load new records."""
+        keys = self._partitions()
+        loaded = set(self.manifest.topics)
+        self._forget_topics({topic for topic, _ in keys})
+        self._add_topics({topic for topic, _ in keys})
+        first, ends = self._offsets(keys, EARLIEST), self._ends(keys)
+        since = self._at_time(keys, self.window.since, ends) or first
+        until = self._at_time(keys, self.window.until, ends) or ends
+        parts: list[Slice] = []
+        covered = self.manifest.covered()
+        for key in keys:
+            self._begin(key, since[key], first[key], covered.setdefault(key, []), is_first=key[0] not in loaded)
+            for start, end in missing_in(self.manifest.begins[key], until[key], covered[key]):
+                left = self._without_lost(key, start, end, first[key])
+                parts += [Slice(*key, *left)] if left else []
+        return Plan(self.manifest, self._parts(parts, self.window.since), until)
+
+    def replay(self) -> tuple[Part, ...]:
+        """Return the parts to reload: the loaded files that overlap the window."""
+        keys = self._partitions()
+        self._reject_new_topics({topic for topic, _ in keys})
+        first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
+        since = self._at_time(keys, self.window.since, ends) or dict.fromkeys(keys, 0)
+        until = self._at_time(keys, self.window.until, ends) or dict.fromkeys(keys, 1 << 62)
+        found: list[Part] = []
+        for part in _again(self.manifest.entries, since, until):
+            key = part.slice.topic, part.slice.partition
+            if part.slice.start < first[key]:
+                what = f"{_named(part.slice)} is to be loaded again, but the log begins at offset {first[key]}"
+                self._lost(f"{what}: the loaded rows are kept; a later `since` may exclude them")
+            else:
+                found.append(part)
+        return tuple(
+            attrs.evolve(part, slice=piece)
+            for part in _merged(found)
+            for piece in divide([part.slice], None, self.options.max_records)
+        )
+
+    # -- topics --------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> list[TopicPartition]:
+        found = partitions_for(self.cluster, self.options.topics)
+        names = missing(self.cluster, self.options.topics, found)
+        gone = [name for name in names if name in self.manifest.topics] or self._gone({topic for topic, _ in found})
+        if gone:
+            self._lost(f"topic {', '.join(gone)} has been deleted")
+        reject_missing(name for name in names if name not in gone)
+        return sorted(found)
+
+    def _gone(self, there: Collection[str]) -> list[str]:
+        """Return loaded topics that match the pattern but no longer exist."""
+        if self.options.topics.pattern is None:
+            return []
+        pattern = re.compile(self.options.topics.pattern)
+        return sorted(name for name in self.manifest.topics if name not in there and pattern.search(name))
+
+    def _forget_topics(self, there: Collection[str]) -> None:
+        """Mark topics as old that a pattern no longer finds: the loss has been reported. A topic recreated later is
+        new.
+        """
+        gone = self._gone(there)
+        if gone:
+            manifest = self.manifest.with_old({key for key in self.manifest.begins if key[0] in gone})
+            topics = {name: known for name, known in manifest.topics.items() if name not in gone}
+            self.manifest = attrs.evolve(manifest, topics=topics)
+
+    def _add_topics(self, topics: Collection[str]) -> None:
+        """Mark the entries of recreated topics as old, and store all topic ids."""
+        ids = self._ids(topics)
+        anew = sorted(name for name in topics if self._is_recreated(name, ids[name]))
+        if anew:
+            self._lost(f"topic {', '.join(anew)} has been deleted and recreated: the loaded rows are of the old one")
+            keys = {key for key in self.manifest.begins if key[0] in anew}
+            self.manifest = self.manifest.with_old(keys)
+        self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **ids})
+
+    def _reject_new_topics(self, topics: Collection[str]) -> None:
+        ids = self._ids(topics)
+        anew = sorted(name for name in topics if self._is_recreated(name, ids[name]))
+        if anew:
+            raise DataLost(f"topic {', '.join(anew)} has been deleted and recreated: it cannot be replayed")
+
+    def _is_recreated(self, name: str, now: str) -> bool:
+        before = self.manifest.topics.get(name, now)
+        return before != now and NO_ID not in (before, now)
+
+    def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        found: Mapping[str, TopicInfo] = self.cluster.topics(topics)
+        return {name: str(info.topic_id) for name, info in found.items()}
+
+    # -- offsets -------------------------------------------------------------------------------------------------
+
+    def _offsets(self, keys: Collection[TopicPartition], at: int) -> Offsets:
+        return {key: each.offset for key, each in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
+
+    def _at_time(self, keys: Collection[TopicPartition], at: int | None, ends: Mapping[TopicPartition, int]) -> Offsets:
+        """Return the first offsets at or after a time, else the ends; nothing without a time."""
+        if at is None:
+            return {}
+        found = self._offsets(keys, at)
+        return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
+
+    def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
+        """Return the ends of the logs. A log truncated below the loaded range restarts at its end."""
+        cut = self._cut(ends := self._offsets(keys, LATEST))
+        for _ in range(self.options.retries.attempts):
+            if cut:
+                time.sleep(self.options.retries.pause)
+                cut = self._cut(ends := self._offsets(keys, LATEST))
+        if cut:
+            key, reached = min(cut.items())
+            where = f"{key[0]}/{key[1]}"
+            self._lost(f"{where} ends at offset {ends[key]}, but it is loaded up to {reached}: it was truncated")
+            manifest = self.manifest.with_old(cut)
+            begins = {**manifest.begins, **{key: ends[key] for key in cut}}
+            self.manifest = attrs.evolve(manifest, begins=begins)
+        return ends
+
+    def _cut(self, ends: Mapping[TopicPartition, int]) -> Offsets:
+        covered = self.manifest.covered()
+        reached = {key: max(end for _, end in covered[key]) for key in ends if covered.get(key)}
+        return {key: end for key, end in reached.items() if end > ends[key]}
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
+        """Set the first offset to load, or record offsets before `since` as a gap.
+
+        No gap is recorded if the log already begins after `since`: the deleted records may have been later than
+        `since`.
+        """
+        if key not in self.manifest.begins:
+            is_early = self.window.since is not None and since > first
+            begin = since if is_first or is_early else 0
+            self.manifest = attrs.evolve(self.manifest, begins={**self.manifest.begins, key: begin})
+            return
+        reached = max((end for _, end in covered), default=self.manifest.begins[key])
+        if self.window.since is not None and since > max(reached, first):
+            self._gap(key, reached, since, "it is before the time that was to be loaded since")
+            covered.append((reached, since))
+
+    def _without_lost(self, key: TopicPartition, start: int, end: int, first: int) -> Range | None:
+        if start >= first:
+            return start, end
+        gone = min(first, end)
+        self._lost(f"{_named(Slice(*key, start, gone))} is not loaded yet, but the log begins at offset {first}")
+        self._gap(key, start, gone, f"the log begins at offset {first}")
+        return (gone, end) if gone < end else None
+
+    def _gap(self, key: TopicPartition, start: int, end: int, why: str) -> None:
+        generation = self.manifest.generation
+        entry = ManifestEntry(topic=key[0], partition=key[1], start=start, end=end, generation=generation, gap=why)
+        self.manifest = self.manifest.with_entries([entry])
+
+    def _parts(self, slices: list[Slice], since: int | None) -> tuple[Part, ...]:
+        pieces = divide(slices, self.options.min_partitions, self.options.max_records)
+        return tuple(Part(piece, since) for piece in pieces)
+
+    def _lost(self, what: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLost(what)
+        log.warning("some data may have been lost: %s", what)
+
+
+def _again(entries: Iterable[ManifestEntry], since: Offsets, until: Offsets) -> list[Part]:
+    """Return the loaded parts that overlap the window, without gaps and old entries, in order."""
+    there = (entry for entry in entries if not entry.is_old and entry.gap is None and entry.key in since)
+    inside = [entry for entry in there if entry.start < until[entry.key] and entry.end > since[entry.key]]
+    parts = [Part(Slice(*entry.key, entry.start, entry.end), entry.since) for entry in inside]
+    return sorted(parts, key=lambda part: part.slice)
+
+
+def _merged(parts: Iterable[Part]) -> list[Part]:
+    """Merge adjacent parts with equal `since`."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last is not None and _touch(last, part):
+            found[-1] = attrs.evolve(last, slice=attrs.evolve(last.slice, end=part.slice.end))
+        else:
+            found.append(part)
+    return found
+
+
+def _touch(one: Part, other: Part) -> bool:
+    same = (one.slice.topic, one.slice.partition) == (other.slice.topic, other.slice.partition)
+    return same and one.since == other.since and one.slice.end == other.slice.start
+
+
+def _named(where: Slice) -> str:
+    return f"{where.topic}/{where.partition}, offsets {where.start} to {where.end},"

@@ -1,0 +1,98 @@
+"""Run the parts of a load in Spark: one task per part.
+
+The part numbers form a DataFrame with one row per partition. A UDF fills each part and returns its results as JSON,
+`{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM. Permanent errors are returned as failures, so
+that Spark does not retry and other tasks finish. Retriable errors are raised, and Spark repeats the task up to
+spark.task.maxFailures times.
+
+The UDF is a plain Python one, since vectorized UDFs need pandas.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pylogbroker.client.errors import is_retriable
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.spark.garbage import freeze_existing_objects
+from pylogbroker.spark.loading.manifest import ManifestEntry, Part
+from pylogbroker.spark.loading.task import TaskParameters, load_part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PAUSE: Final = 0.5  # seconds between calls of `tick`
+
+
+def schedule(
+    spark: SparkSession, parameters: TaskParameters, parts: tuple[Part, ...], tick: Callable[[], None]
+) -> tuple[list[ManifestEntry], list[str]]:
+    """Fill the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks first."""
+    tag = f"pylogbroker-load-{uuid.uuid4().hex}"
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(_collected, spark, tag, parameters, parts)
+        try:
+            while not wait([running], _PAUSE).done:
+                tick()
+        except BaseException:
+            _stop(spark, tag, running)
+            raise
+        return _results(running)
+
+
+def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
+    """Cancel the tasks, repeatedly: Spark may not have started the job yet."""
+    while not running.done():
+        spark.sparkContext.cancelJobsWithTag(tag)
+        wait([running], _PAUSE)
+
+
+def _collected(spark: SparkSession, tag: str, parameters: TaskParameters, parts: tuple[Part, ...]) -> list[str]:
+    from pyspark.sql.functions import udf
+
+    def work(number: int) -> list[str]:
+        try:
+            return list(told(parameters, parts[number]))
+        finally:
+            freeze_existing_objects()
+
+    filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
+    spark.sparkContext.addJobTag(tag)  # session tags can be cancelled only by the thread that set them
+    rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
+    return [text for row in rows for text in row.told]
+
+
+def told(parameters: TaskParameters, part: Part) -> Iterator[str]:
+    """Fill a part, in a task, and yield the results as JSON."""
+    where = part.slice
+    try:
+        for entry in load_part(parameters, part):
+            yield json.dumps({"entry": attrs.asdict(entry)})
+    except (PylogbrokerError, OSError) as error:
+        if is_retriable(error):
+            raise
+        what = error if isinstance(error, PylogbrokerError) else f"{type(error).__name__}: {error}"
+        yield json.dumps({"failure": f"{where.topic}/{where.partition}: {what}"})
+
+
+def _results(running: Future[list[str]]) -> tuple[list[ManifestEntry], list[str]]:
+    try:
+        found: list[dict[str, Any]] = [json.loads(text) for text in running.result()]
+    except Exception as error:
+        return [], [_reason(error)]
+    entries = [ManifestEntry(**each["entry"]) for each in found if "entry" in each]
+    return entries, [each["failure"] for each in found if "failure" in each]
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).splitlines()
+    failures = [line.partition("most recent failure: ")[2] for line in lines if "most recent failure: " in line]
+    python = [line for line in lines if re.match(r"pylogbroker\.|\w+(Error|Exception|Interrupt)\b", line)]
+    return [type(error).__name__, *lines[:1], *failures, *python][-1]

@@ -1,0 +1,133 @@
+"""Raw options, as Spark passes them, with typed accessors.
+
+    given = Given({"minPartitions": "4"})
+    given.whole("minPartitions")
+
+Names are case-insensitive, as in Spark. An unknown name that resembles a known one is an error, since it is probably
+misspelt. Any other unknown name is ignored with a warning. (Spark's own source ignores both.)
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pylogbroker.config.table import closest
+from pylogbroker.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+LONG_MAX: Final = (1 << 63) - 1
+"""Java's Long.MaxValue, commonly used for "no limit"."""
+_READ: Final = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+    "pushFilters",
+)
+_WRITE: Final = ("topic", "includeHeaders", "exactlyOnce", "transactionalIdPrefix")
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # set by Spark itself
+_KAFKA: Final = "kafka."
+_SIMILARITY_MIN: Final = 0.8
+_UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class RawOptions:
+    """Options of a source or a sink, by lower-case name; `warnings` describe the ignored ones."""
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self._raw = {name.lower(): str(value) for name, value in raw.items()}
+        self.warnings: list[str] = []
+        names = {name.lower(): name for name in (*_READ, *_WRITE)}  # users often pass one set of options to both
+        for name in self._raw:
+            if name not in names and name not in _SPARKS and not name.startswith(_KAFKA):
+                self._unknown(name, names)
+
+    def _unknown(self, name: str, names: Mapping[str, str]) -> None:
+        meant = closest(name, [*names, "kafka.bootstrap.servers"], _SIMILARITY_MIN)
+        if meant is not None:
+            raise ConfigError(f"option {name} is unknown: did you mean {names.get(meant, meant)}?")
+        self.warnings.append(f"option {name} is unknown and ignored")
+
+    def of_clients(self) -> dict[str, str]:
+        """Return the options that begin with `kafka.`, without that prefix."""
+        return {name.removeprefix(_KAFKA): text for name, text in self._raw.items() if name.startswith(_KAFKA)}
+
+    def text(self, name: str) -> str | None:
+        """Return the text of an option; None if it is not set."""
+        return self._raw.get(name.lower())
+
+    def reject(self, names: Iterable[str], why: str) -> None:
+        """Raise ConfigError if one of these options is set."""
+        for name in names:
+            if self.text(name) is not None:
+                raise ConfigError(f"option {name} is not accepted: {why}")
+
+    def ignore(self, names: Iterable[str], why: str) -> None:
+        """Add a warning for each of these options that is set."""
+        self.warnings += [f"option {name} is ignored: {why}" for name in names if self.text(name) is not None]
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a boolean option."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"option {name}: {text!r} is not accepted; expected true or false")
+        return text.lower() == "true"
+
+    def integer(self, name: str, least: int = 1, most: int = LONG_MAX) -> int | None:
+        """Return an integer option within [least, most]; None if it is not set."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"\s*-?\d{1,19}\s*", text) or not least <= int(text) <= most:
+            raise ConfigError(
+                f"option {name}: {text!r} is not accepted; expected a whole number from {least} to {most}"
+            )
+        return int(text)
+
+    def milliseconds(self, name: str, default: int) -> int:
+        """Return a duration in ms. Units are as in Spark: 15m, 30s, 500ms; a bare number is milliseconds."""
+        text = self.text(name)
+        if text is None:
+            return default
+        match = re.fullmatch(r"\s*(\d{1,15})\s*([a-z]*)\s*", text.lower())
+        if match is None or match[2] not in _UNITS:
+            raise ConfigError(f"option {name}: {text!r} is not accepted; expected a time such as 500ms, 30s, 15m or 1h")
+        return int(match[1]) * _UNITS[match[2]]
+
+    def json(self, name: str) -> Any:
+        """Return the parsed JSON of an option."""
+        text = self.text(name) or ""
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"option {name}: {text!r} is not JSON: {error}") from None
+
+
+def log_warnings(warnings: Iterable[str]) -> None:
+    """Log the warnings about ignored options."""
+    for warning in warnings:
+        log.warning("%s", warning)

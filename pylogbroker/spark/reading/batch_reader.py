@@ -1,0 +1,187 @@
+"""Batch reader: partitions of topics between two offsets, as Arrow rows.
+
+    driver    BatchReader.pushFilters, partitions     plans the slices
+    task      BatchReader.read                        reads the rows of one slice
+
+The reader is pickled from driver to task. Spark plans a DataFrame once, however often it is used, so that it always has
+the same rows. Later records need another `load()`.
+
+Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. The
+default is false, because Spark (4.2 and 4.3) reuses the filtered plan wherever else the DataFrame is used, with other
+filters or none: each use needs its own `load()`. While its setting is off, Spark rejects a reader that has
+`pushFilters`, and it does not pass the setting to the source. But it asks for filters in a separate process with its
+own main module: only there does `of` return a FilteringReader.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from pylogbroker.client.errors import OutOfRange
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.records.columnar import AbortedTransactions
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from pylogbroker.spark.garbage import freeze_existing_objects
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.options.positions import EARLIEST, LATEST
+from pylogbroker.spark.options.raw import log_warnings
+from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
+from pylogbroker.spark.reading.decoder import Decoder, columns_with
+from pylogbroker.spark.reading.filter_pushdown import FilterPushdown
+from pylogbroker.spark.reading.losses import lost
+from pylogbroker.spark.reading.schema import check_schema
+from pylogbroker.spark.reading.slices import Slice, divide, slices
+
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+_LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class SlicePartition(InputPartition):
+    """Slice that Spark passes to a task."""
+
+    def __init__(self, value: Slice) -> None:
+        super().__init__(value)
+
+
+class BatchReader(DataSourceReader):
+    """Read the records that exist when the query is planned."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
+        self._narrowing = FilterPushdown()
+        self.options = ReadOptions.parse(self._given, streaming=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"given": self._given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["given"])  # type: ignore[misc]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], schema: StructType) -> BatchReader:
+        """Return a reader for the options and the schema of a query."""
+        check_schema(given, schema)
+        reader = BatchReader(given)
+        is_filtering = _is_asked_for_filters() and reader.options.push_filters
+        return FilteringReader(given) if is_filtering else reader
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the slices. Called once, by the process that plans the query."""
+        log_warnings(self.options.warnings)
+        with BlockingCluster(self.options.settings) as cluster:
+            cluster.reach()
+            whole = _slices(cluster, self.options, self._narrowing)
+        parts = divide(whole, self.options.min_partitions, self.options.max_records)
+        return [SlicePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read a slice. Called in each task."""
+        part: Slice | None = partition.value
+        if part is None:  # Spark passes None if there are no partitions
+            return iter(())
+        return rows_of(self.options, part, from_earliest=_is_from_earliest(self.options, part))
+
+
+class FilteringReader(BatchReader):
+    """Batch reader that applies pushed-down filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Return the filters that Spark must still apply. Called before `partitions`."""
+        self._narrowing, left = FilterPushdown.of(filters)
+        return left
+
+
+def _is_asked_for_filters() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING in sys.modules or (main is not None and main.name == _PUSHING)
+
+
+def _slices(cluster: BlockingCluster, options: ReadOptions, pushdown: FilterPushdown) -> list[Slice]:
+    """Return the slices to read. Starts are looked up first: otherwise a start could be after its end."""
+    found = partitions_for(cluster, options.topics)
+    reject_missing(missing(cluster, options.topics, found))
+    start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
+    end = offsets_for(cluster, options.end, found, starting=False)
+    _check_order(options, start, end)
+    taken = [each for each in slices(start, end) if pushdown.takes((each.topic, each.partition))]
+    since = _since(cluster, taken, pushdown.since)
+    narrowed = [pushdown.of_slice(each, since) for each in taken]
+    return [each for each in narrowed if len(each)]
+
+
+def _since(cluster: BlockingCluster, taken: Iterable[Slice], time: int | None) -> dict[TopicPartition, int]:
+    if time is None:
+        return {}
+    ends = {(each.topic, each.partition): each.end for each in taken}
+    found = cluster.offsets(dict.fromkeys(ends, time)) if ends else {}
+    return {key: each.offset if each.offset >= 0 else ends[key] for key, each in found.items()}
+
+
+def _check_order(options: ReadOptions, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    for (topic, number), first in sorted(start.items()):
+        last = end[topic, number]
+        if last >= first:
+            continue
+        what = f"{topic}/{number} is to be read from offset {first}, but "
+        if options.end != LATEST:
+            raise ConfigError(f"{what}up to {last}, which is before")
+        lost(options.fail_on_data_loss, f"{what}ends at {last}")
+
+
+def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
+    if isinstance(options.start, Mapping):
+        return options.start.get((part.topic, part.partition)) == EARLIEST
+    return options.start == EARLIEST
+
+
+def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slice; raise DataLost if some are gone and `failOnDataLoss` is set.
+
+    With `from_earliest`, records that are deleted before the slice is read are no loss.
+    """
+    start: int | None = part.start
+    with BlockingCluster(options.settings) as cluster:
+        while start is not None:
+            try:
+                yield from _rows(cluster, options, attrs.evolve(part, start=start))
+                return
+            except KafkaError as error:
+                if error.code not in _LOSSES:
+                    raise
+                if not (from_earliest and _has_not_begun(error, part)):
+                    lost(options.fail_on_data_loss, str(error), error)
+                start = _next_start(error, part)
+            finally:
+                freeze_existing_objects()
+
+
+def _has_not_begun(error: KafkaError, part: Slice) -> bool:
+    return isinstance(error, OutOfRange) and part.start == error.offset < error.first
+
+
+def _next_start(error: KafkaError, part: Slice) -> int | None:
+    """Return the first offset after a gap (unchanged if the log has it by now); None if no records are left."""
+    if not isinstance(error, OutOfRange):
+        return None
+    following = max(error.offset, error.first)
+    return following if following < min(part.end, error.end) else None
+
+
+def _rows(cluster: BlockingCluster, options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:
+    decoder = Decoder(part.topic, part.partition, columns_with(headers=options.include_headers))
+    fetcher = PartitionFetcher(cluster, part.topic, part.partition, part.start, part.end, patience=options.patience)
+    check = options.settings.boolean("check.crcs")
+    for fetched in fetcher:
+        aborted = None if fetched.aborted is None else AbortedTransactions(fetched.aborted)
+        for decoded in decoder.decode(fetched.records, fetched.position, part.end, aborted, check=check):
+            if decoded.rows.num_rows:
+                yield decoded.rows

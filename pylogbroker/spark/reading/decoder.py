@@ -1,0 +1,138 @@
+"""Decode record batches into Arrow rows of Spark's Kafka source.
+
+    decoder = Decoder("clicks", 0, columns_with(headers=False))
+    for part in decoder.decode(fetched, start, end, aborted):
+        part.rows, part.next_offset
+
+    key            binary       null where the record has none
+    value          binary
+    topic          string
+    partition      int32
+    offset         int64
+    timestamp      timestamp    microseconds, UTC; null for a time out of range
+    timestampType  int32        -1 none (v0), 0 CreateTime, 1 LogAppendTime
+    headers        list         of structs (key string, value binary); null where the record has none
+
+These are exactly PySpark's types for the columns of that source. Decoding has no step per record:
+`pylogbroker.records.columnar` turns fetched bytes into columns of spans, which become Arrow arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from pylogbroker.records import Buffer, entries
+from pylogbroker.records.columnar import AbortedTransactions, Columns, EntryGroup, columns_of, entry_groups
+from pylogbroker.records.columnar.varints import Ints
+from pylogbroker.spark.reading.headers import HEADERS, headers_of
+from pylogbroker.spark.reading.spans import binary_of
+
+TYPES: Final[Mapping[str, pa.DataType]] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS,
+}
+"""All columns, in order."""
+
+_ROWS: Final = 18_000  # columns of this many rows fit into the processor's caches
+_PART_BYTES_MIN: Final = 2 << 20  # minimum bytes per part
+_PART_BYTES_MAX: Final = 4 << 20  # maximum bytes per part: checked bytes are still in the cache when they are copied
+_NO_TIMESTAMP_TYPE: Final = -1
+_TIMESTAMP_MS_MAX: Final = ((1 << 63) - 1) // 1000  # milliseconds that fit as microseconds
+
+
+def columns_with(*, headers: bool) -> tuple[str, ...]:
+    """Return the names of the columns, with or without headers (option `includeHeaders`)."""
+    return tuple(name for name in TYPES if headers or name != "headers")
+
+
+@attrs.frozen(eq=False)
+class Decoded:
+    """Rows, perhaps none, and the next offset, which may be after a gap."""
+
+    rows: pa.RecordBatch
+    next_offset: int
+
+
+@attrs.frozen(eq=False)
+class Decoder:
+    """Decoder for fetched bytes of one partition."""
+
+    topic: str
+    partition: int
+    columns: tuple[str, ...] = columns_with(headers=False)
+    """Columns to decode; omitted ones cost almost nothing."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the rows."""
+        return pa.schema([(name, TYPES[name]) for name in self.columns])
+
+    def decode(
+        self, fetched: Buffer, start: int, end: int, aborted: AbortedTransactions | None = None, *, check: bool = True
+    ) -> Iterator[Decoded]:
+        """Yield the rows with offsets in [start, end), some megabytes at a time.
+
+        Control records, aborted transactions and a truncated last batch are skipped. After everything before `end`,
+        `next_offset` is `end`. Raise CorruptRecords for damaged bytes and InvalidRecords for an unknown codec, after
+        the rows before them. Checksums are verified only with `check`.
+        """
+        for piece in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
+            for part in _of_one_format(piece):
+                for columns in columns_of(part, in_place=True):
+                    yield Decoded(self._rows(part, _within(columns, start, end)), min(columns.next_offset, end))
+
+    def _rows(self, piece: EntryGroup, columns: Columns) -> pa.RecordBatch:
+        if "timestampType" in self.columns and not piece.is_v2 and any(not entry.magic for entry in piece.entries):
+            columns = attrs.evolve(columns, timestamp_types=np.full(len(columns), _NO_TIMESTAMP_TYPE))
+        arrays = [_ARRAYS[name](self, columns) for name in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _enough(fetched: Buffer) -> int:
+    """Estimate the bytes of one part from the length of the first records."""
+    first = next(entries(fetched, partial=True), None)
+    return (
+        _PART_BYTES_MIN
+        if first is None
+        else min(max(_ROWS * first.size // max(first.count, 1), _PART_BYTES_MIN), _PART_BYTES_MAX)
+    )
+
+
+def _of_one_format(piece: EntryGroup) -> Iterable[EntryGroup]:
+    """Return the piece, or single messages if v0 and v1 are mixed."""
+    mixed = not piece.is_v2 and len({entry.magic for entry in piece.entries}) > 1
+    return piece.singles() if mixed else [piece]
+
+
+def _within(columns: Columns, start: int, end: int) -> Columns:
+    inside = (columns.offsets >= start) & (columns.offsets < end)
+    return columns if inside.all() else columns.some(inside)
+
+
+def _times(timestamps: Ints) -> pa.Array:
+    too_far = np.abs(timestamps) > _TIMESTAMP_MS_MAX
+    times = timestamps * 1000
+    return pa.array(times, mask=too_far if too_far.any() else None).view(TYPES["timestamp"])
+
+
+_ARRAYS: Final[Mapping[str, Callable[[Decoder, Columns], pa.Array]]] = {
+    "key": lambda _, columns: binary_of(columns.raw, columns.key_starts, columns.key_lengths),
+    "value": lambda _, columns: binary_of(columns.raw, columns.value_starts, columns.value_lengths),
+    "topic": lambda decoder, columns: pa.repeat(pa.scalar(decoder.topic, TYPES["topic"]), len(columns)),
+    "partition": lambda decoder, columns: pa.array(np.full(len(columns), decoder.partition, np.int32)),
+    "offset": lambda _, columns: pa.array(columns.offsets),
+    "timestamp": lambda _, columns: _times(columns.timestamps),
+    "timestampType": lambda _, columns: pa.array(columns.timestamp_types.astype(np.int32)),
+    "headers": lambda _, columns: headers_of(columns),
+}

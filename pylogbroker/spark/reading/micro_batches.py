@@ -1,0 +1,228 @@
+"""End of a stream's next micro-batch, from the topics' current offsets.
+
+| partition                     | begins at                                                                      |
+|-------------------------------|--------------------------------------------------------------------------------|
+| exists at the first batch     | the starting option                                                            |
+| created later                 | its first offset; if that is not 0, data has been lost                         |
+| deleted with its topic        | left out; unread data has been lost                                            |
+| topic has a new id            | its first offset; unread data of the old topic has been lost                   |
+| ends before the read position | its end, if the topic's id is unchanged: the log was truncated.                |
+|                               | Else the topic may have been recreated: its first offset                       |
+
+With `failOnDataLoss`, a loss is an error. Otherwise a deleted, truncated or recreated partition makes a step at once,
+even an empty one: it must be in Spark's log before the partition grows to its old length. (Topic ids are not in that
+log. A topic that is recreated and grows to its old length while no query runs is not detected.)
+
+A new leader may briefly report an end before the read position, and a restarted broker may not know a topic. So
+partitions that are missing or went backwards are looked up `fetchOffset.numRetries` times before they count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.client.errors import is_retriable
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.options.positions import named
+from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
+from pylogbroker.spark.reading.losses import lost
+from pylogbroker.spark.reading.record_wait import RecordWait
+from pylogbroker.spark.reading.slices import limited
+from pylogbroker.wire.schema import NO_ID
+
+_REFRESH_SECONDS: Final = 1.0  # seconds between metadata refreshes
+_WAIT: Final = 0.2  # seconds that an idle stream waits for records before it reports to Spark that there are none
+
+Positions = dict[TopicPartition, int]
+
+
+@attrs.frozen
+class MicroBatch:
+    """Ends of a micro-batch, and starts of the partitions that do not continue the previous batch."""
+
+    ends: Positions
+    begins: Positions
+
+
+class MicroBatches:
+    """Stream position of one query."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.ends: Positions = {}
+        """Last known end of each partition."""
+        self._options = options
+        self._cluster = BlockingCluster(options.settings)
+        self._record_wait = RecordWait(self._cluster)
+        self._partitions: list[TopicPartition] = []
+        self._ids: dict[str, UUID] = {}
+        self._seen: dict[str, UUID] = {}
+        self._refreshed = float("-inf")
+        self._target: Positions | None = None
+        self._last_step = float("-inf")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._record_wait.close()
+        self._cluster.close()
+
+    def stop_at_latest(self) -> None:
+        """Fix the current ends as the end of the stream."""
+        self._refresh_until_complete()
+        self._target = self._latest(self._partitions)
+
+    def first(self, most: int | None) -> MicroBatch:
+        """Return the first step, with the start of every partition."""
+        self._cluster.reach()
+        self._refresh_until_complete()
+        reject_missing(self._missing())
+        begins = offsets_for(
+            self._cluster,
+            self._options.start,
+            self._partitions,
+            starting=True,
+            latest_if_none=self._options.latest_if_none,
+        )
+        self._ask_ends(begins)
+        self._seen = dict(self._ids)
+        return self._step(self._within(begins, most) or begins, begins)
+
+    def next(self, known: Positions, most: int | None, everything: bool) -> MicroBatch | None:
+        """Return the step after `known`, or None. Wait briefly if there is nothing new."""
+        self._refresh_if_due()
+        self._ask_ends(known)
+        begins = self._begins(known)
+        restarted = {key: begin for key, begin in begins.items() if known.get(key) != begin}
+        end = self._end(begins, most, everything)
+        if end is None and (known.keys() - begins.keys() or known.keys() & restarted.keys()):
+            end = begins
+        if end is None and self._target is None and self._record_wait.wait(self.ends, _WAIT):
+            self._ask_ends(begins)
+            end = self._end(begins, most, everything)
+        return None if end is None else self._step(end, restarted)
+
+    def _step(self, end: Positions, begins: Positions) -> MicroBatch:
+        self._last_step = time.monotonic()
+        return MicroBatch(end, begins)
+
+    # -- how far ---------------------------------------------------------------------------------------------------
+
+    def _end(self, begins: Positions, most: int | None, everything: bool) -> Positions | None:
+        """Return the ends of a batch with these starts; None if there is too little data."""
+        available = sum(max(0, self._reachable(key) - begin) for key, begin in begins.items())
+        too_little = not everything and self._is_too_little(available)
+        return None if too_little else self._within(begins, most)
+
+    def _within(self, begins: Positions, most: int | None) -> Positions | None:
+        ends = {key: self._reachable(key) for key in begins}
+        available = sum(max(0, end - begins[key]) for key, end in ends.items())
+        return limited(begins, ends, available if most is None else most) if available else None
+
+    def _reachable(self, key: TopicPartition) -> int:
+        end = self.ends.get(key, 0)
+        return end if self._target is None else min(end, self._target.get(key, 0))
+
+    def _is_too_little(self, available: int) -> bool:
+        limits = self._options.limits
+        if limits.least is None or available >= limits.least or self._target is not None:
+            return False
+        return time.monotonic() - self._last_step < limits.longest_delay / 1000
+
+    # -- topics and partitions that come and go --------------------------------------------------------------------
+
+    def _refresh_if_due(self) -> None:
+        if time.monotonic() - self._refreshed >= _REFRESH_SECONDS:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._partitions = partitions_for(self._cluster, self._options.topics)
+        self._ids = {topic: self._cluster.topic_id(topic) for topic in {topic for topic, _ in self._partitions}}
+        self._refreshed = time.monotonic()
+
+    def _refresh_until_complete(self) -> None:
+        """Refresh the partitions, with retries while a named topic is missing."""
+        self._refresh()
+        self._refresh_while(self._missing)
+
+    def _missing(self) -> list[str]:
+        return missing(self._cluster, self._options.topics, self._partitions)
+
+    def _refresh_while(self, wrong: Callable[[], object]) -> None:
+        """Refresh up to `fetchOffset.numRetries` times while the condition holds."""
+        for attempt in range(self._options.retries.attempts):
+            if attempt:
+                time.sleep(self._options.retries.pause)
+                self._refresh()
+            if not wrong():
+                return
+
+    def _ask_ends(self, known: Positions) -> None:
+        """Look up all ends, again while one is before its known position."""
+
+        def are_behind() -> bool:
+            self.ends = self._latest_there()
+            behind = {topic for (topic, number), at in known.items() if self.ends.get((topic, number), -1) < at}
+            return not all(self._is_recreated(topic) for topic in behind)
+
+        self._refresh_while(are_behind)
+
+    def _is_recreated(self, topic: str) -> bool:
+        """Return whether the topic's id has changed."""
+        return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
+
+    def _latest_there(self) -> Positions:
+        """Return all ends. If a topic is deleted meanwhile, return those of the remaining partitions."""
+        retries = self._options.retries
+        try:
+            return self._latest(self._partitions, retries.attempts * retries.pause)
+        except PylogbrokerError as error:
+            if not is_retriable(error):
+                raise
+        self._refresh()
+        return self._latest(self._partitions)
+
+    def _latest(self, partitions: Collection[TopicPartition], seconds: float | None = None) -> Positions:
+        if not partitions:
+            return {}
+        found = self._cluster.offsets(dict.fromkeys(partitions, LATEST), seconds)
+        return {key: each.offset for key, each in found.items()}
+
+    def _begins(self, known: Positions) -> Positions:
+        """Return the start of each existing partition in the next batch."""
+        gone = known.keys() - self.ends.keys()
+        if gone:
+            lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")
+        if any(end < known.get(key, 0) for key, end in self.ends.items()):
+            self._refresh()  # the topic may have been recreated
+        cut = [
+            key for key, end in self.ends.items() if key in known and (end < known[key] or self._is_recreated(key[0]))
+        ]
+        for key in cut:
+            lost(
+                self._options.fail_on_data_loss,
+                f"{named([key])} was read up to {known[key]}, but has been recreated or truncated",
+            )
+        new = [key for key in self.ends if key not in known]
+        firsts = self._firsts([*new, *(key for key in cut if not self._is_same(key[0]))])
+        for key in new:
+            if firsts[key]:
+                lost(self._options.fail_on_data_loss, f"{named([key])} is new, but begins at {firsts[key]}")
+        self._seen = dict(self._ids)
+        return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
+
+    def _is_same(self, topic: str) -> bool:
+        """Return whether the topic's id is known and unchanged; old brokers send no ids."""
+        return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
+
+    def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:
+        if not partitions:
+            return {}
+        found = self._cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+        return {key: each.offset for key, each in found.items()}

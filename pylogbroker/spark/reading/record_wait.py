@@ -1,0 +1,65 @@
+"""Wait for new records without polling.
+
+Spark asks an idle stream every 10 ms for new data. One fetch per leader, at the ends of its partitions, stays open
+until records arrive and is answered at once.
+
+    leader 1   ask ................................ (still open: the next wait continues with it)
+    leader 2   ask .......... answer
+    here            waits     wakes
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Mapping
+from typing import Final
+
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.spark.brokers.connections import Connections
+from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
+from pylogbroker.wire.messages.fetch import FetchRequest
+
+_FETCH_WAIT_MS: Final = 1000  # ms that a leader holds a fetch
+
+
+class RecordWait:
+    """One pending fetch per leader, over connections of its own."""
+
+    def __init__(self, cluster: BlockingCluster) -> None:
+        self._cluster = cluster
+        self._connections = Connections(cluster)
+
+    def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
+        """Wait up to `seconds`; return whether a partition may have records at or after its end."""
+        try:
+            asked = self._ask(ends)
+            poll = select.poll()
+            for connection in asked:
+                poll.register(connection, select.POLLIN)
+            ready = {number for number, _ in poll.poll(seconds * 1000)}
+            for connection in asked:
+                if connection.fileno() in ready:
+                    connection.receive()
+        except (PylogbrokerError, OSError):
+            self.close()
+            return True  # the next offset lookup will report the error
+        return bool(ready)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _ask(self, ends: Mapping[TopicPartition, int]) -> list[Connection]:
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for key, end in ends.items():
+            by_leader.setdefault(self._cluster.leader_id(*key), {})[key] = end
+        asked = []
+        for leader, positions in by_leader.items():
+            connection = self._connections.to(leader)
+            asked.append(connection)
+            if not connection.in_flight:
+                request = fetch_request(self._cluster.settings, positions, limit=1, wait=_FETCH_WAIT_MS)
+                connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+        return asked

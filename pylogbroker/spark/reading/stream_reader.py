@@ -1,0 +1,144 @@
+"""Stream reader: micro-batches planned by the driver and read by tasks.
+
+A stream offset has the format of Spark's own source: the next offset of each partition. An extra key, "/start", cannot
+be a topic's name. It holds the starts of partitions that do not continue the previous batch:
+
+    {"events": {"0": 23, "1": 42}, "/start": {"events": {"1": 0}}}
+
+    initialOffset   {}                                   called more than once, so it must be constant
+    latestOffset    {..., "/start": {...}}               first batch: its starts are now in Spark's log
+    latestOffset    {...}                                later batches
+
+So the first batch may be empty: it records the starts before anything is read. "/start" is present even without
+partitions, because {} marks the beginning of a query. A repeated batch has the same slices, since they depend on these
+offsets alone. `progress` decides where batches end.
+
+A query of Spark's own source can continue here from its checkpoint. But that source stores the start of its first batch
+elsewhere and looks up the starts of new partitions. It must finish such a batch itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.options import ReadOptions
+from pylogbroker.spark.options.positions import named
+from pylogbroker.spark.options.raw import log_warnings
+from pylogbroker.spark.reading.batch_reader import SlicePartition, rows_of
+from pylogbroker.spark.reading.micro_batches import MicroBatch, MicroBatches, Positions
+from pylogbroker.spark.reading.schema import check_schema
+from pylogbroker.spark.reading.slices import divide, slices
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_START: Final = "/start"
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stream reader. One instance lives as long as its query, in a process next to the driver; copies read in tasks."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
+        self._options = ReadOptions.parse(self._given, streaming=True)
+        self._progress: MicroBatches | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], schema: StructType) -> StreamReader:
+        """Return a reader for the options and the schema of a query."""
+        check_schema(given, schema)
+        return cls(given)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_given": self._given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_given"])  # type: ignore[misc]
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the empty offset; see the module's docstring."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of the options. `Progress` applies both limits, whichever is returned here."""
+        limits = self._options.limits
+        if limits.most is not None:
+            return ReadMaxRows(limits.most)
+        return ReadAllAvailable() if limits.least is None else ReadMinRows(limits.least)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return the end of the next micro-batch; `start` if there is none yet."""
+        progress = self._driving()
+        everything = isinstance(limit, ReadAllAvailable)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        step = progress.next(positions_of(start), most, everything) if start else progress.first(most)
+        return start if step is None else offset_of(step)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Return the ends of the partitions, from which Spark reports the lag."""
+        return _json(self._driving().ends) or None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Stop the stream at the current ends."""
+        self._driving().stop_at_latest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the slices of a micro-batch."""
+        begins, ends = {**positions_of(start), **positions_of(end.get(_START, {}))}, positions_of(end)
+        if ends.keys() - begins.keys():
+            raise ConfigError(
+                f"the checkpoint does not say where {named(ends.keys() - begins.keys())} begins: another source"
+                " planned its last batch. Let the query finish that batch with that source first"
+            )
+        parts = divide(slices(begins, ends), self._options.min_partitions, self._options.max_records)
+        return [SlicePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a slice. Called in each task."""
+        return rows_of(self._options, partition.value)
+
+    def stop(self) -> None:
+        """Close the connections. Spark may not call this; they end with the process."""
+        if self._progress is not None:
+            self._progress.close()
+
+    def _driving(self) -> MicroBatches:
+        if self._progress is None:
+            log_warnings(self._options.warnings)
+            self._progress = MicroBatches(self._options)
+        return self._progress
+
+
+def positions_of(offset: Mapping[str, Any]) -> Positions:
+    """Return the positions of a stream offset, without "/start"."""
+    return {
+        (topic, int(number)): position
+        for topic, numbers in offset.items()
+        if topic != _START
+        for number, position in numbers.items()
+    }
+
+
+def offset_of(step: MicroBatch) -> dict[str, Any]:
+    """Return a step as a stream offset."""
+    has_start = step.begins or not step.ends
+    return {**_json(step.ends), **({_START: _json(step.begins)} if has_start else {})}
+
+
+def _json(positions: Positions) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (topic, number), position in sorted(positions.items()):
+        found.setdefault(topic, {})[str(number)] = position
+    return found

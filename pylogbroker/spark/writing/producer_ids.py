@@ -1,0 +1,62 @@
+"""Producer ids and settings of idempotence. Leaders detect duplicates by producer id, epoch and sequence number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from pylogbroker.client.errors import raise_for
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_WINDOW: Final = 5  # batches of a producer that a leader remembers to detect duplicates
+_NO_TIMEOUT: Final = 0x7FFFFFFF
+
+
+@attrs.frozen
+class ProducerIdentity:
+    """Producer id, epoch and transactional id; the defaults mean no idempotence."""
+
+    id: int = -1
+    epoch: int = -1
+    transactional_id: str | None = None
+
+
+def acks_of(settings: Values) -> int:
+    """Return the required acknowledgements; -1 for all."""
+    return -1 if settings.text("acks") == "all" else int(settings.text("acks"))
+
+
+def is_idempotent(settings: Values) -> bool:
+    """Return whether the producer is idempotent: as set, or else if acks=all."""
+    if settings["enable.idempotence"] and acks_of(settings) != -1:
+        raise ConfigError(f"option kafka.acks: {settings.text('acks')!r} is not accepted; enable.idempotence needs all")
+    return acks_of(settings) == -1 if settings["enable.idempotence"] is None else bool(settings["enable.idempotence"])
+
+
+def window_of(settings: Values) -> int:
+    """Return the maximum requests in flight per connection; several keep their order only with idempotence."""
+    name = "max.in.flight.requests.per.connection"
+    if settings[name] is None:
+        return _WINDOW if is_idempotent(settings) else 1
+    asked = settings.integer(name)
+    if is_idempotent(settings) and asked > _WINDOW:
+        raise ConfigError(f"option kafka.{name}: {asked} is not accepted; enable.idempotence allows {_WINDOW} at most")
+    return asked
+
+
+def identify(cluster: BlockingCluster) -> ProducerIdentity:
+    """Get a producer id for a producer without transactions; without idempotence there is none."""
+    if not is_idempotent(cluster.settings):
+        return ProducerIdentity()
+
+    def ask() -> ProducerIdentity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
+        response: InitProducerIdResponse = cluster.any_connection().ask(request)
+        raise_for(response.error_code)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    return cluster.retrying(ask)

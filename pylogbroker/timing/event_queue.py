@@ -1,0 +1,62 @@
+"""Event queue: calls that an operation causes run after the operation, never within it.
+
+A response may make a connection submit its next request at once, and a store may finish before `append` returns.
+Either would find a group between two states.  So both are queued, and the queue runs, in order, when the outermost
+operation ends:
+
+    with turns:
+        ...                             # change the state
+        turns.soon(reply, result)       # runs at the end of the operation
+        store.append(..., turns.later(stored))
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import ParamSpec
+
+import attrs
+
+_P = ParamSpec("_P")
+
+
+@attrs.define(eq=False)
+class EventQueue:
+    """Queue of pending calls, and the nesting depth of operations."""
+
+    _queue: deque[Callable[[], None]] = attrs.field(factory=deque, init=False)
+    _depth: int = attrs.field(default=0, init=False)
+
+    def enqueue(self, call: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Queue a call for the end of the outermost operation."""
+        self._queue.append(lambda: call(*args, **kwargs))
+
+    def as_event(self, call: Callable[_P, None]) -> Callable[_P, None]:
+        """Return a callback that may be called at any time and runs `call` as an operation of its own."""
+
+        def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+            with self:
+                self.enqueue(call, *args, **kwargs)
+
+        return run
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *failure: object) -> None:
+        try:
+            if self._depth == 1:
+                self._drain()
+        finally:
+            self._depth -= 1
+
+    def _drain(self) -> None:
+        failures = []
+        while self._queue:
+            try:
+                self._queue.popleft()()
+            except Exception as failure:  # the other calls must still run
+                failures.append(failure)
+        if failures:
+            raise failures[0]
