@@ -32,16 +32,16 @@ from rich.console import Console
 
 from benchmarks.broker import show
 from benchmarks.brokers import Running, kafka, own
-from benchmarks.crowd import Consumer, FetchForm, run
 from benchmarks.driver import SCRATCH, Block, pump
 from benchmarks.errors import BenchmarkError
+from benchmarks.many_connections import Consumer, FetchForm, run
 from benchmarks.requests import fetch_request, produce_request
 from benchmarks.session import Session, try_fetch, try_produce
 from benchmarks.workloads import MEGABYTE, MEGABYTE_OF_KILOBYTES, SIXTEEN_KILOBYTES
 
 PRODUCERS = 4
 PARTITION_BYTES = 1 << 20
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS_MAX = 60.0
 WARM_UP_SECONDS = 3.0
 MOST = 2.0  # times the p99 without the consumer
 
@@ -151,11 +151,11 @@ def measure(broker: Running, old: OldData, rate: int, seconds: float) -> tuple[R
         receiver, sender = context.Pipe(duplex=False)
         reader = context.Process(target=read_all, args=(broker.session, old, ready, go, sender))
         reader.start()
-        if not ready.wait(PATIENCE_SECONDS):
+        if not ready.wait(WAIT_SECONDS_MAX):
             raise BenchmarkError("the reader does not start")
         old.drop()
         go.set()
-        times = paced(sockets, requests, rate, PATIENCE_SECONDS, reader)
+        times = paced(sockets, requests, rate, WAIT_SECONDS_MAX, reader)
         reader.join()
     return alone, Round.of(times, receiver.recv())
 
@@ -232,7 +232,7 @@ def _paced(
         is_over = now > begin + seconds or (reader is not None and not reader.is_alive())
         if is_over and not any(due.values()):
             break
-        if now > begin + seconds + PATIENCE_SECONDS:
+        if now > begin + seconds + WAIT_SECONDS_MAX:
             raise BenchmarkError("produce requests are not answered")
         next_due = begin + sent / rate
         if not is_over and now >= next_due:

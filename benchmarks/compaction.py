@@ -40,7 +40,7 @@ SEGMENTS = 5  # at least; the active one is not compacted
 RECORDS = 160  # per batch, which gives 16 KB
 VALUE_BYTES = 76  # gives records of about 100 bytes
 PART = 4096  # requests prepared at a time
-PATIENCE_SECONDS = 300.0
+WAIT_SECONDS_MAX = 300.0
 AT_LEAST_0, AT_LEAST_1 = click.IntRange(0), click.IntRange(1)
 SETTINGS = {"log.cleaner.backoff.ms": "200", "log.segment.delete.delay.ms": "100"}
 LATER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
@@ -189,7 +189,7 @@ def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Rou
         admin.alter_configs([ConfigResource("TOPIC", topic, LATER)])
     finally:
         admin.close()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while time.monotonic() < deadline:
         for said in SAID.finditer(broker.log.read_text()):
             if said["log"] == f"{topic}-0":
@@ -197,7 +197,7 @@ def clean_by_kafka(broker: KafkaBroker, topic: str, kept: Path, end: int) -> Rou
                 left = {int(f.stem): left_in(f) for f in kept.glob("*.log") if int(f.stem) < end}
                 return Round(number(said["total"]), number(said["map"]), processor, left)
         time.sleep(0.1)
-    raise BenchmarkError(f"Kafka has not compacted within {PATIENCE_SECONDS} s")
+    raise BenchmarkError(f"Kafka has not compacted within {WAIT_SECONDS_MAX} s")
 
 
 def number(text: str) -> float:

@@ -21,15 +21,15 @@ from rich.console import Console
 
 from benchmarks.broker import show
 from benchmarks.brokers import Running, kafka, own, scratch
-from benchmarks.crowd import Producer, run
 from benchmarks.driver import Block
+from benchmarks.many_connections import Producer, run
 from benchmarks.requests import produce_request
 from benchmarks.session import Session, expect, try_produce
 from benchmarks.slow_disk import slow_syncs
 from benchmarks.workloads import SINGLE
 
 SETTINGS: Mapping[str, str] = {"flush.messages": "1"}
-MANY = 64
+PRODUCERS = 64
 SECONDS = 2.0
 WANTED = 20
 LOOP = """
@@ -72,8 +72,8 @@ def main(
     rows = [
         ["a file alone: write, sync, write, sync", "batches/s", *map(_figure, rates)],
         ["1 producer, each batch acknowledged from the disk", "batches/s", *map(_figure, ones)],
-        [f"{MANY} such producers at once", "batches/s", *map(_figure, manies)],
-        [f"the {MANY} against the one, wanted {WANTED} x", "", *ratios],
+        [f"{PRODUCERS} such producers at once", "batches/s", *map(_figure, manies)],
+        [f"the {PRODUCERS} against the one, wanted {WANTED} x", "", *ratios],
     ]
     show(Console(), head, rows, markdown)
     print(f"Data on {disk}; {f'each sync held for {sync_ms:g} ms' if sync_ms else 'syncs as they are'}.")
@@ -89,7 +89,7 @@ def measure(
     for number in range(-warm_up, rounds):
         for index, broker in enumerate(brokers):
             one = produce_together(broker.session, 1, count)
-            many = produce_together(broker.session, MANY, max(count // 4, 5))
+            many = produce_together(broker.session, PRODUCERS, max(count // 4, 5))
             if number >= 0:
                 ones[index].append(one)
                 manies[index].append(many)

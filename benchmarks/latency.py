@@ -8,11 +8,11 @@ import select
 import socket
 import time
 
-from benchmarks.crowd import Consumer
 from benchmarks.driver import SCRATCH
 from benchmarks.errors import BenchmarkError
+from benchmarks.many_connections import Consumer
 
-PATIENCE_SECONDS = 10.0
+WAIT_SECONDS_MAX = 10.0
 
 
 def end_to_end(producer: socket.socket, request: bytes, consumer: Consumer, rate: float) -> list[float]:
@@ -36,9 +36,9 @@ def _exchange(producer: socket.socket, request: bytes, consumer: Consumer, rate:
         if len(sent) < count and now >= begin + len(sent) / rate:
             sent.append(now)
             producer.sendall(request)
-        elif now > begin + count / rate + PATIENCE_SECONDS:
+        elif now > begin + count / rate + WAIT_SECONDS_MAX:
             raise BenchmarkError(f"only {consumer.offset} of {consumer.end} records have come")
-        due = begin + len(sent) / rate if len(sent) < count else now + PATIENCE_SECONDS
+        due = begin + len(sent) / rate if len(sent) < count else now + WAIT_SECONDS_MAX
         readable, _, _ = select.select([producer, consumer.sock], [], [], max(due - clock(), 0))
         if consumer.sock in readable:
             consumer.ready()

@@ -13,7 +13,7 @@ from benchmarks.driver import SIZE, call, connect
 from benchmarks.errors import BenchmarkError
 
 NO_SETTINGS: Mapping[str, str] = {}
-PATIENCE_SECONDS = 30.0
+WAIT_SECONDS_MAX = 30.0
 _number = itertools.count()
 
 
@@ -44,7 +44,7 @@ class Session:
         """Create a topic and wait until every partition has a leader."""
         request = requests.create_topic_request(name, partitions, settings)
         expect(requests.created(call(sock, request)), [0], "creation")
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
         while -1 in self.end_offsets(name, partitions):
             if time.monotonic() > deadline:
                 raise BenchmarkError(f"topic {name} of {partitions} partitions has no leader")

@@ -44,7 +44,7 @@ OWN, SPARK = "pylogbroker", "kafka"
 NAMES: Mapping[str, str] = {OWN: "pylogbroker", SPARK: "Spark's connector"}
 PARTITIONS = 4
 BATCH_BYTES = 100_000
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS_MAX = 60.0
 PAUSE_SECONDS = (0.03, 0.09)  # between two micro-batches, so that the stream is idle again
 TRIALS = 3  # micro-batches at the start of a stream that do not count
 
@@ -160,7 +160,7 @@ def micro_batches(ground: Ground, source: str, partitions: int, count: int) -> f
 
 def wait_for_batch(query: StreamingQuery, checkpoint: Path, number: int) -> None:
     done = checkpoint / "commits" / str(number)
-    deadline = time.perf_counter() + PATIENCE_SECONDS
+    deadline = time.perf_counter() + WAIT_SECONDS_MAX
     while not done.exists():
         if time.perf_counter() > deadline:
             raise BenchmarkError(f"there is no micro-batch {number}: {query.status} {query.exception()}")

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import attrs
 
-from benchmarks.crowd import Consumer, FetchForm, Producer, run
 from benchmarks.driver import Block, pump, round_trips
 from benchmarks.latency import end_to_end
+from benchmarks.many_connections import Consumer, FetchForm, Producer, run
 from benchmarks.requests import batch, fetch_request, produce_request
 from benchmarks.session import Session, expect, try_fetch, try_produce
 

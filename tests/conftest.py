@@ -30,9 +30,9 @@ from tests.peers import available as java_available
 from tests.support import budget, run_services, spark_session
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
-from tests.support.guard import Guard
 from tests.support.needs import PROCESS, needs
 from tests.support.oracle_answers import OracleAnswers
+from tests.support.process_guard import ProcessGuard
 from tests.support.shared_brokers import shared_broker, shared_kafka
 
 # Machines are noisy: no example has a time limit.
@@ -50,7 +50,7 @@ for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(_number, lambda *_: None)
 
 _counter = itertools.count()
-_guard = Guard()
+_guard = ProcessGuard()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -73,9 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "oracle: the test uses recorded answers of Kafka's programs")
     _guard.install()
     if config.pluginmanager.hasplugin("xdist"):
-        from tests.support import scheduling
+        from tests.support import xdist_scheduler
 
-        config.pluginmanager.register(scheduling)
+        config.pluginmanager.register(xdist_scheduler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -146,7 +146,7 @@ def new_broker(against: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     yield make
     for each in made:
         each.kill()
-    assert [each.complaints() for each in made] == [[] for _ in made]
+    assert [each.unexpected_errors() for each in made] == [[] for _ in made]
 
 
 @pytest.fixture

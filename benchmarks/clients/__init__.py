@@ -18,7 +18,7 @@ LINGER_MS = 5
 PARTITION_FETCH_BYTES = 1 << 20
 AT_ONCE = 1000
 #: Seconds until a client that makes no progress is given up.
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS_MAX = 60.0
 
 
 @attrs.frozen

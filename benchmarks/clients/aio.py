@@ -5,7 +5,7 @@ import time
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, PATIENCE_SECONDS, Work
+from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, WAIT_SECONDS_MAX, Work
 from benchmarks.clients.tally import Tally
 from benchmarks.session import expect
 
@@ -33,7 +33,7 @@ async def _produce(work: Work) -> float:
     begin = time.perf_counter()
     for _ in range(work.count):
         last = await send(topic, value)
-    await asyncio.wait_for(producer.flush(), PATIENCE_SECONDS)
+    await asyncio.wait_for(producer.flush(), WAIT_SECONDS_MAX)
     elapsed = time.perf_counter() - begin
     last_offset = (await last).offset
     await producer.stop()

@@ -4,7 +4,7 @@ import time
 
 from confluent_kafka import Consumer, Producer
 
-from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, PATIENCE_SECONDS, Work
+from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, WAIT_SECONDS_MAX, Work
 from benchmarks.clients.tally import Tally
 from benchmarks.session import expect
 
@@ -21,7 +21,7 @@ def produce(work: Work) -> float:
     )
     topic, value, send = work.topic, bytes(work.value_bytes), producer.produce
     send(topic, value)
-    producer.flush(PATIENCE_SECONDS)
+    producer.flush(WAIT_SECONDS_MAX)
     begin = time.perf_counter()
     for _ in range(work.count):
         try:
@@ -29,7 +29,7 @@ def produce(work: Work) -> float:
         except BufferError:
             producer.poll(0.1)
             send(topic, value)
-    left = producer.flush(PATIENCE_SECONDS)
+    left = producer.flush(WAIT_SECONDS_MAX)
     elapsed = time.perf_counter() - begin
     expect(left, 0, "confluent-kafka's records that are not acknowledged")
     return work.count / elapsed

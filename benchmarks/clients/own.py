@@ -5,7 +5,7 @@ import time
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, PATIENCE_SECONDS, Work
+from benchmarks.clients import AT_ONCE, BATCH_BYTES, LINGER_MS, PARTITION_FETCH_BYTES, WAIT_SECONDS_MAX, Work
 from benchmarks.clients.tally import Tally
 from benchmarks.session import expect
 from pylogbroker.client import ConsumerConnector, Producer
@@ -14,12 +14,12 @@ from tests.support.reactor_run import run
 
 def produce(work: Work) -> float:
     """Send with `send`, giving way to the reactor now and then, and `flush`."""
-    return run(lambda: _produce(work), PATIENCE_SECONDS)
+    return run(lambda: _produce(work), WAIT_SECONDS_MAX)
 
 
 def consume(work: Work) -> float:
     """Read with `get_many`."""
-    return run(lambda: _consume(work), PATIENCE_SECONDS)
+    return run(lambda: _consume(work), WAIT_SECONDS_MAX)
 
 
 async def _produce(work: Work) -> float:

@@ -9,7 +9,7 @@ from benchmarks.clients import (
     BATCH_BYTES,
     LINGER_MS,
     PARTITION_FETCH_BYTES,
-    PATIENCE_SECONDS,
+    WAIT_SECONDS_MAX,
     Work,
 )
 from benchmarks.clients.tally import Tally
@@ -26,13 +26,13 @@ def produce(work: Work) -> float:
         batch_size=BATCH_BYTES,
     )
     topic, value, send = work.topic, bytes(work.value_bytes), producer.send
-    send(topic, value).get(PATIENCE_SECONDS)
+    send(topic, value).get(WAIT_SECONDS_MAX)
     begin = time.perf_counter()
     for _ in range(work.count):
         last = send(topic, value)
-    producer.flush(PATIENCE_SECONDS)
+    producer.flush(WAIT_SECONDS_MAX)
     elapsed = time.perf_counter() - begin
-    last_offset = last.get(PATIENCE_SECONDS).offset
+    last_offset = last.get(WAIT_SECONDS_MAX).offset
     producer.close()
     expect(last_offset, work.count, "kafka-python's last offset")
     return work.count / elapsed

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from benchmarks.clients import PATIENCE_SECONDS, Work
+from benchmarks.clients import WAIT_SECONDS_MAX, Work
 from benchmarks.errors import BenchmarkError
 from benchmarks.session import expect
 
@@ -20,7 +20,7 @@ class Tally:
     first_lot: int = 0
     begin: float = 0.0
     end: float = 0.0
-    deadline: float = attrs.field(factory=lambda: time.perf_counter() + PATIENCE_SECONDS)
+    deadline: float = attrs.field(factory=lambda: time.perf_counter() + WAIT_SECONDS_MAX)
 
     def add(self, sizes: Sequence[int]) -> bool:
         """Count a lot of values, by their sizes; whether they were the last ones."""

@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 import pytest
 from kafka.protocol.consumer import FetchResponse  # type: ignore[import-untyped]
 
-from benchmarks.crowd import Consumer, FetchForm, Producer, run
 from benchmarks.driver import Block, call, connect, pump, round_trips
 from benchmarks.errors import BenchmarkError
+from benchmarks.many_connections import Consumer, FetchForm, Producer, run
 from benchmarks.requests import batch
 
 REQUEST = b"\0\0\0\x04" + b"ping"

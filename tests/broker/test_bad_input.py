@@ -25,7 +25,7 @@ from kafka.protocol.producer import (
 
 from pylogbroker.errors import ErrorCode
 from tests.clients.admin import create_topic, eventually
-from tests.clients.stored import ask, settled
+from tests.clients.stored_batches import ask, settled
 from tests.support.bad_batches import batch, batches, bombs, good
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker

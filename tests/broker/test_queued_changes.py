@@ -19,7 +19,7 @@ from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from tests.broker.nodes import NodeTests
 from tests.net.fakes import FakeFactory, connect, frame
 
-MOST = 10_000
+PARTITIONS_MAX = 10_000
 
 
 def creation(*counts: int) -> CreateTopicsRequest:
@@ -60,7 +60,7 @@ class QueuedChangesTests(NodeTests):
 
     def test_a_topic_is_made_and_enlarged_without_bound_in_one_segment(self) -> None:
         protocol, transport = connect(FakeFactory(APIS, broker=self.node.broker))
-        protocol.dataReceived(frame(creation(1), 7, 1) + frame(enlargement(MOST + 2), 3, 2))
+        protocol.dataReceived(frame(creation(1), 7, 1) + frame(enlargement(PARTITIONS_MAX + 2), 3, 2))
         self.assertEqual(transport.sent, [])
         self.proceed()
         self.assertEqual(self.counts(), {"t0": 1})
@@ -80,7 +80,7 @@ class QueuedChangesTests(NodeTests):
         self.node.create("t1")
         self.send(create_topics.handle, creation(1))
         results: list[Any] = []
-        self.send(create_partitions.handle, enlargement(102, MOST - 99)).addCallback(results.append)
+        self.send(create_partitions.handle, enlargement(102, PARTITIONS_MAX - 99)).addCallback(results.append)
         self.proceed()
         self.assertEqual(
             [result.error_code for result in results[0].results], [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]

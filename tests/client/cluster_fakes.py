@@ -41,11 +41,11 @@ from pylogbroker.wire.messages.metadata import (
 Answer = Callable[[Any], Response | None]
 
 
-class Wire:
+class FakeTransport:
     """Between one connection and its broker: a transport that hands each request to the broker at once."""
 
-    def __init__(self, world: World, node: int, connection: BrokerConnection) -> None:
-        self.world = world
+    def __init__(self, network: FakeNetwork, node: int, connection: BrokerConnection) -> None:
+        self.network = network
         self.node = node
         self.connection = connection
         self.frames = FrameSplitter(10**8)
@@ -56,17 +56,17 @@ class Wire:
         for frame in self.frames.split(b"".join(chunks)):
             header, position = decode_request_header(frame)
             request = codec_of(SUPPORTED[header.api_key][0], header.api_version).decode(frame, position)
-            response = self.world.broker(self.node).answer(request)
+            response = self.network.broker(self.node).answer(request)
             if response is not None:
                 data = response_codec(header.api_key, header.api_version).frame(header.correlation_id, response)
-                self.world.clock.callLater(0, self.deliver, b"".join(data))  # type: ignore[arg-type]
+                self.network.clock.callLater(0, self.deliver, b"".join(data))  # type: ignore[arg-type]
 
     def deliver(self, data: bytes) -> None:
         if not self.gone:
             self.connection.dataReceived(data)
 
     def abortConnection(self) -> None:
-        self.world.clock.callLater(0, self.lose)
+        self.network.clock.callLater(0, self.lose)
 
     loseConnection = abortConnection
 
@@ -80,18 +80,18 @@ class Wire:
 class FakeBroker:
     """One broker: what it was asked, and what it answers."""
 
-    world: World
+    network: FakeNetwork
     node: int
     address: Address
     alive: bool = True
     asked: list[Request] = attrs.field(factory=list)
     answers: dict[type[Request], Answer] = attrs.field(factory=dict)
-    wires: list[Wire] = attrs.field(factory=list)
+    wires: list[FakeTransport] = attrs.field(factory=list)
     dialled: int = 0
 
     def leads(self, topic: str, *partitions: int) -> None:
         for partition in partitions:
-            self.world.leaders[topic, partition] = self.node
+            self.network.leaders[topic, partition] = self.node
 
     def asked_for(self, kind: type[Request]) -> list[Any]:
         return [request for request in self.asked if isinstance(request, kind)]
@@ -108,13 +108,13 @@ class FakeBroker:
             apis = [ApiVersion(key, one.versions.first, one.versions.last) for key, (one, _) in SUPPORTED.items()]
             return ApiVersionsResponse(api_keys=apis)
         if isinstance(request, MetadataRequest):
-            return self.world.metadata(request)
+            return self.network.metadata(request)
         if isinstance(request, FindCoordinatorRequest):
-            return self.world.coordinator_is(request, self.node)
+            return self.network.coordinator_is(request, self.node)
         return SUPPORTED[request.api_key][1]()
 
 
-class World:
+class FakeNetwork:
     """The brokers, the clock, and who leads what."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class World:
         if broker is None or not broker.alive:
             raise NotConnected(f"cannot connect to {address}: refused")
         connection = BrokerConnection(self.clock, address, settings)
-        wire = Wire(self, broker.node, connection)
+        wire = FakeTransport(self, broker.node, connection)
         broker.wires.append(wire)
         connection.makeConnection(wire)  # type: ignore[arg-type]
         try:

@@ -26,11 +26,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import make_broker
-from tests.support.both_kinds import KINDS, broker, broker_kind, kinds
+from tests.support.both_brokers import BROKER_NAMES, broker, broker_name, broker_names
 from tests.support.brokers import Broker
 from tests.support.reactor_run import LIMIT, run
 
-__all__ = ["broker", "broker_kind"]
+__all__ = ["broker", "broker_name"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if {"broker", "new_broker"} & set(metafunc.fixturenames):
-        metafunc.parametrize("broker_kind", kinds(metafunc.config), indirect=True)
+        metafunc.parametrize("broker_name", broker_names(metafunc.config), indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,17 +54,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture
-def new_broker(broker_kind: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
+def new_broker(broker_name: str, tmp_path: Path) -> Iterator[Callable[..., Broker]]:
     """Makes brokers of the test's own, `new_broker({setting: value})`, not yet started."""
-    if broker_kind not in KINDS:
+    if broker_name not in BROKER_NAMES:
         pytest.skip("a broker that runs already cannot be started and ended by a test")
     made: list[Broker] = []
 
     def make(settings: dict[str, str] | None = None) -> Broker:
-        made.append(make_broker(KINDS[broker_kind], tmp_path / f"broker-{len(made)}", settings or {}))
+        made.append(make_broker(BROKER_NAMES[broker_name], tmp_path / f"broker-{len(made)}", settings or {}))
         return made[-1]
 
     yield make
     for each in made:
         each.kill()
-    assert [each.complaints() for each in made] == [[] for _ in made]
+    assert [each.unexpected_errors() for each in made] == [[] for _ in made]

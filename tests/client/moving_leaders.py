@@ -36,11 +36,11 @@ GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
 #: that of `KafkaCluster`
 INTERNAL_PARTITIONS = 3
-PATIENCE = 20.0
+WAIT_SECONDS_MAX = 20.0
 
 
 @attrs.define
-class Ensemble:
+class MovableCluster:
     """A cluster, and who leads what in it."""
 
     cluster: KafkaCluster
@@ -61,11 +61,11 @@ class Ensemble:
         nodes = [[1 + (first + each) % 3 for each in range(3)] for first in range(partitions)]
         config = {name.replace("_", "."): value for name, value in settings.items()}
         new = NewTopic(topic, partitions, replica_assignment=nodes, config=config)
-        self.admin.create_topics([new])[topic].result(PATIENCE)
+        self.admin.create_topics([new])[topic].result(WAIT_SECONDS_MAX)
         _wait(lambda: all(self._leads(replicas[0], topic, each) for each, replicas in enumerate(nodes)))
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
-        return self.admin.list_topics(topic, PATIENCE).topics[topic].partitions.get(partition)
+        return self.admin.list_topics(topic, WAIT_SECONDS_MAX).topics[topic].partitions.get(partition)
 
     def leader(self, topic: str, partition: int) -> int:
         """Who leads it; -1 if nobody does."""
@@ -123,15 +123,15 @@ class Ensemble:
         return [] if found is None else list(found.replicas)
 
     def _partitions(self) -> list[PartitionMetadata]:
-        topics = self.admin.list_topics(timeout=PATIENCE).topics.values()
+        topics = self.admin.list_topics(timeout=WAIT_SECONDS_MAX).topics.values()
         return [each for topic in topics for each in topic.partitions.values()]
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not true within {PATIENCE:g} s: {condition}")
+            raise TimeoutError(f"not true within {WAIT_SECONDS_MAX:g} s: {condition}")
         time.sleep(0.02)
 
 

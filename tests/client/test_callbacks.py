@@ -12,7 +12,7 @@ from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.plugin_lookup import CALLBACK_HANDLER, resolve_plugins
 from pylogbroker.interfaces import CallbackHandler, Event
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 
 
 def callbacks(*handlers: object) -> Callbacks:
@@ -122,7 +122,7 @@ def test_exceptions(error: BaseException) -> None:
         assert (failed.value.plugin, failed.value.__cause__) == ("Fails", error)
         assert str(failed.value) == f"plugin Fails: the callback handler failed with {error!r}"
     short = Short()
-    with said() as lines:
+    with logged_lines() as lines:
         callbacks(Fails(fails), short).close()
     assert (lines, short.seen) == (["the callback handler Fails failed"], ["closed"])
 

@@ -17,29 +17,29 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.client.cluster_fakes import World
+from tests.client.cluster_fakes import FakeNetwork
 
 
 class ClusterTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.world = World()
-        self.one = self.world.broker(1)
-        self.two = self.world.broker(2)
+        self.network = FakeNetwork()
+        self.one = self.network.broker(1)
+        self.two = self.network.broker(2)
         self.one.leads("t", 0)
         self.two.leads("t", 1)
-        self.cluster = self.world.cluster()
+        self.cluster = self.network.cluster()
 
     def tearDown(self) -> None:
         closing = ensureDeferred(self.cluster.close())
-        self.world.run()
+        self.network.run()
         self.successResultOf(closing)
-        self.assertEqual([broker.connections for broker in self.world.brokers.values() if broker.connections], [])
-        self.assertEqual(self.world.clock.getDelayedCalls(), [])
+        self.assertEqual([broker.connections for broker in self.network.brokers.values() if broker.connections], [])
+        self.assertEqual(self.network.clock.getDelayedCalls(), [])
 
     def use(self, cluster: Cluster) -> None:
         """Another cluster in the place of the one of setUp."""
         closing = ensureDeferred(self.cluster.close())
-        self.world.run()
+        self.network.run()
         self.successResultOf(closing)
         self.cluster = cluster
 
@@ -49,7 +49,7 @@ class ClusterTests(SynchronousTestCase):
 
     def after(self, work: Any, seconds: float = 0) -> Deferred[Any]:
         started = ensureDeferred(work)
-        self.world.run(seconds)
+        self.network.run(seconds)
         return started
 
     def beat(self, node: int, **options: Any) -> Deferred[Any]:
@@ -77,19 +77,19 @@ class TestTopics(ClusterTests):
         finding = self.after(self.cluster.find_leader("new", 0), 3)
         self.assertNoResult(finding)
         self.two.leads("new", 0)
-        self.world.run(1.5)
+        self.network.run(1.5)
         self.assertEqual(self.successResultOf(finding), 2)
 
     def test_a_topic_that_never_comes(self) -> None:
-        self.use(self.world.cluster(default_api_timeout_ms=5000))
+        self.use(self.network.cluster(default_api_timeout_ms=5000))
         finding = self.after(self.cluster.find_leader("new", 0), 4.5)
         self.assertNoResult(finding)
-        self.world.run(1)
+        self.network.run(1)
         self.assertEqual(self.failureResultOf(finding, KafkaError).value.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def test_a_topic_that_may_not_be_read_is_not_waited_for(self) -> None:
         def refuse(request: MetadataRequest) -> Any:
-            response = self.world.metadata(request)
+            response = self.network.metadata(request)
             response.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return response
 
@@ -102,7 +102,7 @@ class TestTopics(ClusterTests):
         self.one.leads("later", 0)
         self.now(self.cluster.refresh())
         self.assertEqual(self.cluster.leader_of("later", 0), 1)
-        del self.world.leaders["later", 0]
+        del self.network.leaders["later", 0]
         self.now(self.cluster.refresh())
         self.assertIsNone(self.cluster.partitions_of("later"))
 
@@ -113,33 +113,35 @@ class TestTopics(ClusterTests):
         self.assertEqual(set(allowed), {(True, False), (False, True)})
 
     def test_topics_that_there_are_not_are_not_asked_for_for_ever(self) -> None:
-        self.use(self.world.cluster(default_api_timeout_ms=1000, metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
+        self.use(
+            self.network.cluster(default_api_timeout_ms=1000, metadata_max_idle_ms=10_000, metadata_max_age_ms=6000)
+        )
         self.now(self.cluster.find_topic("t"))
         self.failureResultOf(self.after(self.cluster.find_topic("no"), 2), KafkaError)
-        self.world.run(20)
+        self.network.run(20)
         (last,) = self.one.asked_for(MetadataRequest)[-1:]
         self.assertEqual([topic.name for topic in last.topics], ["t"])
 
     def test_wanted_topics_are(self) -> None:
-        self.use(self.world.cluster(metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
+        self.use(self.network.cluster(metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
         self.cluster.want(["no"])
         self.now(self.cluster.find_topic("t"))
-        self.world.run(20)
+        self.network.run(20)
         (last,) = self.one.asked_for(MetadataRequest)[-1:]
         self.assertEqual([topic.name for topic in last.topics], ["no", "t"])
 
     def test_a_wanted_topic_that_the_first_broker_has_not_heard_of(self) -> None:
         self.cluster.want(["new"])
         self.now(self.cluster.refresh())
-        self.world.broker(2).leads("new", 0)
-        self.world.run(1.5)
+        self.network.broker(2).leads("new", 0)
+        self.network.run(1.5)
         self.assertEqual(self.cluster.leader_of("new", 0), 2)
 
     def test_a_wanted_topic_that_there_is_not_is_asked_for_with_growing_pauses(self) -> None:
         self.cluster.want(["no"])
         self.now(self.cluster.refresh())
         before = len(self.one.asked_for(MetadataRequest))
-        self.world.run(30)
+        self.network.run(30)
         asked = len(self.one.asked_for(MetadataRequest)) - before
         self.assertTrue(25 <= asked <= 45, asked)
 
@@ -148,14 +150,14 @@ class TestTopics(ClusterTests):
         with capturedLogs() as events:
             self.now(self.cluster.refresh())
             self.assertEqual(events, [])
-            self.world.run(5)
+            self.network.run(5)
         self.assertEqual([event["topic"] for event in events], ["misspelt"])
         self.one.leads("misspelt", 0)
-        self.world.run(5)
-        del self.world.leaders["misspelt", 0]
+        self.network.run(5)
+        del self.network.leaders["misspelt", 0]
         with capturedLogs() as events:
             self.now(self.cluster.refresh())
-            self.world.run(5)
+            self.network.run(5)
         self.assertEqual([event["topic"] for event in events], ["misspelt"])
 
     def test_a_topic_that_is_being_made_is_not_complained_of(self) -> None:
@@ -163,7 +165,7 @@ class TestTopics(ClusterTests):
         with capturedLogs() as events:
             self.now(self.cluster.refresh())
             self.one.leads("new", 0)
-            self.world.run(5)
+            self.network.run(5)
         self.assertEqual(events, [])
 
     def test_why_a_topic_will_not_be_known(self) -> None:
@@ -185,7 +187,7 @@ class TestTopics(ClusterTests):
         self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=[denied])
         self.cluster.want(["t"])
         self.now(self.cluster.refresh())
-        self.world.run(30)
+        self.network.run(30)
         self.assertEqual(len(self.one.asked_for(MetadataRequest)), 1)
 
 
@@ -199,56 +201,56 @@ class TestRefreshing(ClusterTests):
         return len(self.one.asked_for(MetadataRequest)) + len(self.two.asked_for(MetadataRequest))
 
     def test_a_stale_leader_is_not_given_again(self) -> None:
-        self.world.leaders["t", 0] = 2
+        self.network.leaders["t", 0] = 2
         self.cluster.leader_is_stale("t", 0)
         self.assertIsNone(self.cluster.leader_of("t", 0))
-        self.world.run(0.2)
+        self.network.run(0.2)
         self.assertEqual(self.cluster.leader_of("t", 0), 2)
 
     def test_many_stale_leaders_are_one_question(self) -> None:
         for _ in range(100):
             self.cluster.leader_is_stale("t", 0)
             self.cluster.leader_is_stale("t", 1)
-        self.world.run(1)
+        self.network.run(1)
         self.assertEqual(self.asked(), 1)
 
     def test_who_insists_does_not_ask_without_pause(self) -> None:
         for _ in range(20):
             self.cluster.leader_is_stale("t", 0)
-            self.world.run(0.05)
+            self.network.run(0.05)
         self.assertLessEqual(self.asked(), 11)
         self.assertGreaterEqual(self.asked(), 5)
 
     def test_who_comes_meanwhile_is_answered_by_the_next_question(self) -> None:
         first = self.cluster.refresh()
         others = [self.cluster.refresh() for _ in range(10)]
-        self.world.run()
+        self.network.run()
         for each in [first, *others]:
             self.successResultOf(each)
         self.assertEqual(self.asked(), 2)
 
     def test_it_is_done_by_and_by(self) -> None:
-        self.use(self.world.cluster(metadata_max_age_ms=10_000))
+        self.use(self.network.cluster(metadata_max_age_ms=10_000))
         self.now(self.cluster.find_leader("t", 0))
         self.one.asked.clear()
-        self.world.run(35)
+        self.network.run(35)
         self.assertEqual(self.asked(), 3)
 
     def test_it_is_tried_again_though_nobody_waits_for_it(self) -> None:
-        self.world.kill(1)
-        self.world.kill(2)
+        self.network.kill(1)
+        self.network.kill(2)
         self.cluster.refresh_soon()
-        self.world.run(3)
-        self.world.leaders["t", 0] = 2
-        self.world.revive(1)
-        self.world.revive(2)
-        self.world.run(3)
+        self.network.run(3)
+        self.network.leaders["t", 0] = 2
+        self.network.revive(1)
+        self.network.revive(2)
+        self.network.run(3)
         self.assertEqual(self.cluster.leader_of("t", 0), 2)
 
     def test_watchers_are_told(self) -> None:
         told: list[int | None] = []
         stop = self.cluster.watch(lambda: told.append(self.cluster.leader_of("t", 0)))
-        self.world.leaders["t", 0] = 2
+        self.network.leaders["t", 0] = 2
         self.now(self.cluster.refresh())
         stop()
         self.now(self.cluster.refresh())
@@ -279,7 +281,7 @@ class TestBrokers(ClusterTests):
 
         for number in range(5):
             self.cluster.send(2, HeartbeatRequest(group_id=str(number))).addCallback(another)
-        self.world.run()
+        self.network.run()
         groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
         self.assertEqual(groups, ["0", "1", "2", "3", "4", *["late"] * 5])
 
@@ -288,7 +290,7 @@ class TestBrokers(ClusterTests):
         node_two = self.cluster._pool.connection(2)
         node_two.addCallback(lambda _: self.cluster.send(2, HeartbeatRequest(group_id="second")))
         self.cluster.send(2, HeartbeatRequest(group_id="first"))
-        self.world.run()
+        self.network.run()
         groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
         self.assertEqual(groups, ["first", "second"])
 
@@ -303,34 +305,34 @@ class TestBrokers(ClusterTests):
         self.now(self.beat(2))
         self.two.answers[HeartbeatRequest] = lambda _: None
         waiting = self.beat(2)
-        self.world.kill(2)
+        self.network.kill(2)
         self.failureResultOf(waiting, ConnectionLost)
         next_one = self.beat(2)
-        self.world.run(0.2)
+        self.network.run(0.2)
         self.failureResultOf(next_one, NotConnected)
         self.now(self.cluster.refresh())
         self.failureResultOf(self.beat(2), NotConnected)
         self.assertIsNone(self.cluster.leader_of("t", 1))
         finding = self.after(self.cluster.find_leader("t", 1), 1)
         self.assertNoResult(finding)
-        self.world.revive(2)
-        self.world.run(1.5)
+        self.network.revive(2)
+        self.network.run(1.5)
         self.assertEqual(self.successResultOf(finding), 2)
 
     def test_a_broker_that_comes_back(self) -> None:
         self.now(self.cluster.find_leader("t", 1))
         self.now(self.beat(2))
-        self.world.kill(2)
-        self.world.run(0.5)
-        self.world.revive(2)
-        self.world.run(1.5)
+        self.network.kill(2)
+        self.network.run(0.5)
+        self.network.revive(2)
+        self.network.run(1.5)
         self.now(self.beat(2))
 
     def test_a_broker_that_moved(self) -> None:
         self.now(self.cluster.find_leader("t", 1))
         self.two.answers[HeartbeatRequest] = lambda _: None
         waiting = self.beat(2)
-        self.world.run()
+        self.network.run()
         self.two.address = Address("elsewhere", 9099)
         self.now(self.cluster.refresh())
         self.failureResultOf(waiting, ConnectionLost)
@@ -342,7 +344,7 @@ class TestBrokers(ClusterTests):
         self.now(self.cluster.find_leader("t", 1))
         self.two.answers[HeartbeatRequest] = lambda _: None
         waiting = self.beat(2, timeout=3)
-        self.world.run(3.1)
+        self.network.run(3.1)
         self.failureResultOf(waiting, RequestTimedOut)
         del self.two.answers[HeartbeatRequest]
         self.now(self.beat(2), 0.2)
@@ -357,31 +359,31 @@ class TestBrokers(ClusterTests):
             again.append(self.beat(2))
 
         self.beat(2, timeout=3).addErrback(ask_again)
-        self.world.run(3.5)
+        self.network.run(3.5)
         self.successResultOf(again[0])
         self.assertEqual(self.two.dialled, 2)
 
     def test_nobody_is_there(self) -> None:
-        self.use(self.world.cluster("b1:9092,b2:9092", default_api_timeout_ms=2000))
-        self.world.kill(1)
-        self.world.kill(2)
+        self.use(self.network.cluster("b1:9092,b2:9092", default_api_timeout_ms=2000))
+        self.network.kill(1)
+        self.network.kill(2)
         finding = self.after(self.cluster.find_leader("t", 0), 1.5)
         self.assertNoResult(finding)
-        self.world.run(1)
+        self.network.run(1)
         error = self.failureResultOf(finding, NoBrokers)
         self.assertIn("cannot connect to b1:9092: refused", error.getErrorMessage())
         self.assertIn("cannot connect to b2:9092: refused", error.getErrorMessage())
         self.assertLess(self.one.dialled, 20)
 
     def test_one_of_the_first_brokers_is_enough(self) -> None:
-        self.use(self.world.cluster("b9:9092,b2:9092,b8:9092"))
+        self.use(self.network.cluster("b9:9092,b2:9092,b8:9092"))
         self.assertEqual(self.now(self.cluster.find_leader("t", 0), 1), 1)
 
     def test_all_known_brokers_are_gone_but_the_first_ones_are_not(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
-        self.world.kill(1)
-        self.world.kill(2)
-        three = self.world.broker(3)
+        self.network.kill(1)
+        self.network.kill(2)
+        three = self.network.broker(3)
         three.leads("t", 0)
         three.address = Address("b1", 9092)
         self.one.address = Address("nowhere", 1)
@@ -394,31 +396,31 @@ class TestBrokers(ClusterTests):
         self.assertEqual(self.one.dialled, 1)
 
     def test_a_connection_that_is_not_used_is_closed(self) -> None:
-        self.use(self.world.cluster(connections_max_idle_ms=20_000))
+        self.use(self.network.cluster(connections_max_idle_ms=20_000))
         self.now(self.cluster.find_leader("t", 0))
         self.now(self.beat(2))
         for _ in range(6):
-            self.world.run(5)
+            self.network.run(5)
             self.now(self.beat(1))
         self.assertEqual((self.one.connections, self.two.connections), (1, 0))
         self.now(self.beat(2))
 
     def test_a_connection_that_waits_for_its_answer_is_in_use(self) -> None:
-        self.use(self.world.cluster(connections_max_idle_ms=20_000))
+        self.use(self.network.cluster(connections_max_idle_ms=20_000))
         self.now(self.cluster.find_leader("t", 0))
         self.two.answers[HeartbeatRequest] = lambda _: None
         waiting = self.beat(2, timeout=300)
-        self.world.run(60)
+        self.network.run(60)
         self.assertNoResult(waiting)
         waiting.addErrback(lambda _: None)
 
     def test_a_broker_that_nobody_uses_any_more_is_not_dialled_for_ever(self) -> None:
         self.now(self.cluster.find_leader("t", 1))
         self.now(self.beat(2))
-        self.world.kill(2)
-        self.world.run(25)
+        self.network.kill(2)
+        self.network.run(25)
         dialled = self.two.dialled
-        self.world.run(60)
+        self.network.run(60)
         self.assertEqual(self.two.dialled, dialled)
 
     def test_a_number_that_nobody_has(self) -> None:
@@ -428,7 +430,7 @@ class TestBrokers(ClusterTests):
     def test_anywhere(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         self.now(self.cluster.send_anywhere(HeartbeatRequest()))
-        self.world.kill(1)
+        self.network.kill(1)
         self.now(self.cluster.refresh(), 1)
         self.now(self.cluster.send_anywhere(HeartbeatRequest()))
         self.assertEqual(len(self.two.asked_for(HeartbeatRequest)), 1)
@@ -455,16 +457,16 @@ class TestThrottling(ClusterTests):
 
     def throttle(self, node: int, milliseconds: int) -> None:
         answer = HeartbeatResponse(throttle_time_ms=milliseconds)
-        self.world.broker(node).answers[HeartbeatRequest] = lambda request: answer
+        self.network.broker(node).answers[HeartbeatRequest] = lambda request: answer
 
     def beats(self, node: int) -> int:
-        return len(self.world.broker(node).asked_for(HeartbeatRequest))
+        return len(self.network.broker(node).asked_for(HeartbeatRequest))
 
     def test_nothing_is_sent_to_a_broker_that_throttles(self) -> None:
         answers = [self.beat(1), self.beat(1)]
-        self.world.run(1.9)
+        self.network.run(1.9)
         self.assertEqual(self.beats(1), 1)
-        self.world.run(0.2)
+        self.network.run(0.2)
         self.assertEqual(self.beats(1), 3)
         for answer in answers:
             self.successResultOf(answer)
@@ -472,15 +474,15 @@ class TestThrottling(ClusterTests):
 
     def test_requests_keep_their_order(self) -> None:
         waiting = [self.cluster.send(1, HeartbeatRequest(group_id=str(number))) for number in range(3)]
-        self.world.run(2.1)
+        self.network.run(2.1)
         waiting.append(self.cluster.send(1, HeartbeatRequest(group_id="3")))
-        self.world.run()
+        self.network.run()
         self.assertEqual([each.group_id for each in self.one.asked_for(HeartbeatRequest)][1:], ["0", "1", "2", "3"])
         for each in waiting:
             self.successResultOf(each)
 
     def test_it_is_over_though_nobody_waits(self) -> None:
-        self.world.run(2.1)
+        self.network.run(2.1)
         self.successResultOf(self.after(self.beat(1)))
         self.assertEqual((self.beats(1), self.one.dialled), (2, 1))
 
@@ -490,35 +492,35 @@ class TestThrottling(ClusterTests):
         self.assertEqual(len(self.two.asked_for(MetadataRequest)), 1)
 
     def test_it_may_come_again(self) -> None:
-        self.world.run(2.1)
+        self.network.run(2.1)
         self.throttle(1, 3000)
         self.beat(1)
-        self.world.run()
+        self.network.run()
         self.assertEqual(self.beats(1), 2)
         waiting = self.beat(1)
-        self.world.run(2.9)
+        self.network.run(2.9)
         self.assertEqual(self.beats(1), 2)
-        self.world.run(0.2)
+        self.network.run(0.2)
         self.assertEqual(self.beats(1), 3)
         self.successResultOf(waiting)
 
     def test_metadata_can_say_so_too(self) -> None:
         self.one.answers[MetadataRequest] = lambda request: attrs.evolve(
-            self.world.metadata(request), throttle_time_ms=2000
+            self.network.metadata(request), throttle_time_ms=2000
         )
-        self.world.run(2.1)
+        self.network.run(2.1)
         self.now(self.cluster.refresh())
         waiting = self.beat(1)
-        self.world.run(1.9)
+        self.network.run(1.9)
         self.assertEqual(self.beats(1), 1)
-        self.world.run(0.2)
+        self.network.run(0.2)
         self.successResultOf(waiting)
 
     def test_a_connection_that_is_lost_meanwhile(self) -> None:
         waiting = self.beat(1)
-        self.world.kill(1)
-        self.world.revive(1)
-        self.world.run(2.1)
+        self.network.kill(1)
+        self.network.revive(1)
+        self.network.run(2.1)
         self.successResultOf(waiting)
         self.assertEqual(self.one.dialled, 2)
 
@@ -542,7 +544,7 @@ class TestCoordinators(ClusterTests):
         finding = [ensureDeferred(self.cluster.coordinator("g", CoordinatorType.GROUP)) for _ in range(3)]
         finding[1].cancel()
         self.failureResultOf(finding[1], CancelledError)
-        self.world.run(1)
+        self.network.run(1)
         self.assertEqual([broker_of(self.successResultOf(finding[place])) for place in (0, 2)], [1, 1])
         self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 1)
 
@@ -574,17 +576,17 @@ class TestCoordinators(ClusterTests):
         def load(request: FindCoordinatorRequest) -> Any:
             tries.append(1)
             codes = [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
-            return self.world.coordinator_is(request, 2, codes[min(len(tries), 3) - 1])
+            return self.network.coordinator_is(request, 2, codes[min(len(tries), 3) - 1])
 
         self.one.answers[FindCoordinatorRequest] = load
         finding = self.after(self.cluster.coordinator("g", CoordinatorType.GROUP), 0.05)
         self.assertNoResult(finding)
-        self.world.run(1)
+        self.network.run(1)
         self.assertEqual(broker_of(self.successResultOf(finding)), 2)
         self.assertEqual(len(tries), 3)
 
     def test_a_group_that_may_not_be_used(self) -> None:
-        self.one.answers[FindCoordinatorRequest] = lambda request: self.world.coordinator_is(
+        self.one.answers[FindCoordinatorRequest] = lambda request: self.network.coordinator_is(
             request, 1, ErrorCode.GROUP_AUTHORIZATION_FAILED
         )
         error = self.failureResultOf(self.after(self.cluster.coordinator("g", CoordinatorType.GROUP)), KafkaError).value
@@ -615,7 +617,7 @@ class TestClosing(ClusterTests):
         self.now(self.cluster.close())
 
     def test_closing_while_nobody_can_be_reached(self) -> None:
-        self.world.kill(1)
+        self.network.kill(1)
         finding = self.after(self.cluster.find_leader("t", 0), 1)
         self.now(self.cluster.close())
         self.failureResultOf(finding, Closed)

@@ -123,7 +123,7 @@ class Brokers:
         return waiting
 
 
-class Bench:
+class Harness:
     """A fetcher, its clock and its brokers."""
 
     def __init__(self, **leaders: int) -> None:
@@ -176,173 +176,173 @@ class Bench:
 
 
 def test_each_leader_is_asked_once_at_a_time() -> None:
-    bench = Bench(a=1, b=1, c=2)
+    harness = Harness(a=1, b=1, c=2)
     for topic in "abc":
-        bench.buffer(topic)
-    assert bench.turn() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
-    bench.fetcher.wake()
-    assert bench.turn() == []
-    bench.answer(c=b"x" * 10)
-    assert bench.turn() == [(2, {("c", 0): 10})]
-    assert bench.told == [("fed", "c")]
+        harness.buffer(topic)
+    assert harness.turn() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
+    harness.fetcher.wake()
+    assert harness.turn() == []
+    harness.answer(c=b"x" * 10)
+    assert harness.turn() == [(2, {("c", 0): 10})]
+    assert harness.told == [("fed", "c")]
 
 
 def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.turn()
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.turn()
     at_work: list[int] = []
-    bench.when_fed = lambda: at_work.append(len(bench.brokers.requests))
-    bench.answer(a=b"x")
+    harness.when_fed = lambda: at_work.append(len(harness.brokers.requests))
+    harness.answer(a=b"x")
     assert at_work == [2]
-    assert bench.turn() == [(1, {("a", 0): 10})]
+    assert harness.turn() == [(1, {("a", 0): 10})]
 
 
 def test_a_reader_who_is_told_of_one_gives_up_the_other() -> None:
-    bench = Bench(a=1, b=1)
-    bench.buffer("a")
-    other = bench.buffer("b")
-    bench.turn()
-    bench.when_fed = lambda: bench.fetcher.remove(other)
-    bench.answer(a=b"x", b=b"x")
-    assert bench.told == [("fed", "a")]
+    harness = Harness(a=1, b=1)
+    harness.buffer("a")
+    other = harness.buffer("b")
+    harness.turn()
+    harness.when_fed = lambda: harness.fetcher.remove(other)
+    harness.answer(a=b"x", b=b"x")
+    assert harness.told == [("fed", "a")]
 
 
 def test_a_broker_that_fails_at_once_is_asked_again() -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.brokers.down = True
-    bench.turn()
-    bench.brokers.down = False
-    assert bench.turn(0.05) == []
-    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
-    bench.answer(a=b"x")
-    assert bench.told == [("fed", "a")]
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.brokers.down = True
+    harness.turn()
+    harness.brokers.down = False
+    assert harness.turn(0.05) == []
+    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    harness.answer(a=b"x")
+    assert harness.told == [("fed", "a")]
 
 
 def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
-    bench = Bench(a=1, b=1)
-    full, other = bench.buffer("a"), bench.buffer("b")
-    bench.turn()
-    assert bench.brokers.requests[-1][1].max_wait_ms == 500
-    bench.answer(a=b"x" * 100)
-    assert bench.turn() == [(1, {("b", 0): 0})]
-    assert bench.brokers.requests[-1][1].max_wait_ms == 5
-    bench.clock.advance(0.2)
-    bench.answer()
-    bench.turn()
-    assert bench.brokers.requests[-1][1].max_wait_ms == 200
+    harness = Harness(a=1, b=1)
+    full, other = harness.buffer("a"), harness.buffer("b")
+    harness.turn()
+    assert harness.brokers.requests[-1][1].max_wait_ms == 500
+    harness.answer(a=b"x" * 100)
+    assert harness.turn() == [(1, {("b", 0): 0})]
+    assert harness.brokers.requests[-1][1].max_wait_ms == 5
+    harness.clock.advance(0.2)
+    harness.answer()
+    harness.turn()
+    assert harness.brokers.requests[-1][1].max_wait_ms == 200
     assert full.draw(1)[0] == []  # the reader takes what there is
-    bench.answer()
-    assert bench.turn() == [(1, {("a", 0): 10, ("b", 0): 0})]
-    assert bench.brokers.requests[-1][1].max_wait_ms == 500
+    harness.answer()
+    assert harness.turn() == [(1, {("a", 0): 10, ("b", 0): 0})]
+    assert harness.brokers.requests[-1][1].max_wait_ms == 500
     assert other.position == 0
 
 
 def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
-    bench = Bench(a=1, b=1)
-    buffer, nowhere = bench.buffer("a"), bench.buffer("b", -1)
-    bench.turn()
-    bench.answer(a=b"x" * 100)
-    assert bench.turn(10) == []
+    harness = Harness(a=1, b=1)
+    buffer, nowhere = harness.buffer("a"), harness.buffer("b", -1)
+    harness.turn()
+    harness.answer(a=b"x" * 100)
+    assert harness.turn(10) == []
     buffer.draw(1)
-    assert bench.turn() == [(1, {("a", 0): 10})]
+    assert harness.turn() == [(1, {("a", 0): 10})]
     nowhere.begin(3)
-    bench.answer()
-    assert bench.turn() == [(1, {("a", 0): 10, ("b", 0): 3})]
+    harness.answer()
+    assert harness.turn() == [(1, {("a", 0): 10, ("b", 0): 3})]
 
 
 def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
-    bench = Bench(a=1, b=1)
-    gone, moved = bench.buffer("a"), bench.buffer("b")
-    bench.turn()
-    bench.fetcher.remove(gone)
+    harness = Harness(a=1, b=1)
+    gone, moved = harness.buffer("a"), harness.buffer("b")
+    harness.turn()
+    harness.fetcher.remove(gone)
     moved.begin(50)
-    bench.answer(a=b"x", b=b"x")
-    assert (gone.buffered, moved.buffered, bench.told) == (0, 0, [])
-    assert bench.turn() == [(1, {("b", 0): 50})]
+    harness.answer(a=b"x", b=b"x")
+    assert (gone.buffered, moved.buffered, harness.told) == (0, 0, [])
+    assert harness.turn() == [(1, {("b", 0): 50})]
 
 
 def test_a_lost_connection() -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.turn()
-    bench.answer(session=9)
-    bench.turn()
-    bench.brokers.requests[-1][2].errback(ConnectionLost("gone"))
-    assert bench.turn() == []
-    assert bench.brokers.stale == [("a", 0)]
-    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
-    assert bench.brokers.requests[-1][1].session_id == 0
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.turn()
+    harness.answer(session=9)
+    harness.turn()
+    harness.brokers.requests[-1][2].errback(ConnectionLost("gone"))
+    assert harness.turn() == []
+    assert harness.brokers.stale == [("a", 0)]
+    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    assert harness.brokers.requests[-1][1].session_id == 0
 
 
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
 def test_a_leader_that_has_moved(code: ErrorCode) -> None:
-    bench = Bench(a=1, b=1)
-    bench.buffer("a")
-    bench.buffer("b")
-    bench.turn()
-    bench.answer(a=code)
-    assert bench.brokers.stale == [("a", 0)]
-    assert bench.turn() == [(1, {("b", 0): 0})]
-    bench.brokers.leaders["a"] = 2
-    assert bench.turn(0.1) == [(2, {("a", 0): 0})]
+    harness = Harness(a=1, b=1)
+    harness.buffer("a")
+    harness.buffer("b")
+    harness.turn()
+    harness.answer(a=code)
+    assert harness.brokers.stale == [("a", 0)]
+    assert harness.turn() == [(1, {("b", 0): 0})]
+    harness.brokers.leaders["a"] = 2
+    assert harness.turn(0.1) == [(2, {("a", 0): 0})]
 
 
 def test_a_leader_that_is_not_known() -> None:
-    bench = Bench(a=1)
-    bench.brokers.leaders["a"] = None
-    bench.buffer("a")
-    assert bench.turn() == []
-    assert bench.brokers.stale == [("a", 0)]
-    bench.brokers.leaders["a"] = 1
-    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
+    harness = Harness(a=1)
+    harness.brokers.leaders["a"] = None
+    harness.buffer("a")
+    assert harness.turn() == []
+    assert harness.brokers.stale == [("a", 0)]
+    harness.brokers.leaders["a"] = 1
+    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
 
 
 @pytest.mark.parametrize(
     ("code", "kept"), [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 9)]
 )
 def test_a_session_that_the_broker_refuses(code: ErrorCode, kept: int) -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.turn()
-    bench.answer(session=9)
-    bench.turn()
-    bench.answer(code)
-    assert bench.turn(0.1) == [(1, {("a", 0): 0})]
-    request = bench.brokers.requests[-1][1]
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.turn()
+    harness.answer(session=9)
+    harness.turn()
+    harness.answer(code)
+    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    request = harness.brokers.requests[-1][1]
     assert (request.session_id, request.session_epoch) == (kept, 0)
 
 
 def test_what_fetching_cannot_get_over() -> None:
-    bench = Bench(a=1, b=1)
-    bench.buffer("a")
-    bench.buffer("b")
-    bench.turn()
-    bench.answer(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED, b=ErrorCode.OFFSET_OUT_OF_RANGE)
-    [(topic, error), out] = bench.told
+    harness = Harness(a=1, b=1)
+    harness.buffer("a")
+    harness.buffer("b")
+    harness.turn()
+    harness.answer(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED, b=ErrorCode.OFFSET_OUT_OF_RANGE)
+    [(topic, error), out] = harness.told
     assert (topic, out) == ("a", ("out of range", "b"))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert "a" not in {buffer.topic for buffer in bench.fetcher.buffers.values()}
+    assert "a" not in {buffer.topic for buffer in harness.fetcher.buffers.values()}
 
 
 def test_the_leader_epoch_is_told() -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.turn()
-    assert bench.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.turn()
+    assert harness.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
 
 
 def test_nothing_is_left_behind() -> None:
-    bench = Bench(a=1)
-    bench.buffer("a")
-    bench.turn()
-    bench.fetcher.wake()
-    bench.fetcher.close()
-    assert bench.clock.getDelayedCalls() == []
+    harness = Harness(a=1)
+    harness.buffer("a")
+    harness.turn()
+    harness.fetcher.wake()
+    harness.fetcher.close()
+    assert harness.clock.getDelayedCalls() == []
 
 
 def test_the_rack_is_not_told() -> None:

@@ -18,7 +18,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleBroker]:
     running.start()
     yield running
     running.kill()
-    assert running.complaints() == []
+    assert running.unexpected_errors() == []
 
 
 def produce(served: SimpleBroker, topic: str, *messages: bytes) -> None:

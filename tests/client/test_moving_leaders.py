@@ -22,7 +22,7 @@ from pylogbroker.client.sync import Producer as SyncProducer
 from pylogbroker.client.sync import SimpleConsumer as SyncSimpleConsumer
 from pylogbroker.errors import ErrorCode, KafkaError
 from tests.client.consumer_harness import Collector, committed, connector, write
-from tests.client.moving_leaders import GROUPS, TRANSACTIONS, Ensemble, Traffic, by_partition
+from tests.client.moving_leaders import GROUPS, TRANSACTIONS, MovableCluster, Traffic, by_partition
 from tests.clients.adapters.confluent import Confluent
 from tests.peers import available
 from tests.peers.kafka import KafkaCluster
@@ -39,26 +39,26 @@ QUICK: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovableCluster]:
     with KafkaCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield Ensemble(cluster)
+        yield MovableCluster(cluster)
 
 
 @pytest.fixture
-def ensemble(running: Ensemble) -> Ensemble:
+def brokers(running: MovableCluster) -> MovableCluster:
     """The cluster, whole."""
     running.heal()
     return running
 
 
-def read_by_others(ensemble: Ensemble, topic: str, partitions: int = 1) -> dict[int, list[Any]]:
-    return by_partition(Confluent().read(ensemble.bootstrap, topic, range(partitions)))
+def read_by_others(brokers: MovableCluster, topic: str, partitions: int = 1) -> dict[int, list[Any]]:
+    return by_partition(Confluent().read(brokers.bootstrap, topic, range(partitions)))
 
 
 async def begin_reading(
-    ensemble: Ensemble, topic: str, group: str, **settings: Any
+    brokers: MovableCluster, topic: str, group: str, **settings: Any
 ) -> tuple[ConsumerConnector, Collector]:
-    consumer = connector(ensemble.bootstrap, group, settings={**QUICK, **settings})
+    consumer = connector(brokers.bootstrap, group, settings={**QUICK, **settings})
     streams = await consumer.create_message_streams({topic: 1})
     return consumer, Collector(*streams[topic], many=100)
 
@@ -69,56 +69,56 @@ async def everything_read(collector: Collector, traffic: Traffic) -> None:
         await wait_for(lambda: len(collector.messages) >= len(traffic.results) or collector.done[0].called, 15)
 
 
-async def test_a_leader_that_dies_and_comes_back(ensemble: Ensemble, topic: str, group: str) -> None:
-    ensemble.create(topic, 3)
-    consumer, collector = await begin_reading(ensemble, topic, group)
-    producer = Producer(ensemble.bootstrap, settings=QUICK, batch_num_messages=7)
+async def test_a_leader_that_dies_and_comes_back(brokers: MovableCluster, topic: str, group: str) -> None:
+    brokers.create(topic, 3)
+    consumer, collector = await begin_reading(brokers, topic, group)
+    producer = Producer(brokers.bootstrap, settings=QUICK, batch_num_messages=7)
     traffic = Traffic(producer, topic, 3)
-    await traffic.during(partial(ensemble.kill, 2), ensemble.heal)
+    await traffic.during(partial(brokers.kill, 2), brokers.heal)
     sent = await traffic.acknowledged()
     await everything_read(collector, traffic)
     await consumer.shutdown()
     await producer.close()
     assert by_partition(collector.messages) == sent
-    assert read_by_others(ensemble, topic, 3) == sent
+    assert read_by_others(brokers, topic, 3) == sent
     assert producer.counts.retries > 0
 
 
-async def test_a_leader_that_moves(ensemble: Ensemble, topic: str, group: str) -> None:
-    ensemble.create(topic)
-    consumer, collector = await begin_reading(ensemble, topic, group)
-    producer = Producer(ensemble.bootstrap, settings=QUICK, batch_num_messages=7)
+async def test_a_leader_that_moves(brokers: MovableCluster, topic: str, group: str) -> None:
+    brokers.create(topic)
+    consumer, collector = await begin_reading(brokers, topic, group)
+    producer = Producer(brokers.bootstrap, settings=QUICK, batch_num_messages=7)
     traffic = Traffic(producer, topic)
-    await traffic.during(*(partial(ensemble.move, topic, 0, node) for node in (2, 3, 1, 2)))
+    await traffic.during(*(partial(brokers.move, topic, 0, node) for node in (2, 3, 1, 2)))
     sent = await traffic.acknowledged()
     await everything_read(collector, traffic)
     await consumer.shutdown()
     await producer.close()
     assert by_partition(collector.messages) == sent
-    assert read_by_others(ensemble, topic) == sent
+    assert read_by_others(brokers, topic) == sent
     assert producer.counts.retries > 0
 
 
 @pytest.mark.parametrize("way", ["killed", "moved"])
-async def test_transactions(ensemble: Ensemble, topic: str, group: str, way: str) -> None:
+async def test_transactions(brokers: MovableCluster, topic: str, group: str, way: str) -> None:
     """The coordinator, and with it the leader of a partition, go away in the middle of transactions."""
-    ensemble.create(topic, 2)
-    consumer, collector = await begin_reading(ensemble, topic, group, **{"isolation.level": "read_committed"})
-    producer = Producer(ensemble.bootstrap, settings=QUICK, transactional_id=topic, batch_num_messages=7)
+    brokers.create(topic, 2)
+    consumer, collector = await begin_reading(brokers, topic, group, **{"isolation.level": "read_committed"})
+    producer = Producer(brokers.bootstrap, settings=QUICK, transactional_id=topic, batch_num_messages=7)
     traffic = Traffic(producer, topic, 2)
     await producer.begin()
     traffic.send()
     await producer.commit()  # from here on there is a coordinator
-    where = await deferToThread(ensemble.coordinate, TRANSACTIONS, topic, 2)
+    where = await deferToThread(brokers.coordinate, TRANSACTIONS, topic, 2)
 
     def disturb() -> None:
         if way == "killed":
-            ensemble.kill(2)
-            ensemble.heal()
+            brokers.kill(2)
+            brokers.heal()
         else:
             for partition in (0, 1):
-                ensemble.move(topic, partition, 3)
-            ensemble.move(*where, 3)
+                brokers.move(topic, partition, 3)
+            brokers.move(*where, 3)
 
     disturbed = deferToThread(disturb)
     rounds = 0
@@ -138,7 +138,7 @@ async def test_transactions(ensemble: Ensemble, topic: str, group: str, way: str
     await consumer.shutdown()
     await producer.close()
     assert by_partition(collector.messages) == sent
-    assert read_by_others(ensemble, topic, 2) == sent
+    assert read_by_others(brokers, topic, 2) == sent
 
 
 async def abort(traffic: Traffic, count: int) -> None:
@@ -153,16 +153,16 @@ async def abort(traffic: Traffic, count: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["killed", "moved"])
-async def test_a_group_whose_coordinator_goes_away(ensemble: Ensemble, topic: str, group: str, way: str) -> None:
-    ensemble.create(topic, 3)
-    consumer, collector = await begin_reading(ensemble, topic, group, **{"auto.commit.interval.ms": 100})
-    where = await deferToThread(ensemble.coordinate, GROUPS, group, 2)
-    producer = Producer(ensemble.bootstrap, settings=QUICK)
+async def test_a_group_whose_coordinator_goes_away(brokers: MovableCluster, topic: str, group: str, way: str) -> None:
+    brokers.create(topic, 3)
+    consumer, collector = await begin_reading(brokers, topic, group, **{"auto.commit.interval.ms": 100})
+    where = await deferToThread(brokers.coordinate, GROUPS, group, 2)
+    producer = Producer(brokers.bootstrap, settings=QUICK)
     traffic = Traffic(producer, topic, 3)
     if way == "killed":
-        await traffic.during(partial(ensemble.kill, 2), ensemble.heal)
+        await traffic.during(partial(brokers.kill, 2), brokers.heal)
     else:
-        await traffic.during(partial(ensemble.move, *where, 3))
+        await traffic.during(partial(brokers.move, *where, 3))
     sent = await traffic.acknowledged()
     await everything_read(collector, traffic)
     await consumer.commit_offsets()
@@ -170,79 +170,79 @@ async def test_a_group_whose_coordinator_goes_away(ensemble: Ensemble, topic: st
     await consumer.shutdown()
     await producer.close()
     assert by_partition(collector.messages) == sent
-    ends = await deferToThread(committed, ensemble.bootstrap, group, topic, 3)
+    ends = await deferToThread(committed, brokers.bootstrap, group, topic, 3)
     assert ends == [len(sent[number]) for number in range(3)]
 
 
-async def test_a_simple_consumer_is_told(ensemble: Ensemble, topic: str) -> None:
+async def test_a_simple_consumer_is_told(brokers: MovableCluster, topic: str) -> None:
     """It finds no leaders, tries nothing again, and says so."""
-    ensemble.create(topic)
-    host, port = ensemble.address(1)
+    brokers.create(topic)
+    host, port = brokers.address(1)
     consumer = SimpleConsumer(host, port)
     assert not list(await consumer.fetch(topic, 0, 0))
-    await deferToThread(ensemble.move, topic, 0, 2, 3)
+    await deferToThread(brokers.move, topic, 0, 2, 3)
     for ask in (partial(consumer.fetch, topic, 0, 0), partial(consumer.get_offsets_before, topic, 0, EARLIEST)):
         with pytest.raises(KafkaError, match=f"{topic}/0: .*lead") as refused:
             await ask()
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     await consumer.close()
-    other = SimpleConsumer(*ensemble.address(2))
+    other = SimpleConsumer(*brokers.address(2))
     assert await other.get_offsets_before(topic, 0, EARLIEST) == [0]
     await other.close()
 
 
-async def test_a_simple_consumer_whose_broker_dies(ensemble: Ensemble, topic: str) -> None:
-    ensemble.create(topic, 2)
-    consumer = SimpleConsumer(*ensemble.address(2))
+async def test_a_simple_consumer_whose_broker_dies(brokers: MovableCluster, topic: str) -> None:
+    brokers.create(topic, 2)
+    consumer = SimpleConsumer(*brokers.address(2))
     waiting = consumer.fetch(topic, 1, 0, max_wait_ms=20_000)
     await sleep(0.1)
-    await deferToThread(ensemble.cluster.nodes[2].kill)
+    await deferToThread(brokers.cluster.nodes[2].kill)
     with pytest.raises(ConnectionLost, match=str(consumer.address)):
         await waiting
-    await deferToThread(ensemble.heal)
-    await deferToThread(ensemble.move, topic, 1, 2)
+    await deferToThread(brokers.heal)
+    await deferToThread(brokers.move, topic, 1, 2)
     assert not list(await consumer.fetch(topic, 1, 0))
     await consumer.close()
 
 
-def test_scripts_follow_the_leader(ensemble: Ensemble, topic: str, group: str) -> None:
-    ensemble.create(topic)
+def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: str) -> None:
+    brokers.create(topic)
     values = [b"%d" % number for number in range(30)]
     settings = {**QUICK, "auto.offset.reset": "earliest"}
     with (
-        SyncProducer(ensemble.bootstrap, settings=QUICK, timeout=20) as producer,
-        SyncConnector(ensemble.bootstrap, group=group, settings=settings, timeout=20) as consumer,
+        SyncProducer(brokers.bootstrap, settings=QUICK, timeout=20) as producer,
+        SyncConnector(brokers.bootstrap, group=group, settings=settings, timeout=20) as consumer,
     ):
         stream = consumer.stream(topic)
         read = []
         for number, value in enumerate(values):
             if number % 10 == 0:
-                ensemble.move(topic, 0, 1 + (number // 10 + 1) % 3)
+                brokers.move(topic, 0, 1 + (number // 10 + 1) % 3)
             assert producer.send(topic, value).offset == number
             message = stream.get(20)
             read.append(None if message is None else message.value)
     assert read == values
     with (
-        SyncSimpleConsumer(*ensemble.address(2)) as simple,
+        SyncSimpleConsumer(*brokers.address(2)) as simple,
         pytest.raises(KafkaError, match="does not lead") as refused,
     ):
         simple.get_offsets_before(topic, 0, EARLIEST)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_new_leader_that_has_not_everything(ensemble: Ensemble, topic: str, group: str) -> None:
+async def test_a_new_leader_that_has_not_everything(brokers: MovableCluster, topic: str, group: str) -> None:
     """What it writes has offsets that were read before: that is read too, and nothing twice."""
-    ensemble.create(topic, unclean_leader_election_enable="true", min_insync_replicas="1")
-    await deferToThread(ensemble.move, topic, 0, 2, 3)
-    consumer, collector = await begin_reading(ensemble, topic, group)
+    brokers.create(topic, unclean_leader_election_enable="true", min_insync_replicas="1")
+    await deferToThread(brokers.move, topic, 0, 2, 3)
+    consumer, collector = await begin_reading(brokers, topic, group)
     values = [f"value-{number}" for number in range(45)]
-    await deferToThread(write, ensemble.bootstrap, topic, values[:10])
-    await deferToThread(ensemble.cluster.nodes[3].kill)
-    await deferToThread(write, ensemble.bootstrap, topic, values[10:20])
+    await deferToThread(write, brokers.bootstrap, topic, values[:10])
+    await deferToThread(brokers.cluster.nodes[3].kill)
+    await deferToThread(write, brokers.bootstrap, topic, values[10:20])
     await wait_for(lambda: len(collector.messages) == 20)
-    await deferToThread(ensemble.cluster.nodes[2].kill)
-    await deferToThread(ensemble.cluster.nodes[3].start)
-    await deferToThread(write, ensemble.bootstrap, topic, values[20:])
+    await deferToThread(brokers.cluster.nodes[2].kill)
+    await deferToThread(brokers.cluster.nodes[3].start)
+    await deferToThread(write, brokers.bootstrap, topic, values[20:])
     with suppress(TimeoutError):
         await wait_for(lambda: len(collector.messages) >= len(values), 10)
     await consumer.shutdown()

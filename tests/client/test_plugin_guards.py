@@ -40,7 +40,7 @@ from pylogbroker.interfaces import (
     Subscription,
 )
 from pylogbroker.plugins import serialization
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 
 WHATEVER = [ValueError("no"), LookupError(), RecursionError("deep"), SystemExit(1), GeneratorExit()]
 
@@ -168,7 +168,7 @@ def test_an_object_is_the_partitioner_of_all_topics() -> None:
 def test_a_partitioner_that_fails_between_records_is_logged() -> None:
     partitioner = Partitioners("partitioner.class", Sticky(ValueError("oh")), {}).of("t")
     assert partitioner.batch_full is not None
-    with said() as lines:
+    with logged_lines() as lines:
         partitioner.batch_full()
     assert lines == ["the partitioner Sticky failed"]
     interrupted = Partitioners("partitioner.class", Sticky(KeyboardInterrupt()), {}).of("t")

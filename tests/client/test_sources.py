@@ -15,7 +15,7 @@ from pylogbroker.client.sources import StaticBrokers, TreeBrokers
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, Delete
 from tests.broker.trees import now, opened_tree
-from tests.client.cluster_fakes import World
+from tests.client.cluster_fakes import FakeNetwork
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ class TestTree(SynchronousTestCase):
         self.assertEqual(told, [1, 1])
 
     def test_a_client_learns_of_a_broker_that_comes(self) -> None:
-        world = World()
-        world.broker(1).leads("t", 0)
+        network = FakeNetwork()
+        network.broker(1).leads("t", 0)
         self.commit(Create("/brokers/ids/1", broker_node("PLAINTEXT://b1:9092")))
-        cluster = world.cluster(self.source)
+        cluster = network.cluster(self.source)
         finding = ensureDeferred(cluster.find_leader("t", 0))
-        world.run()
+        network.run()
         self.assertEqual(self.successResultOf(finding), 1)
-        world.broker(2).leads("t", 1)
+        network.broker(2).leads("t", 1)
         self.commit(Create("/brokers/ids/2", broker_node("PLAINTEXT://b2:9092")))
-        world.run(0.2)
+        network.run(0.2)
         self.assertEqual((set(cluster.brokers()), cluster.leader_of("t", 1)), ({1, 2}, 2))
         closing = ensureDeferred(cluster.close())
-        world.run()
+        network.run()
         self.successResultOf(closing)

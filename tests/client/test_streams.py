@@ -21,7 +21,7 @@ def messages(topic: str, *offsets: int) -> list[Message]:
     return [Message(topic, 0, each, 0, TimestampType.CREATE_TIME, None, b"", (), each + 1) for each in offsets]
 
 
-class Bench:
+class Harness:
     """A stream and its clock."""
 
     def __init__(self, **how: Any) -> None:
@@ -59,107 +59,107 @@ def following(stream: Stream) -> Any:
 
 
 def test_feeds_take_turns_chunk_by_chunk() -> None:
-    bench = Bench()
-    bench.buffer("a", [0, 1], [2, 3])
-    bench.buffer("b", [0], [1])
-    assert bench.take(3) == [("a", 0), ("a", 1), ("b", 0)]
-    assert bench.take(10) == [("a", 2), ("a", 3), ("b", 1)]
-    assert bench.take(10) == []
+    harness = Harness()
+    harness.buffer("a", [0, 1], [2, 3])
+    harness.buffer("b", [0], [1])
+    assert harness.take(3) == [("a", 0), ("a", 1), ("b", 0)]
+    assert harness.take(10) == [("a", 2), ("a", 3), ("b", 1)]
+    assert harness.take(10) == []
 
 
 def test_how_far_the_reader_is() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a", [0, 1, 2], [5, 6])
-    assert bench.take(2) == [("a", 0), ("a", 1)]
+    harness = Harness()
+    buffer = harness.buffer("a", [0, 1, 2], [5, 6])
+    assert harness.take(2) == [("a", 0), ("a", 1)]
     assert (buffer.delivered, buffer.done, buffer.is_processing) == (2, 0, True)
-    assert bench.take(2) == [("a", 2), ("a", 5)]
+    assert harness.take(2) == [("a", 2), ("a", 5)]
     assert (buffer.delivered, buffer.done) == (6, 2)
-    assert bench.take(9) == [("a", 6)]
-    assert bench.take(9) == []
+    assert harness.take(9) == [("a", 6)]
+    assert harness.take(9) == []
     assert (buffer.delivered, buffer.done, buffer.is_processing, buffer.buffered) == (7, 7, False, 0)
 
 
 def test_offsets_behind_the_last_message_count_as_read() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a")
-    bench.add(buffer, iter(messages("a", 0, 1)), 9)  # a marker, or what was aborted
-    bench.take(10)
+    harness = Harness()
+    buffer = harness.buffer("a")
+    harness.add(buffer, iter(messages("a", 0, 1)), 9)  # a marker, or what was aborted
+    harness.take(10)
     assert buffer.delivered == 9
 
 
 def test_one_by_one() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a", [0, 1])
-    other = bench.buffer("b", [0])
-    assert following(bench.stream).offset == 0
+    harness = Harness()
+    buffer = harness.buffer("a", [0, 1])
+    other = harness.buffer("b", [0])
+    assert following(harness.stream).offset == 0
     assert (buffer.delivered, buffer.done) == (1, 0)
-    assert following(bench.stream).offset == 1
+    assert following(harness.stream).offset == 1
     assert (buffer.delivered, buffer.done) == (2, 1)
-    assert following(bench.stream).topic == "b"
+    assert following(harness.stream).topic == "b"
     assert (buffer.done, other.done) == (2, 0)
 
 
 def test_both_ways_mixed() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a", [0, 1, 2, 3])
-    assert following(bench.stream).offset == 0
-    assert bench.take(2) == [("a", 1), ("a", 2)]
+    harness = Harness()
+    buffer = harness.buffer("a", [0, 1, 2, 3])
+    assert following(harness.stream).offset == 0
+    assert harness.take(2) == [("a", 1), ("a", 2)]
     assert (buffer.delivered, buffer.done) == (3, 1)
-    assert following(bench.stream).offset == 3
+    assert following(harness.stream).offset == 3
     assert (buffer.delivered, buffer.done) == (4, 3)
-    assert bench.take(1) == []
+    assert harness.take(1) == []
     assert buffer.done == 4
 
 
 def test_what_is_given_up_is_not_given() -> None:
-    bench = Bench()
-    gone, other = bench.buffer("a", [0, 1, 2]), bench.buffer("b", [0])
-    assert following(bench.stream).offset == 0
-    bench.stream.detach(gone)
+    harness = Harness()
+    gone, other = harness.buffer("a", [0, 1, 2]), harness.buffer("b", [0])
+    assert following(harness.stream).offset == 0
+    harness.stream.detach(gone)
     gone.close()
     assert gone.is_processing
-    assert following(bench.stream).topic == "b"
+    assert following(harness.stream).topic == "b"
     assert (gone.delivered, gone.done, gone.is_processing) == (1, 1, False)
     assert other.delivered == 1
 
 
 def test_who_waits_is_woken() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a")
-    many, one = bench.stream.get_many(5), ensureDeferred(bench.stream.__anext__())
-    bench.add(buffer, iter(messages("a", 0)), 1)
+    harness = Harness()
+    buffer = harness.buffer("a")
+    many, one = harness.stream.get_many(5), ensureDeferred(harness.stream.__anext__())
+    harness.add(buffer, iter(messages("a", 0)), 1)
     assert [each.offset for each in now(many)] == [0]
     assert not one.called
-    bench.add(buffer, iter(messages("a", 1)), 2)
+    harness.add(buffer, iter(messages("a", 1)), 2)
     assert now(one).offset == 1
 
 
 def test_timeouts() -> None:
-    bench = Bench(timeout=3)
-    many, one = bench.stream.get_many(5, timeout=2), ensureDeferred(bench.stream.__anext__())
-    bench.clock.advance(2)
+    harness = Harness(timeout=3)
+    many, one = harness.stream.get_many(5, timeout=2), ensureDeferred(harness.stream.__anext__())
+    harness.clock.advance(2)
     assert now(many) == []
-    bench.clock.advance(1)
+    harness.clock.advance(1)
     one.addErrback(lambda failure: failure.trap(ConsumerTimeout))
     assert now(one) is ConsumerTimeout
-    assert bench.clock.getDelayedCalls() == []
+    assert harness.clock.getDelayedCalls() == []
 
 
 def test_the_end() -> None:
-    bench = Bench()
-    waiting = ensureDeferred(bench.stream.__anext__())
-    bench.stream.end()
+    harness = Harness()
+    waiting = ensureDeferred(harness.stream.__anext__())
+    harness.stream.end()
     waiting.addErrback(lambda failure: failure.trap(StopAsyncIteration))
     assert now(waiting) is StopAsyncIteration
-    assert now(bench.stream.get_many()) == []
+    assert now(harness.stream.get_many()) == []
 
 
 def test_an_error_comes_behind_what_is_there() -> None:
-    bench = Bench()
-    bench.buffer("a", [0])
-    bench.stream.fail(LookupError("so"))
-    assert now(bench.stream.get_many())[0].offset == 0
-    failed = bench.stream.get_many()
+    harness = Harness()
+    harness.buffer("a", [0])
+    harness.stream.fail(LookupError("so"))
+    assert now(harness.stream.get_many())[0].offset == 0
+    failed = harness.stream.get_many()
     failed.addErrback(lambda failure: failure.trap(LookupError))
     assert now(failed) is LookupError
 
@@ -181,37 +181,37 @@ class Stumbling:
 
 
 def test_a_message_that_its_decoder_refuses_is_told_and_passed_over() -> None:
-    bench = Bench()
+    harness = Harness()
     first, _, third = messages("b", 0, 1, 2)
-    bench.buffer("a", [0])
-    buffer = bench.buffer("b")
-    bench.add(buffer, Stumbling(first, PluginFailed("json", "so"), third), 3)
-    assert bench.take(9) == [("a", 0), ("b", 0)]
+    harness.buffer("a", [0])
+    buffer = harness.buffer("b")
+    harness.add(buffer, Stumbling(first, PluginFailed("json", "so"), third), 3)
+    assert harness.take(9) == [("a", 0), ("b", 0)]
     assert buffer.delivered == 1
     with pytest.raises(PluginFailed):
-        bench.take(9)
-    assert bench.take(9) == [("b", 2)]
+        harness.take(9)
+    assert harness.take(9) == [("b", 2)]
 
 
 def test_damaged_bytes_are_not_passed_over() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a")
-    bench.add(buffer, Stumbling(*messages("a", 0), CorruptRecords("so"), *messages("a", 2)), 3)
-    assert bench.take(9) == [("a", 0)]
+    harness = Harness()
+    buffer = harness.buffer("a")
+    harness.add(buffer, Stumbling(*messages("a", 0), CorruptRecords("so"), *messages("a", 2)), 3)
+    assert harness.take(9) == [("a", 0)]
     for _ in range(3):
         with pytest.raises(CorruptRecords):
-            bench.take(9)
+            harness.take(9)
     assert buffer.delivered == 1
 
 
 def test_seeking_forgets_what_was_fetched() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a", [0, 1, 2], [3])
-    assert following(bench.stream).offset == 0
+    harness = Harness()
+    buffer = harness.buffer("a", [0, 1, 2], [3])
+    assert following(harness.stream).offset == 0
     buffer.begin(40)
-    bench.stream.forget(buffer)
-    bench.add(buffer, iter(messages("a", 40)), 41)
-    assert following(bench.stream).offset == 40
+    harness.stream.forget(buffer)
+    harness.add(buffer, iter(messages("a", 40)), 41)
+    assert following(harness.stream).offset == 40
     assert (buffer.delivered, buffer.done) == (41, 40)
 
 
@@ -224,29 +224,29 @@ def test_lag() -> None:
 
 
 def test_messages_that_are_not_to_be_seen_do_not_prolong_the_wait() -> None:
-    bench = Bench()
-    buffer = bench.buffer("a")
-    waiting = bench.stream.get_many(timeout=1.0)
+    harness = Harness()
+    buffer = harness.buffer("a")
+    waiting = harness.stream.get_many(timeout=1.0)
     for offset in (1, 2):
-        bench.clock.advance(0.6)
-        bench.add(buffer, iter(()), offset)  # a marker, or what was aborted
+        harness.clock.advance(0.6)
+        harness.add(buffer, iter(()), offset)  # a marker, or what was aborted
     assert now(waiting) == []
-    bench = Bench(timeout=1.0)
-    buffer = bench.buffer("a")
-    following = ensureDeferred(bench.stream.__anext__())
+    harness = Harness(timeout=1.0)
+    buffer = harness.buffer("a")
+    following = ensureDeferred(harness.stream.__anext__())
     for offset in (1, 2):
-        bench.clock.advance(0.6)
-        bench.add(buffer, iter(()), offset)
+        harness.clock.advance(0.6)
+        harness.add(buffer, iter(()), offset)
     found: list[Any] = []
     following.addErrback(found.append)
     assert found[0].check(ConsumerTimeout)
 
 
 def test_every_error_is_told() -> None:
-    bench = Bench()
+    harness = Harness()
     for name in ("one", "two"):
-        bench.stream.fail(RuntimeError(name))
+        harness.stream.fail(RuntimeError(name))
     for name in ("one", "two"):
         found: list[Any] = []
-        bench.stream.get_many().addErrback(found.append)
+        harness.stream.get_many().addErrback(found.append)
         assert str(found[0].value) == name

@@ -87,7 +87,7 @@ def once_asked(background: Background, source: Source, act: Callable[[], None]) 
 
 
 ITEMS = tuple(Item(offset) for offset in range(10_000))
-MANY = tuple(Item(offset) for offset in range(200_000))
+ITEMS_READ = tuple(Item(offset) for offset in range(200_000))
 
 
 def test_messages_come_in_order_and_are_counted(background: Background, source: Source, stream: Stream) -> None:
@@ -194,7 +194,7 @@ def test_ctrl_c_at_any_moment_loses_no_message(background: Background, many: boo
 def interrupted(background: Background, many: bool, seconds: float) -> tuple[int, int]:
     """Read until Ctrl-C, so many seconds later; how many messages were given, and the offset of the next one."""
     stream = Stream(background, Source())  # type: ignore[arg-type]
-    stream._messages.extend(MANY)
+    stream._messages.extend(ITEMS_READ)
     given = 0
     with suppress(KeyboardInterrupt):
         signal.setitimer(signal.ITIMER_REAL, seconds)

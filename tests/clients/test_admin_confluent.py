@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 from tests.clients.adapters.base import TIMEOUT
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.admin import create_topic, eventually
-from tests.clients.members.started import Member, until_shared
+from tests.clients.members.member_process import Member, until_shared
 from tests.clients.model import START, Rec
 from tests.support.brokers import Broker
 

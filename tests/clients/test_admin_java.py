@@ -10,7 +10,7 @@ import pytest
 from tests.clients.adapters.base import Client, Refused
 from tests.clients.adapters.java import Java
 from tests.clients.admin import create_topic, eventually
-from tests.clients.members.started import Member, until_shared
+from tests.clients.members.member_process import Member, until_shared
 from tests.clients.model import START, Rec
 
 Ask = Callable[..., list[list[str]]]

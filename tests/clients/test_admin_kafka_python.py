@@ -23,7 +23,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import admin_client, create_topic, eventually
-from tests.clients.members.started import Member, until_shared
+from tests.clients.members.member_process import Member, until_shared
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic, eventually
-from tests.clients.members.started import Member, until_shared
+from tests.clients.members.member_process import Member, until_shared
 from tests.clients.model import START, Rec
 from tests.peers import available, tools
 from tests.support.line_process import LineProcess

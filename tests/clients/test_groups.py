@@ -10,7 +10,7 @@ import pytest
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kcat import available as kcat_available
 from tests.clients.admin import admin_client, create_topic
-from tests.clients.members.started import Member, until, until_shared
+from tests.clients.members.member_process import Member, until, until_shared
 from tests.clients.model import Rec
 from tests.peers import available as java_available
 

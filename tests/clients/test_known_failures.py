@@ -19,9 +19,9 @@ from tests.clients.adapters.aiokafka import in_time
 from tests.clients.adapters.base import TIMEOUT
 from tests.clients.adapters.confluent import Confluent, consumer, messages, record_of
 from tests.clients.admin import create_topic
-from tests.clients.members.started import Member, until, until_shared
+from tests.clients.members.member_process import Member, until, until_shared
 from tests.clients.model import START, Rec
-from tests.clients.stored import ask
+from tests.clients.stored_batches import ask
 
 MEMBERS = 8
 EARLIEST, LATEST = -2, -1

@@ -14,7 +14,7 @@ from tests.clients.adapters.base import ACKS, CODECS, Abilities, Client
 from tests.clients.admin import create_topic
 from tests.clients.conftest import CLIENTS
 from tests.clients.model import Rec, in_log_order, placed
-from tests.clients.stored import batches
+from tests.clients.stored_batches import batches
 from tests.support.brokers import Broker
 
 Written = tuple[str, list[Rec]]

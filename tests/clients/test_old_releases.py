@@ -15,7 +15,7 @@ from tests.clients.adapters.confluent import Confluent, consumer, messages, reco
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.clients.model import Rec, placed
-from tests.clients.stored import ask, batches, settled
+from tests.clients.stored_batches import ask, batches, settled
 
 #: releases of which each has another set of versions, and the codecs that they had
 RELEASES: dict[tuple[int, ...], tuple[Codec, ...]] = {

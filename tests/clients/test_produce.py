@@ -12,7 +12,7 @@ from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.clients.conftest import CLIENTS
 from tests.clients.model import Rec, placed
-from tests.clients.stored import batches
+from tests.clients.stored_batches import batches
 
 MESSAGE_TOO_LARGE = 10
 INVALID_TOPIC_EXCEPTION = 17

@@ -13,7 +13,7 @@ from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import admin_client, create_topic
 from tests.clients.log_lines import real_or_generated
-from tests.clients.members.started import Member, until, until_shared
+from tests.clients.members.member_process import Member, until, until_shared
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
 

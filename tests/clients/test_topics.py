@@ -18,14 +18,14 @@ from tests.clients.adapters.confluent import Confluent, consumer, messages
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import admin_client, create_topic, eventually
 from tests.clients.model import START, Rec, in_log_order, placed
-from tests.clients.stored import batches
+from tests.clients.stored_batches import batches
 from tests.conftest import make_broker
 from tests.support.brokers import Broker
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-MANY = 100
+PARTITIONS = 100
 #: Kafka looks for what is too old for the first time half a minute after its start
-PATIENCE = 45
+WAIT_SECONDS_MAX = 45
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def test_unknown_partition(bootstrap: str, topic: str) -> None:
 def test_many_partitions_are_read_in_sessions(
     bootstrap: str, topic: str, reader: str, client_named: Callable[[str], Client]
 ) -> None:
-    create_topic(bootstrap, topic, MANY)
-    written = [Rec(f"{turn} of {each}".encode(), partition=each) for turn in range(5) for each in range(MANY)]
+    create_topic(bootstrap, topic, PARTITIONS)
+    written = [Rec(f"{turn} of {each}".encode(), partition=each) for turn in range(5) for each in range(PARTITIONS)]
     Confluent().write(bootstrap, topic, written)
-    found = in_log_order(client_named(reader).read(bootstrap, topic, range(MANY)))
+    found = in_log_order(client_named(reader).read(bootstrap, topic, range(PARTITIONS)))
     assert [attrs.evolve(record, timestamp=None) for record in found] == placed(written)
 
 
@@ -137,7 +137,7 @@ def test_old_records_are_deleted_in_time(bootstrap: str, topic: str) -> None:
     Confluent().write(bootstrap, topic, [Rec(b"young", timestamp=int(time.time() * 1000))])
     partition = TopicPartition(topic, 0)
     with admin_client(bootstrap) as admin:
-        eventually(lambda: _start(admin, partition) > 7, True, PATIENCE)
+        eventually(lambda: _start(admin, partition) > 7, True, WAIT_SECONDS_MAX)
     assert KafkaPython().read(bootstrap, topic, [0])[-1].value == b"young"
 
 
@@ -147,7 +147,7 @@ def test_too_much_is_deleted(bootstrap: str, topic: str) -> None:
         Confluent().write(bootstrap, topic, [Rec(str(each).encode() * 150)])
     partition = TopicPartition(topic, 0)
     with admin_client(bootstrap) as admin:
-        eventually(lambda: _start(admin, partition) > 8, True, PATIENCE)
+        eventually(lambda: _start(admin, partition) > 8, True, WAIT_SECONDS_MAX)
     assert 3000 <= sum(len(record.value or b"") + 68 for record in KafkaPython().read(bootstrap, topic, [0])) <= 4500
 
 

@@ -14,7 +14,7 @@ from tests.coordination.conftest import now
 
 RESERVE = "coordination.reserve"
 WAL = f"{FILE_NAME}-wal"
-ENOUGH = 900_000
+RESERVED_BYTES_MIN = 900_000
 
 
 def allocated(path: Path) -> int:
@@ -24,11 +24,11 @@ def allocated(path: Path) -> int:
 def test_it_is_held_whether_the_tree_is_open_or_not(tmp_path: Path) -> None:
     for _ in range(3):
         tree = EmbeddedTree.open(str(tmp_path))
-        assert allocated(tmp_path / WAL) > ENOUGH
+        assert allocated(tmp_path / WAL) > RESERVED_BYTES_MIN
         assert not (tmp_path / RESERVE).exists()
         now(tree.close())
         assert not (tmp_path / WAL).exists()
-        assert allocated(tmp_path / RESERVE) > ENOUGH
+        assert allocated(tmp_path / RESERVE) > RESERVED_BYTES_MIN
 
 
 def test_many_changes_take_no_more(tmp_path: Path) -> None:

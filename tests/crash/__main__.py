@@ -17,13 +17,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.crash.moments import CLEANING, COPIERS, MOMENTS
+from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS
 from tests.crash.run import Run
 from tests.crash.workloads import Workload, compacting, copying
 from tests.crash.workloads.compacting import Compacting
 from tests.crash.workloads.consuming import Consuming
+from tests.crash.workloads.copier_processes import COPIER_PROGRAMS
 from tests.crash.workloads.copying import Copying
-from tests.crash.workloads.crews import CREWS
 from tests.crash.workloads.producing import Producing
 
 
@@ -56,7 +56,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
     parser.add_argument("--workload", choices=["clients", "copiers", "compaction"], default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
-    parser.add_argument("--crew", choices=[crew.name for crew in CREWS], action="append", help="of copiers; else all")
+    parser.add_argument(
+        "--crew", choices=[crew.name for crew in COPIER_PROGRAMS], action="append", help="of copiers; else all"
+    )
     parser.add_argument("--no-transactions", action="store_true", help="copiers do without: that must be found out")
     parser.add_argument("--keep", type=Path, default=None, help="work here, and leave everything here")
     given = parser.parse_args()
@@ -79,7 +81,7 @@ def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
         return Run(directory, all_workloads(), seed, tell)
     if given.workload == "compaction":
         return compaction_run(directory, seed, tell)
-    crews = [crew for crew in CREWS if not given.crew or crew.name in given.crew]
+    crews = [crew for crew in COPIER_PROGRAMS if not given.crew or crew.name in given.crew]
     return copiers_run(directory, Copying(given.records, crews, transactions=not given.no_transactions), seed, tell)
 
 

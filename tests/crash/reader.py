@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, OffsetFetchRequest, OffsetFetchResponse
 
-from tests.clients.stored import ask
+from tests.clients.stored_batches import ask
 from tests.crash.content import end_of
 from tests.crash.history import Partition
 
 _FETCH: Final = 11
 _OFFSET_FETCH: Final = 5
 _MOST: Final = 50_000_000
-_PATIENCE: Final = 20.0  # seconds until a broker that has just started must answer
+_WAIT_SECONDS_MAX: Final = 20.0  # seconds until a broker that has just started must answer
 _NOT_YET: Final = {
     3: "UNKNOWN_TOPIC_OR_PARTITION",
     6: "NOT_LEADER_OR_FOLLOWER",
@@ -101,7 +101,7 @@ def next_offset(data: bytes) -> int:
 
 def _patiently(question: Callable[[], Any]) -> Any:
     """An answer about a partition or a group, asked again while the broker has yet to get there."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while True:
         answer = question()
         if not answer.error_code:

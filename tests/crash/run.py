@@ -17,13 +17,13 @@ import attrs
 from tests.clients.admin import create_topic
 from tests.crash.checks import Violation
 from tests.crash.history import History, Promise
-from tests.crash.judge import Judge
-from tests.crash.moments import MOMENTS, Moment, Scene, Trap
+from tests.crash.kill_moments import MOMENTS, EventWaiter, KillContext, Moment
+from tests.crash.killed_broker import KilledBroker
+from tests.crash.log_checker import LogChecker
 from tests.crash.reader import Reader
-from tests.crash.victim import Victim
-from tests.crash.workloads import Workload, World
+from tests.crash.workloads import RunContext, Workload
 
-_PATIENCE = 60.0  # seconds for what is under way in the end
+_WAIT_SECONDS_MAX = 60.0  # seconds for what is under way in the end
 _SOON = 3.0  # the same, when the run has failed already
 _CLEAN_STOPS = 0.05  # of all ends of the broker are not crashes, so that what a clean stop leaves is met too
 
@@ -59,12 +59,12 @@ class Run:
     ) -> None:
         self._directory, self._workloads, self._tell, self._chosen_from = directory, workloads, tell, moments
         self._chance = random.Random(seed)
-        self._victim = Victim(directory / "broker", settings)
+        self._victim = KilledBroker(directory / "broker", settings)
         self._history = History()
         self._reader = Reader(self._victim.bootstrap, self._victim.data_dir)
-        self._judge = Judge(self._history, self._reader)
-        self._trap = Trap(self._victim.strike)
-        self._world = World(self._victim.bootstrap, self._history, self._reader, self._chance, self._trap.met)
+        self._judge = LogChecker(self._history, self._reader)
+        self._trap = EventWaiter(self._victim.strike)
+        self._world = RunContext(self._victim.bootstrap, self._history, self._reader, self._chance, self._trap.met)
         self._moments: Counter[str] = Counter()
         self._clean_stops = 0
         self._violations: list[Violation] = []
@@ -108,7 +108,7 @@ class Run:
             return
         moment = self._chance.choice(list(self._chosen_from))
         self._moments[moment] += 1
-        self._chosen_from[moment](Scene(self._victim, self._trap, self._chance, self._bury))
+        self._chosen_from[moment](KillContext(self._victim, self._trap, self._chance, self._bury))
         self._bury()
         if self._victim.kills % 25 == 0:
             self._tell(f"{self._victim.kills} kills; {self._progress()}")
@@ -126,10 +126,10 @@ class Run:
         self._violations += self._judge.check(settled=settled)
         for workload in self._workloads:
             self._violations += workload.check(self._world, settled=settled)
-        self._violations += [Violation("complaint", line) for line in self._victim.all_complaints()]
+        self._violations += [Violation("complaint", line) for line in self._victim.all_unexpected_errors()]
 
     def _finish(self) -> None:
-        patience = _SOON if self._violations else _PATIENCE
+        patience = _SOON if self._violations else _WAIT_SECONDS_MAX
         for workload in self._workloads:
             workload.finish(patience)
         if not self._violations:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.crash.__main__ import copiers_run
-from tests.crash.moments import any_time
+from tests.crash.kill_moments import any_time
 from tests.crash.run import Run
+from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
-from tests.crash.workloads.crews import Crew, java_4, librdkafka
 from tests.peers import available
 from tests.support.budget import Budget
 
@@ -20,8 +20,8 @@ USUAL = (6, 10.0)  # kills, seconds until nothing is killed any more
 THOROUGH = (40, 60.0)
 FEWEST = 2  # on a machine that is slow or busy
 
-LIBRDKAFKA = Crew("librdkafka", (librdkafka, librdkafka), life_seconds=0.8)
-JAVA = Crew("java", (java_4, java_4), life_seconds=2.0)
+LIBRDKAFKA = CopierProgram("librdkafka", (librdkafka, librdkafka), life_seconds=0.8)
+JAVA = CopierProgram("java", (java_4, java_4), life_seconds=2.0)
 
 
 def test_every_record_is_copied_once(tmp_path: Path, budget: Budget) -> None:
@@ -41,7 +41,7 @@ def test_every_record_is_copied_once(tmp_path: Path, budget: Budget) -> None:
 
 
 def test_copiers_without_transactions_are_found_out(tmp_path: Path) -> None:
-    hasty = Crew("hasty", (librdkafka, librdkafka), life_seconds=0.1, ends=("sent",))
+    hasty = CopierProgram("hasty", (librdkafka, librdkafka), life_seconds=0.1, ends=("sent",))
     copying = Copying(4_000, [hasty], pause_ms=30, transactions=False)
     outcome = Run(tmp_path, [copying], seed=3, moments={"any time": any_time}).go(kills=100, seconds=30)
     print(*outcome.violations, sep="\n")

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.clients.admin import create_topic, eventually
-from tests.disks.layered import DiskLayer
-from tests.disks.wire import Sender
+from tests.disks.disk_layer import DiskLayer
+from tests.disks.produce_socket import Sender
 from tests.storage.support import records_in
 from tests.support.broker_process import BrokerProcess
 
 FLUSHED = {"flush.messages": "1"}
 HELD_SECONDS = 0.3
-MANY = 64
+CONNECTIONS = 64
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def broker(layer: DiskLayer) -> Iterator[BrokerProcess]:
     running.start()
     yield running
     running.kill()
-    assert running.complaints() == []
+    assert running.unexpected_errors() == []
 
 
 def log_file(broker: BrokerProcess, topic: str) -> Path:
@@ -94,13 +94,13 @@ def test_appends_that_wait_share_a_sync(broker: BrokerProcess, topic: str, layer
     create_topic(broker.bootstrap, topic, configs=FLUSHED)
     path = log_file(broker, topic)
     with ExitStack() as stack:
-        senders = [stack.enter_context(Sender(broker.bootstrap, topic)) for _ in range(MANY)]
+        senders = [stack.enter_context(Sender(broker.bootstrap, topic)) for _ in range(CONNECTIONS)]
         layer.hold()
         size = sum(sender.send(b"%02d" % number) for number, sender in enumerate(senders))
         eventually(lambda: path.stat().st_size, size)
         layer.release()
         answers = sorted(sender.answer() for sender in senders)
-    assert answers == [(0, offset) for offset in range(MANY)]
+    assert answers == [(0, offset) for offset in range(CONNECTIONS)]
     done = [sync for sync in layer.syncs(path) if sync.done]
     assert len(done) <= 2  # the one that was held, and one for all that came meanwhile
     assert done[-1].size == size

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.clients.admin import create_topic
-from tests.disks.layered import DiskLayer
+from tests.disks.disk_layer import DiskLayer
+from tests.disks.produce_socket import Sender
 from tests.disks.small_disk import SmallDisk
-from tests.disks.wire import Sender
 from tests.storage.support import bytes_on_disk, records_in
 from tests.support.broker_process import BrokerProcess
 
@@ -122,9 +122,9 @@ class TestFull:
         everything = kept + more
         assert disks.values(disks.there) == everything
         assert on_disk(small.content / f"{TOPIC}_{disks.there}") == everything
-        told = [line for line in disks.broker.complaints() if "No space left on device" in line]
+        told = [line for line in disks.broker.unexpected_errors() if "No space left on device" in line]
         assert 1 <= len(told) <= 6, told  # of requests, and of each checkpoint
-        assert len(told) == len(disks.broker.complaints()), disks.broker.complaints()
+        assert len(told) == len(disks.broker.unexpected_errors()), disks.broker.unexpected_errors()
 
         disks.broker.kill()
         disks.broker.start()

@@ -13,10 +13,10 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.clients.admin import create_topic
-from tests.docs.pages import ADDRESS, ROOT
+from tests.docs.page_programs import ADDRESS, ROOT
 from tests.legacy07.message_sets import ONE, THREE, TWO
 from tests.offline.kafka07 import write_partition
-from tests.offline.registries import CHROOT, FILES
+from tests.offline.zookeeper_registries import CHROOT, FILES
 from tests.peers import available, tools
 from tests.support.broker_process import BrokerProcess
 from tests.support.line_process import LineProcess

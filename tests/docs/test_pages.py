@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Program, programs
+from tests.docs.page_programs import ROOT, Program, programs
 from tests.support.broker_process import BrokerProcess
 
 PAGES = ("writer.md", "reader.md")
@@ -25,7 +25,7 @@ def test_a_page(page: str, tmp_path: Path) -> None:
             assert program.run(broker.bootstrap, tmp_path) == (program.output or ""), program.text
     finally:
         broker.stop()
-    assert broker.complaints() == []
+    assert broker.unexpected_errors() == []
 
 
 @pytest.mark.parametrize("text", ["raise SystemExit(1)", "import sys\nprint('oh', file=sys.stderr)"])

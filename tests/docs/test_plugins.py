@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tests.docs.pages import ROOT, programs
+from tests.docs.page_programs import ROOT, programs
 from tests.support.broker_process import BrokerProcess
 
 PAGE = ROOT / "docs" / "plugins.md"
@@ -45,4 +45,4 @@ def test_the_page(tmp_path: Path) -> None:
             assert program.run(broker.bootstrap, directory) == (program.output or ""), program.text
     finally:
         broker.stop()
-    assert broker.complaints() == []
+    assert broker.unexpected_errors() == []

@@ -20,7 +20,7 @@ from tests.support.examples import examples
 
 SECOND = 1_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=3_000, max_size=6)
-PATIENCE = 120
+STEPS_MAX = 120
 """Seconds in which a group must come to rest: a session of 10, a rebalance of 30 and a wait for syncs of 30 seconds,
 and some of each that begin anew when a second dead member is noticed."""
 
@@ -127,7 +127,7 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.harness.log_port.error = ErrorCode.NONE
         self.harness.log_port.release()
-        self.live(PATIENCE)
+        self.live(STEPS_MAX)
         self.all_living_are_members()
         self.harness.advance(400 * SECOND)
         assert all(len(answer.all) == 1 for consumer in self.consumers for answer in consumer.answers)

@@ -62,10 +62,10 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 )
 from tests.net.test_hostile_peers import Peer
 from tests.support.broker_process import BrokerProcess
-from tests.support.stalls import stalls, watching
+from tests.support.reactor_stalls import stalls, watching
 
-MANY = 4000
-ALL = range(MANY)
+PARTITIONS = 4000
+ALL = range(PARTITIONS)
 TOPIC, BROKER = 2, 4
 SET = 0
 GROUP, TRANSACTION = 0, 1
@@ -100,7 +100,7 @@ class Client:
             [topic] = codec.decode(self._peer.answer(), codec._header_size).responses
             assert {partition.error_code for partition in topic.partition_responses} == {0}
             offsets.append([partition.base_offset for partition in topic.partition_responses])
-        assert offsets == [[0] * MANY, [1]]
+        assert offsets == [[0] * PARTITIONS, [1]]
         assert stalls(self._process) == [], "Produce"
 
 
@@ -130,7 +130,7 @@ def commit_offsets(client: Client) -> None:
     assert errors == {0}
     for wanted in (None, [OffsetFetchRequestTopics("many", list(ALL))]):
         [group] = client.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=wanted)])).groups
-        assert [partition.committed_offset for partition in group.topics[0].partitions] == [1] * MANY
+        assert [partition.committed_offset for partition in group.topics[0].partitions] == [1] * PARTITIONS
     partitions = [OffsetDeleteRequestPartition(index) for index in ALL]
     [deleted] = client.ask(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("many", partitions)])).topics
     assert {partition.error_code for partition in deleted.partitions} == {0}
@@ -160,14 +160,14 @@ def commit_in_transaction(client: Client) -> None:
     while client.ask(end).error_code == CONCURRENT_TRANSACTIONS:  # until all markers are written
         pass
     [group] = client.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])).groups
-    assert [partition.committed_offset for partition in group.topics[0].partitions] == [2] * MANY
+    assert [partition.committed_offset for partition in group.topics[0].partitions] == [2] * PARTITIONS
 
 
 def test_requests_for_many_partitions_give_way(client: Client) -> None:
-    [created] = client.ask(CreateTopicsRequest([CreatableTopic("many", MANY, 1)])).topics
-    assert (created.error_code, created.num_partitions) == (0, MANY)
+    [created] = client.ask(CreateTopicsRequest([CreatableTopic("many", PARTITIONS, 1)])).topics
+    assert (created.error_code, created.num_partitions) == (0, PARTITIONS)
     [topic] = client.ask(MetadataRequest(None)).topics
-    assert [partition.leader_id >= 0 for partition in topic.partitions] == [True] * MANY
+    assert [partition.leader_id >= 0 for partition in topic.partitions] == [True] * PARTITIONS
     for timestamp in (-1, -2, -3, 500):
         wanted = ListOffsetsTopic("many", [ListOffsetsPartition(index, -1, timestamp) for index in ALL])
         [found] = client.ask(ListOffsetsRequest(-1, 0, [wanted])).topics

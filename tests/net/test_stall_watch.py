@@ -20,7 +20,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.support.reactor_run import run
-from tests.support.stalls import STALL
+from tests.support.reactor_stalls import STALL
 
 LIMIT_MS = 20
 ENOUGH_SECONDS = 10.0

@@ -98,7 +98,7 @@ def test_a_copy_of_a_broker_that_is_written_to(broker: BrokerProcess, tmp_path: 
             assert restored.stop() == 0
         finally:
             restored.kill()
-        assert restored.complaints() == []
+        assert restored.unexpected_errors() == []
 
 
 def test_what_is_no_part_of_it(broker: BrokerProcess, tmp_path: Path) -> None:

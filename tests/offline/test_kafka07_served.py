@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleBroker]:
     broker.start()
     try:
         yield broker
-        assert broker.complaints() == []
+        assert broker.unexpected_errors() == []
     finally:
         broker.kill()
 

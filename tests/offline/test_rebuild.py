@@ -70,7 +70,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert len(read(running, TOPIC, group_id="readers")) == 70
         assert running.stop() == 0
         yield running
-        assert running.complaints() == []
+        assert running.unexpected_errors() == []
     finally:
         running.kill()
 

@@ -13,7 +13,7 @@ from pylogbroker.offline.stopped_broker import stopped_broker
 from tests.legacy07.message_sets import ONE, THREE, TWO
 from tests.offline.commands import fail, succeed
 from tests.offline.kafka07 import write_partition
-from tests.offline.registries import CHROOT, FILES
+from tests.offline.zookeeper_registries import CHROOT, FILES
 from tests.support.broker_process import BrokerProcess
 
 IMPORT = ("migrate", "zookeeper", FILES, "--chroot", CHROOT, "--data-dir")
@@ -39,7 +39,7 @@ def served(data: Path) -> Iterator[BrokerProcess]:
     broker.start()
     try:
         yield broker
-        assert broker.complaints() == []
+        assert broker.unexpected_errors() == []
     finally:
         broker.kill()
 

@@ -11,7 +11,7 @@ import pytest
 
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.offline.zookeeper import read_nodes
-from tests.offline.registries import BEFORE, CHROOT, FILES, after
+from tests.offline.zookeeper_registries import BEFORE, CHROOT, FILES, after
 from tests.peers import available
 from tests.peers.zookeeper import ZooKeeper
 

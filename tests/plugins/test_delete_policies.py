@@ -16,7 +16,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 from pylogbroker.plugins import delete_policies as built_in
 from pylogbroker.plugins.delete_policies import BuiltIn, ModificationTimePolicy, RecordTimePolicy, SizePolicy
 from pylogbroker.tap import plugins
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 from tests.support.plugin_modules import Put
 
 
@@ -150,7 +150,7 @@ BUILT_IN = ["modification-time", "record-time", "size"]
 @pytest.mark.parametrize("name", ["a,b", "a:b", "", "Mine", "my policy", "müll", "a_b", None, 7])
 def test_a_name_that_settings_could_not_say_is_left_out(put: Put, name: object) -> None:
     put("ill_named", named(name, "well-named-2"))
-    with said() as lines:
+    with logged_lines() as lines:
         assert installed() == [*BUILT_IN, "well-named-2"]
     assert lines == [
         "ignored the delete policy pylogbroker.plugins.ill_named.made_0: "
@@ -160,7 +160,7 @@ def test_a_name_that_settings_could_not_say_is_left_out(put: Put, name: object) 
 
 def test_a_built_in_keeps_its_name(put: Put) -> None:
     put("imitation", named("size", "other"))
-    with said() as lines:
+    with logged_lines() as lines:
         found = plugins.delete_policies()
     assert sorted(found._factories) == sorted([*BUILT_IN, "other"])
     assert found._factories["size"] is built_in.size
@@ -170,7 +170,7 @@ def test_a_built_in_keeps_its_name(put: Put) -> None:
 def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
     put("one", named("mine", "yours"))
     put("another", named("mine"))
-    with said() as lines:
+    with logged_lines() as lines:
         assert installed() == [*BUILT_IN, "yours"]
     [line] = lines
     assert re.fullmatch(
@@ -190,7 +190,7 @@ def test_what_cannot_be_loaded_any_more_has_one_traceback_at_most(put: Put) -> N
         os.utime(path, (cache - age, cache - age))
         events.clear()
         globalLogPublisher.addObserver(events.append)
-        with said() as lines:
+        with logged_lines() as lines:
             assert installed() == BUILT_IN
         globalLogPublisher.removeObserver(events.append)
         assert len([event for event in events if "log_failure" in event]) <= 1

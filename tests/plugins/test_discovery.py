@@ -25,7 +25,7 @@ from pylogbroker.interfaces import (
     IPartitioner,
     IPartitionerFactory,
 )
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 from tests.support.plugin_modules import Put
 
 OTHERS = """
@@ -81,7 +81,7 @@ def test_all_modules_of_the_project_are_built_in() -> None:
 def test_objects_and_factories_share_names(put: Put) -> None:
     put("one", OTHERS + "a = Upper('upper')\nb = UpperFactory('made')\nc = Upper('json')\nd = Upper('both')\n")
     put("other", OTHERS + "e = UpperFactory('both')\nf = UpperFactory('utf-8')\ng = Upper('No')\n")
-    with said() as lines:
+    with logged_lines() as lines:
         found = installed("encoder", IEncoder, IEncoderFactory)
     assert found.keys() == {"bytes", "utf-8", "json", "upper", "made"}
     assert found["json"] is installed("encoder", IEncoder)["json"]
@@ -100,7 +100,7 @@ def test_where_no_cache_can_be_written_none_is_missed(put: Put, monkeypatch: pyt
     put("broken", "raise RuntimeError('broken')")
     installed_there = str(path.parent)
     monkeypatch.setattr("pylogbroker.discovery.os.access", lambda path, mode: path != installed_there)
-    with said() as lines:
+    with logged_lines() as lines:
         found = installed("encoder", IEncoder, IEncoderFactory)
     assert set(found) == {"bytes", "utf-8", "json", "upper"}
     assert not path.with_name("dropin.cache").exists()
@@ -113,9 +113,9 @@ def test_only_what_provides_the_interface_is_loaded(put: Put) -> None:
     put("encoders", "raise RuntimeError('loaded')")
     cache = path.with_name("dropin.cache").stat().st_mtime
     os.utime(path, (cache - 100, cache - 100))  # what is remembered of it counts still
-    with said() as lines:
+    with logged_lines() as lines:
         assert installed("delete policy", IDeletePolicyFactory)
     assert lines == []
-    with said() as lines:
+    with logged_lines() as lines:
         assert "upper" not in installed("encoder", IEncoder)
     assert lines == ["ignored the plugins in pylogbroker.plugins.encoders: RuntimeError('loaded')"]

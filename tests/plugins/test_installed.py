@@ -33,7 +33,7 @@ def broker(python: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
     running = BrokerProcess(tmp_path, {"log.segment.delete.delay.ms": "0"}, python)
     yield running
     running.kill()
-    assert running.complaints() == []
+    assert running.unexpected_errors() == []
 
 
 def test_its_own_tests(python: Path) -> None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.topics import Topics
-from tests.support.both_kinds import broker, broker_kind, kinds
+from tests.support.both_brokers import broker, broker_name, broker_names
 from tests.support.brokers import Broker
 
 if TYPE_CHECKING:
-    from tests.spark.stream_driver import Driven
+    from tests.spark.stream_driver import DrivenStream
 
-__all__ = ["broker", "broker_kind"]
+__all__ = ["broker", "broker_name"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,9 +28,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if {"broker", "topics"} & set(metafunc.fixturenames):
-        found = kinds(metafunc.config)
+        found = broker_names(metafunc.config)
         one = metafunc.definition.get_closest_marker("one_broker")
-        metafunc.parametrize("broker_kind", found[:1] if one else found, indirect=True)
+        metafunc.parametrize("broker_name", found[:1] if one else found, indirect=True)
 
 
 @pytest.fixture
@@ -41,14 +41,14 @@ def topics(broker: Broker, fresh_name: Callable[[], str]) -> Iterator[Topics]:
 
 
 @pytest.fixture
-def stream(broker: Broker) -> Iterator[Callable[..., Driven]]:
+def stream(broker: Broker) -> Iterator[Callable[..., DrivenStream]]:
     """Starts queries that read from the broker, driven as Spark does it."""
-    from tests.spark.stream_driver import QUICK, Driven
+    from tests.spark.stream_driver import QUICK, DrivenStream
 
-    made: list[Driven] = []
+    made: list[DrivenStream] = []
 
-    def make(**options: Any) -> Driven:
-        made.append(Driven({"kafka.bootstrap.servers": broker.bootstrap, **QUICK, **options}))
+    def make(**options: Any) -> DrivenStream:
+        made.append(DrivenStream({"kafka.bootstrap.servers": broker.bootstrap, **QUICK, **options}))
         return made[-1]
 
     yield make

@@ -20,7 +20,7 @@ from tests.spark.topics import Rec
 QUICK = {"fetchOffset.retryIntervalMs": 20}
 
 
-class Driven:
+class DrivenStream:
     """A query: asks for offsets, writes them down, reads what lies between, and starts again from what it wrote."""
 
     def __init__(self, options: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Leader:
         self.is_open = False
 
 
-class World(BlockingCluster):
+class FakeCluster(BlockingCluster):
     """Knows one leader after the other: each time that it is asked anew, the next."""
 
     def __init__(self, *leaders: Leader, **settings: Any) -> None:
@@ -104,13 +104,13 @@ def lost(_: Asked) -> PartitionData:
     raise ConnectionLost("gone")
 
 
-def fetched(world: World, start: int, end: int, **options: Any) -> list[FetchedBatches]:
-    return list(PartitionFetcher(world, "t", 0, start, end, **options))
+def fetched(cluster: FakeCluster, start: int, end: int, **options: Any) -> list[FetchedBatches]:
+    return list(PartitionFetcher(cluster, "t", 0, start, end, **options))
 
 
 def test_the_next_is_asked_for_before_the_last_is_given_out() -> None:
     leader = Leader(serving())
-    fetching = iter(PartitionFetcher(World(leader), "t", 0, 1, 8))
+    fetching = iter(PartitionFetcher(FakeCluster(leader), "t", 0, 1, 8))
     assert next(fetching).position == 1
     assert [offset for offset, _ in leader.asked] == [1, 3]
     assert [(each.position, each.next_offset) for each in fetching] == [(3, 6), (6, 9)]
@@ -120,7 +120,7 @@ def test_the_next_is_asked_for_before_the_last_is_given_out() -> None:
 
 def test_who_stops_early_leaves_no_answer_behind() -> None:
     leader = Leader(serving())
-    fetching = iter(PartitionFetcher(World(leader), "t", 0, 0, 9))
+    fetching = iter(PartitionFetcher(FakeCluster(leader), "t", 0, 0, 9))
     next(fetching)
     fetching.close()  # type: ignore[attr-defined]
     assert not leader.is_open
@@ -134,57 +134,57 @@ def test_a_leader_that_moves_in_the_middle(trouble: Callable[[Asked], PartitionD
         return serving()(asked) if asked[0] < 3 else trouble(asked)
 
     old, new = Leader(at_first), Leader(serving())
-    assert [each.next_offset for each in fetched(World(old, new), 0, 9)] == [3, 6, 9]
+    assert [each.next_offset for each in fetched(FakeCluster(old, new), 0, 9)] == [3, 6, 9]
     assert [offset for offset, _ in old.asked] == [0, 3]
     assert [offset for offset, _ in new.asked] == [3, 6]
 
 
 def test_what_does_not_pass_is_raised() -> None:
     with pytest.raises(KafkaError) as caught:
-        fetched(World(Leader(failing(ErrorCode.TOPIC_AUTHORIZATION_FAILED))), 0, 9)
+        fetched(FakeCluster(Leader(failing(ErrorCode.TOPIC_AUTHORIZATION_FAILED))), 0, 9)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError) as caught:
-        fetched(World(Leader(failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))), 0, 9)
+        fetched(FakeCluster(Leader(failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))), 0, 9)
     assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_offsets_that_are_not_there() -> None:
-    world = World(Leader(failing(ErrorCode.OFFSET_OUT_OF_RANGE)))
-    world.bounds = {EARLIEST: 4, LATEST: 7}
+    cluster = FakeCluster(Leader(failing(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    cluster.bounds = {EARLIEST: 4, LATEST: 7}
     with pytest.raises(OutOfRange) as caught:
-        fetched(world, 2, 9)
+        fetched(cluster, 2, 9)
     assert (caught.value.offset, caught.value.first, caught.value.end) == (2, 4, 7)
 
 
 def test_an_end_that_is_never_reached() -> None:
-    world = World(Leader(serving(end=6)))
-    world.bounds[LATEST] = 6
+    cluster = FakeCluster(Leader(serving(end=6)))
+    cluster.bounds[LATEST] = 6
     with pytest.raises(OutOfRange, match="no offset 6"):
-        fetched(world, 0, 9, patience=0.02)
-    world.bounds[LATEST] = 9
+        fetched(cluster, 0, 9, patience=0.02)
+    cluster.bounds[LATEST] = 9
     with pytest.raises(RequestTimedOut, match=r"up to offset 9, but nothing after 6 came for 0.02 s"):
-        fetched(world, 0, 9, patience=0.02)
+        fetched(cluster, 0, 9, patience=0.02)
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_an_end_that_compaction_has_taken_away(isolation: str) -> None:
     leader = Leader(lambda asked: attrs.evolve(serving(end=6)(asked), high_watermark=12, last_stable_offset=9))
-    assert [each.next_offset for each in fetched(World(leader, isolation_level=isolation), 0, 9)] == [3, 6, 9]
+    assert [each.next_offset for each in fetched(FakeCluster(leader, isolation_level=isolation), 0, 9)] == [3, 6, 9]
     assert leader.asked[-2:] == [(6, leader.asked[0][1])] * 2
     leader.asked.clear()
-    world = World(leader, isolation_level=isolation)
+    cluster = FakeCluster(leader, isolation_level=isolation)
     if isolation == "read_committed":
         with pytest.raises(RequestTimedOut):  # what is behind may still be decided
-            fetched(world, 6, 10, patience=0.02)
+            fetched(cluster, 6, 10, patience=0.02)
     else:
-        assert [len(each.records) for each in fetched(world, 6, 10)] == [0]
+        assert [len(each.records) for each in fetched(cluster, 6, 10)] == [0]
 
 
 def test_a_broker_that_is_asked_for_too_much_in_a_short_time() -> None:
     """Kafka answers without any partition, and keeps the next request waiting."""
     answers = iter([True, False] * 9)
     leader = Leader(lambda asked: None if next(answers) else serving()(asked))
-    assert [each.next_offset for each in fetched(World(leader), 0, 9)] == [3, 6, 9]
+    assert [each.next_offset for each in fetched(FakeCluster(leader), 0, 9)] == [3, 6, 9]
 
 
 def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
@@ -195,11 +195,11 @@ def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
 
     small = {"max_partition_fetch_bytes": 30, "fetch_max_bytes": 1000}
     leader = Leader(cut)
-    assert [each.next_offset for each in fetched(World(leader, **small), 0, 3)] == [3]
+    assert [each.next_offset for each in fetched(FakeCluster(leader, **small), 0, 3)] == [3]
     assert [limit for _, limit in leader.asked] == [30, 60, 120][: len(leader.asked)]
     assert len(leader.asked) > 1
     with pytest.raises(RecordTooLarge, match=r"t/0 has a batch at offset 0 .* fetch.max.bytes"):
-        fetched(World(Leader(cut), max_partition_fetch_bytes=30, fetch_max_bytes=40), 0, 3)
+        fetched(FakeCluster(Leader(cut), max_partition_fetch_bytes=30, fetch_max_bytes=40), 0, 3)
 
 
 def test_aborted_transactions_are_told_to_who_does_not_want_them() -> None:
@@ -207,9 +207,9 @@ def test_aborted_transactions_are_told_to_who_does_not_want_them() -> None:
         aborted = [AbortedTransaction(producer_id=7, first_offset=1)]
         return PartitionData(partition_index=0, records=batch(0), high_watermark=3, aborted_transactions=aborted)
 
-    [found] = fetched(World(Leader(answer), isolation_level="read_committed"), 0, 3)
+    [found] = fetched(FakeCluster(Leader(answer), isolation_level="read_committed"), 0, 3)
     assert found.aborted == ((7, 1),)
-    [found] = fetched(World(Leader(answer)), 0, 3)
+    [found] = fetched(FakeCluster(Leader(answer)), 0, 3)
     assert found.aborted is None
 
 

@@ -26,7 +26,7 @@ from tests.conftest import make_broker
 from tests.peers import available as java_available
 from tests.spark.rows import values
 from tests.spark.topics import Rec, Topics
-from tests.support.both_kinds import KINDS
+from tests.support.both_brokers import BROKER_NAMES
 from tests.support.brokers import Broker
 from tests.support.budget import Budget
 from tests.support.line_process import LineProcess, ProcessFailed
@@ -193,15 +193,15 @@ class Copying:
 
 
 @pytest.fixture
-def own_broker(broker_kind: str, tmp_path: Path) -> Iterator[Broker]:
+def own_broker(broker_name: str, tmp_path: Path) -> Iterator[Broker]:
     """A broker that may be killed."""
     if not java_available():
         pytest.skip("Java and Maven are not installed")
-    running = make_broker(KINDS[broker_kind], tmp_path / "broker", {})
+    running = make_broker(BROKER_NAMES[broker_name], tmp_path / "broker", {})
     running.start()
     yield running
     running.kill()
-    assert running.complaints() == []
+    assert running.unexpected_errors() == []
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def copying(own_broker: Broker, fresh_name: Callable[[], str], tmp_path: Path) -
         made.close()
 
 
-@pytest.mark.parametrize("broker_kind", ["pylogbroker"], indirect=True)
+@pytest.mark.parametrize("broker_name", ["pylogbroker"], indirect=True)
 def test_each_record_comes_once(copying: Copying, own_broker: Broker, budget: Budget) -> None:
     """All scenarios in an order of chance, as many as there is time for; a later run has others."""
     chance = budget.chance("kills of a stream")
@@ -227,7 +227,7 @@ def test_each_record_comes_once(copying: Copying, own_broker: Broker, budget: Bu
     copying.check_afresh()
 
 
-@pytest.mark.parametrize("broker_kind", ["kafka"], indirect=True)
+@pytest.mark.parametrize("broker_name", ["kafka"], indirect=True)
 def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> None:
     copying.launch()
     the_first_batch_fails(copying)

@@ -15,11 +15,11 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import partitions_for
 from pylogbroker.spark.reading.losses import DataLost
-from tests.spark.stream_driver import QUICK, Driven, names, until, values
+from tests.spark.stream_driver import QUICK, DrivenStream, names, until, values
 from tests.spark.topics import Topics
 from tests.support.brokers import Broker
 
-Stream = Callable[..., Driven]
+Stream = Callable[..., DrivenStream]
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_log_that_has_lost_its_end(
             "subscribe": topic,
             "startingOffsets": "earliest",
         }
-        strict, lenient = Driven(given), Driven({**given, "failOnDataLoss": "false"})
+        strict, lenient = DrivenStream(given), DrivenStream({**given, "failOnDataLoss": "false"})
         [file] = broker.partition_dir(topic, 0).glob("*" + broker.segment_suffix)
         size = file.stat().st_size
         topics.load_part(topic, values("lost", 3))
@@ -245,7 +245,7 @@ def test_a_restarted_broker(new_broker: Callable[..., Broker], fresh_name: Calla
     broker.start()
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make()
-        query = Driven({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
+        query = DrivenStream({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
         query.step()
         broker.kill()
         timer = threading.Timer(0.5, broker.start)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.docs.pages import ADDRESS, ROOT, programs
+from tests.docs.page_programs import ADDRESS, ROOT, programs
 from tests.support.brokers import Broker
 
 PAGE = ROOT / "docs" / "spark.md"

@@ -14,10 +14,10 @@ from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import NothingAsLate
-from tests.spark.stream_driver import Driven, names, values
+from tests.spark.stream_driver import DrivenStream, names, values
 from tests.spark.topics import Rec, Topics
 
-Stream = Callable[..., Driven]
+Stream = Callable[..., DrivenStream]
 
 # -- the beginning -------------------------------------------------------------------------------------------------
 

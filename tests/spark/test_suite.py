@@ -112,11 +112,11 @@ SPARKS: dict[str, Query] = {
 
 
 @pytest.fixture
-def filled(topics: Topics, broker_kind: str, made: dict[str, Filled]) -> Filled:
+def filled(topics: Topics, broker_name: str, made: dict[str, Filled]) -> Filled:
     """The same topics for all queries on one broker."""
-    if broker_kind not in made:
-        made[broker_kind] = Filled(topics)
-    return made[broker_kind]
+    if broker_name not in made:
+        made[broker_name] = Filled(topics)
+    return made[broker_name]
 
 
 @pytest.fixture(scope="module")

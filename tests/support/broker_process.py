@@ -67,7 +67,7 @@ class BrokerProcess:
             raise RuntimeError("the broker has not been started")
         return self._process
 
-    def complaints(self) -> list[str]:
+    def unexpected_errors(self) -> list[str]:
         """What it logged of errors that nobody foresaw."""
         lines = [] if self._process is None else self._process.lines
         return [line for line in lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]

@@ -33,7 +33,7 @@ class Broker(Protocol):
     def partition_dir(self, topic: str, partition: int) -> Path:
         """Where the files of a partition lie."""
 
-    def complaints(self) -> list[str]:
+    def unexpected_errors(self) -> list[str]:
         """What it logged, since its last start, of errors that nobody foresaw."""
 
 
@@ -70,7 +70,7 @@ class KafkaProcess:
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self._kafka.data / f"{topic}-{partition}"
 
-    def complaints(self) -> list[str]:
+    def unexpected_errors(self) -> list[str]:
         return []
 
 
@@ -94,5 +94,5 @@ class ExternalBroker:
     def partition_dir(self, topic: str, partition: int) -> Path:
         raise NotImplementedError("its files are not known")
 
-    def complaints(self) -> list[str]:
+    def unexpected_errors(self) -> list[str]:
         return []

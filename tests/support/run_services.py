@@ -197,10 +197,10 @@ def pytest_configure_node(node: object) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Stop everything; the run has failed if a service complains."""
-    complaints = of(session.config).close()
-    if complaints and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    unexpected_errors = of(session.config).close()
+    if unexpected_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    session.config.stash[_COMPLAINTS] = complaints
+    session.config.stash[_COMPLAINTS] = unexpected_errors
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

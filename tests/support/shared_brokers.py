@@ -27,7 +27,7 @@ class BrokerService:
     def stop(self) -> list[str]:
         """Kill the broker; returns the errors that it logged."""
         self.broker.kill()
-        return self.broker.complaints()
+        return self.broker.unexpected_errors()
 
 
 def start_broker(directory: Path) -> BrokerService:
@@ -67,7 +67,7 @@ class SharedBroker:
         """Where the files of a partition lie."""
         return Path(self._partition.format(topic=topic, number=partition))
 
-    def complaints(self) -> list[str]:
+    def unexpected_errors(self) -> list[str]:
         """Nothing: the run looks at the end."""
         return []
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.guard import Guard, UnexpectedProcess
 from tests.support.needs import needs
+from tests.support.process_guard import ProcessGuard, UnexpectedProcess
 
 NEEDS = {"nothing": set(), "process": {"process"}, "kafka": {"process", "kafka"}, "oracle": {"oracle"}}
 
@@ -39,25 +39,25 @@ class TestGuard:
     EVENT = ("subprocess.Popen", ("true", ["true"], None, None))
 
     def test_a_process_is_an_error(self) -> None:
-        guard = Guard()
+        guard = ProcessGuard()
         with pytest.raises(UnexpectedProcess, match=r"test_it starts a process .*make quick"), guard.forbid("test_it"):
             guard.audit(*self.EVENT)
 
     def test_that_a_test_cannot_hide(self) -> None:
-        guard = Guard()
+        guard = ProcessGuard()
         with pytest.raises(UnexpectedProcess), guard.forbid("test_it"), pytest.raises(UnexpectedProcess):
             guard.audit(*self.EVENT)
 
     def test_other_events_and_other_times_are_none(self) -> None:
-        guard = Guard()
+        guard = ProcessGuard()
         with guard.forbid("test_it"):
             guard.audit("open", ("file", "r", 0))
         guard.audit(*self.EVENT)
 
     def test_pythons_events_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         arrived = []
-        monkeypatch.setattr(Guard, "audit", lambda _, event, arguments: arrived.append((event, arguments)))
-        Guard().install()
+        monkeypatch.setattr(ProcessGuard, "audit", lambda _, event, arguments: arrived.append((event, arguments)))
+        ProcessGuard().install()
         sys.audit("pylogbroker.tests", 1)
         assert ("pylogbroker.tests", (1,)) in arrived
 

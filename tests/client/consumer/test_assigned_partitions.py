@@ -12,13 +12,13 @@ from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
-from tests.client.test_fetcher import Bench as Fetching
+from tests.client.test_fetcher import Harness as Fetching
 from tests.client.test_streams import messages
 
 KEY = ("t", 0)
 
 
-class Bench:
+class Harness:
     """A partition that is read from the beginning, and what is committed of it."""
 
     def __init__(self) -> None:
@@ -57,82 +57,86 @@ class Bench:
 
 
 def test_who_seeks_after_an_error_reads_on_there() -> None:
-    bench = Bench()
-    assert bench.fetching.turn() == [(1, {KEY: 0})]
-    bench.fetching.answer(t=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert bench.fetching.turn(1) == []
-    bench.assigned.seek(KEY, 5)
-    assert bench.fetching.turn() == [(1, {KEY: 5})]
+    harness = Harness()
+    assert harness.fetching.turn() == [(1, {KEY: 0})]
+    harness.fetching.answer(t=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert harness.fetching.turn(1) == []
+    harness.assigned.seek(KEY, 5)
+    assert harness.fetching.turn() == [(1, {KEY: 5})]
 
 
 def test_who_seeks_while_it_is_paused_is_fetched_there_later() -> None:
-    bench = Bench()
-    bench.assigned.pause(KEY)
-    bench.assigned.seek(KEY, 5)
-    assert bench.fetching.turn() == []
-    bench.assigned.resume(KEY)
-    assert bench.fetching.turn() == [(1, {KEY: 5})]
+    harness = Harness()
+    harness.assigned.pause(KEY)
+    harness.assigned.seek(KEY, 5)
+    assert harness.fetching.turn() == []
+    harness.assigned.resume(KEY)
+    assert harness.fetching.turn() == [(1, {KEY: 5})]
 
 
 def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back() -> None:
-    bench = Bench()
-    bench.assigned.pause(KEY)
-    ensureDeferred(bench.assigned.lose([KEY]))
-    bench.assigned.assign({KEY: None})
-    assert bench.assigned.paused == set()
-    assert bench.fetching.turn() == [(1, {KEY: 0})]
+    harness = Harness()
+    harness.assigned.pause(KEY)
+    ensureDeferred(harness.assigned.lose([KEY]))
+    harness.assigned.assign({KEY: None})
+    assert harness.assigned.paused == set()
+    assert harness.fetching.turn() == [(1, {KEY: 0})]
 
 
 def test_a_busy_reader_is_waited_for_and_what_it_was_given_is_ours_so_long() -> None:
-    bench = Bench()
-    bench.read(4)
-    done = ensureDeferred(bench.assigned.revoke([KEY]))
-    assert (bench.commits, bench.assigned.given(), bench.assigned.is_ours(bench.buffer)) == ([], {KEY: 4}, True)
-    bench.stream.take()
+    harness = Harness()
+    harness.read(4)
+    done = ensureDeferred(harness.assigned.revoke([KEY]))
+    assert (harness.commits, harness.assigned.given(), harness.assigned.is_ours(harness.buffer)) == ([], {KEY: 4}, True)
+    harness.stream.take()
     assert done.called
-    assert (bench.commits, bench.assigned.given(), bench.assigned.is_ours(bench.buffer)) == ([{KEY: 4}], {}, False)
+    assert (harness.commits, harness.assigned.given(), harness.assigned.is_ours(harness.buffer)) == (
+        [{KEY: 4}],
+        {},
+        False,
+    )
 
 
 def test_a_reader_that_does_not_come_back_is_not_waited_for_for_ever() -> None:
-    bench = Bench()
-    bench.assigned.relay = bench
-    bench.read(4)
-    done = ensureDeferred(bench.assigned.revoke([KEY]))
-    bench.clock.advance(5)
+    harness = Harness()
+    harness.assigned.relay = harness
+    harness.read(4)
+    done = ensureDeferred(harness.assigned.revoke([KEY]))
+    harness.clock.advance(5)
     assert done.called
-    assert bench.commits == [{KEY: 0}]
-    assert bench.forgotten == [KEY]  # what was not given is given to others
+    assert harness.commits == [{KEY: 0}]
+    assert harness.forgotten == [KEY]  # what was not given is given to others
 
 
 def test_what_was_committed_is_waited_for_no_more() -> None:
-    bench = Bench()
-    bench.read(4)
-    done = ensureDeferred(bench.assigned.revoke([KEY]))
-    bench.assigned.mark_processed({KEY: 3}, bench.assigned.ours())
+    harness = Harness()
+    harness.read(4)
+    done = ensureDeferred(harness.assigned.revoke([KEY]))
+    harness.assigned.mark_processed({KEY: 3}, harness.assigned.ours())
     assert not done.called
-    bench.assigned.mark_processed({KEY: 4}, bench.assigned.ours())
+    harness.assigned.mark_processed({KEY: 4}, harness.assigned.ours())
     assert done.called
 
 
 def test_at_the_end_what_the_reader_was_given_counts_and_no_more() -> None:
-    bench = Bench()
-    bench.assigned.relay = bench
-    bench.read(6)
-    bench.kept = {KEY: 4}
-    bench.assigned.finish()
-    ensureDeferred(bench.assigned.revoke([KEY]))
-    assert bench.commits == [{KEY: 4}]
-    assert KEY in bench.forgotten
+    harness = Harness()
+    harness.assigned.relay = harness
+    harness.read(6)
+    harness.kept = {KEY: 4}
+    harness.assigned.finish()
+    ensureDeferred(harness.assigned.revoke([KEY]))
+    assert harness.commits == [{KEY: 4}]
+    assert KEY in harness.forgotten
 
 
 def test_the_end_does_not_wait_for_a_reader_that_was_given_nothing_of_what_was_on_its_way() -> None:
-    bench = Bench()
-    bench.assigned.relay = bench
-    bench.read(6)
-    bench.kept = {KEY: 0}
-    done = ensureDeferred(bench.assigned.revoke([KEY]))
-    bench.assigned.finish()
+    harness = Harness()
+    harness.assigned.relay = harness
+    harness.read(6)
+    harness.kept = {KEY: 0}
+    done = ensureDeferred(harness.assigned.revoke([KEY]))
+    harness.assigned.finish()
     assert done.called
-    assert bench.commits == [{KEY: 0}]
-    bench.fetching.turn()
-    assert bench.clock.getDelayedCalls() == []
+    assert harness.commits == [{KEY: 0}]
+    harness.fetching.turn()
+    assert harness.clock.getDelayedCalls() == []

@@ -23,7 +23,7 @@ from pylogbroker import plugins
 from pylogbroker.assignors import Claim, decode_user_data, encode_user_data
 from pylogbroker.interfaces import IAssignor, Subscription
 from pylogbroker.plugins.assignors import cooperative_sticky, range_, round_robin, sticky
-from tests.client.consumer.groups import (
+from tests.client.consumer.sample_groups import (
     Assignment,
     Group,
     check,

@@ -19,7 +19,7 @@ from pylogbroker.interfaces import TopicPartition
 KEY = ("t", 0)
 
 
-class Bench:
+class Harness:
     """A committer, its group, and a store that answers when it is told to."""
 
     def __init__(self) -> None:
@@ -59,86 +59,86 @@ class Bench:
 
 
 def test_a_rebalance_is_waited_for() -> None:
-    bench = Bench()
-    outcome = bench.commit(7)
-    bench.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
-    bench.clock.advance(0.2)
-    bench.accept()
-    assert (outcome, len(bench.stored), bench.buffer.committed) == ([None], 2, 7)
+    harness = Harness()
+    outcome = harness.commit(7)
+    harness.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
+    harness.clock.advance(0.2)
+    harness.accept()
+    assert (outcome, len(harness.stored), harness.buffer.committed) == ([None], 2, 7)
 
 
 def test_what_others_read_meanwhile_is_not_committed_any_more() -> None:
-    bench = Bench()
-    outcome = bench.commit(7)
-    bench.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
-    bench.ours = False
-    bench.clock.advance(0.2)
-    assert len(bench.stored) == 1
+    harness = Harness()
+    outcome = harness.commit(7)
+    harness.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
+    harness.ours = False
+    harness.clock.advance(0.2)
+    assert len(harness.stored) == 1
     assert outcome[0].check(NoLongerAssigned)
-    assert bench.clock.getDelayedCalls() == []
+    assert harness.clock.getDelayedCalls() == []
 
 
 def test_what_was_given_away_while_another_commit_was_under_way() -> None:
-    bench = Bench()
-    bench.commit(7)
-    second = bench.commit(8)
-    bench.ours = False
-    bench.accept()
-    assert len(bench.stored) == 1
+    harness = Harness()
+    harness.commit(7)
+    second = harness.commit(8)
+    harness.ours = False
+    harness.accept()
+    assert len(harness.stored) == 1
     assert second[0].check(NoLongerAssigned)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_generation_that_is_over_by_now_is_no_reason_to_give_up(code: ErrorCode) -> None:
-    bench = Bench()
-    outcome = bench.commit(7)
-    bench.generation = 6
-    bench.refuse(code)
-    bench.clock.advance(0.2)
-    bench.accept()
-    assert (outcome, bench.codes) == ([None], [])
+    harness = Harness()
+    outcome = harness.commit(7)
+    harness.generation = 6
+    harness.refuse(code)
+    harness.clock.advance(0.2)
+    harness.accept()
+    assert (outcome, harness.codes) == ([None], [])
 
 
 def test_who_is_thrown_out_hears_of_it() -> None:
-    bench = Bench()
-    outcome = bench.commit(7)
-    bench.refuse(ErrorCode.ILLEGAL_GENERATION)
-    assert bench.codes == [ErrorCode.ILLEGAL_GENERATION]
+    harness = Harness()
+    outcome = harness.commit(7)
+    harness.refuse(ErrorCode.ILLEGAL_GENERATION)
+    assert harness.codes == [ErrorCode.ILLEGAL_GENERATION]
     assert outcome[0].value.code is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_nothing_is_committed_by_who_is_no_member_yet() -> None:
-    bench = Bench()
-    bench.joined = False
-    outcome = bench.commit(7)
-    assert bench.stored == []
-    bench.joined = True
-    bench.clock.advance(0.2)
-    bench.accept()
+    harness = Harness()
+    harness.joined = False
+    outcome = harness.commit(7)
+    assert harness.stored == []
+    harness.joined = True
+    harness.clock.advance(0.2)
+    harness.accept()
     assert outcome == [None]
 
 
 def test_a_store_that_does_not_answer_is_given_up() -> None:
-    bench = Bench()
-    done = ensureDeferred(bench.committer.commit_quietly({KEY: 7}, {KEY: bench.buffer}, 5.0))
-    waiting = bench.commit(8)
-    bench.clock.advance(5.0)
+    harness = Harness()
+    done = ensureDeferred(harness.committer.commit_quietly({KEY: 7}, {KEY: harness.buffer}, 5.0))
+    waiting = harness.commit(8)
+    harness.clock.advance(5.0)
     assert done.called
-    assert bench.committer.failures == 1
-    assert [offsets for offsets, _ in bench.stored] == [{KEY: 7}, {KEY: 8}]
-    bench.clock.advance(60.0)
+    assert harness.committer.failures == 1
+    assert [offsets for offsets, _ in harness.stored] == [{KEY: 7}, {KEY: 8}]
+    harness.clock.advance(60.0)
     assert waiting[0].check(RequestTimedOut)
-    assert bench.clock.getDelayedCalls() == []
+    assert harness.clock.getDelayedCalls() == []
 
 
 def test_a_commit_before_it_that_hangs_is_not_waited_for_for_ever() -> None:
-    bench = Bench()
-    bench.commit(7)
-    done = ensureDeferred(bench.committer.commit_quietly({KEY: 8}, {KEY: bench.buffer}, 5.0))
-    bench.clock.advance(4.9)
+    harness = Harness()
+    harness.commit(7)
+    done = ensureDeferred(harness.committer.commit_quietly({KEY: 8}, {KEY: harness.buffer}, 5.0))
+    harness.clock.advance(4.9)
     assert not done.called
-    bench.clock.advance(0.2)
+    harness.clock.advance(0.2)
     assert done.called
-    assert bench.committer.failures == 1
-    bench.accept()
-    assert [offsets for offsets, _ in bench.stored] == [{KEY: 7}]
+    assert harness.committer.failures == 1
+    harness.accept()
+    assert [offsets for offsets, _ in harness.stored] == [{KEY: 7}]

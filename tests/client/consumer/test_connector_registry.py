@@ -20,7 +20,7 @@ from tests.client.consumer_harness import Collector, committed, create, write
 from tests.coordination.conftest import now
 from tests.support.brokers import Broker
 
-PATIENCE = 15.0  # seconds
+WAIT_SECONDS_MAX = 15.0  # seconds
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def announce(tree: EmbeddedTree, topic: str, partitions: int) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(int(PATIENCE / 0.05)):
+    for _ in range(int(WAIT_SECONDS_MAX / 0.05)):
         if condition():
             return
         await deferLater(reactor, 0.05)
@@ -135,10 +135,10 @@ async def test_readers_are_told_when_the_group_does_not_settle(
     streams = (await connector.create_message_streams({topic: 2}))[topic]
     for stream in streams:
         with pytest.raises(RebalanceFailed, match=topic):
-            await stream.get_many(timeout=PATIENCE)
+            await stream.get_many(timeout=WAIT_SECONDS_MAX)
     now(tree.commit([Delete(zk_paths.owner(group, topic, 0))]))
     await until(lambda: len(connector.assignment) == 2)
     write(broker.bootstrap, topic, ["a", "b"], 2)
     for stream in streams:
-        assert len(await stream.get_many(timeout=PATIENCE)) == 1
+        assert len(await stream.get_many(timeout=WAIT_SECONDS_MAX)) == 1
     await connector.shutdown()

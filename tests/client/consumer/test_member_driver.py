@@ -15,7 +15,7 @@ from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResp
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-class Bench:
+class Harness:
     """A member, its cluster and its reader."""
 
     def __init__(self) -> None:
@@ -77,31 +77,31 @@ class Bench:
 
 
 def test_a_topic_that_grows_while_the_group_is_busy_is_not_overlooked() -> None:
-    bench = Bench()
-    bench.join(1)
-    [mine] = bench.last(SyncGroupRequest).assignments
+    harness = Harness()
+    harness.join(1)
+    [mine] = harness.last(SyncGroupRequest).assignments
     assert decode_assignment(mine.assignment) == (("t", 0),)
-    bench.counts = {"t": 2}
-    bench.member.topics_changed()
-    bench.sync(("t", 0))
-    bench.join(2)
-    [mine] = bench.last(SyncGroupRequest).assignments
+    harness.counts = {"t": 2}
+    harness.member.topics_changed()
+    harness.sync(("t", 0))
+    harness.join(2)
+    [mine] = harness.last(SyncGroupRequest).assignments
     assert decode_assignment(mine.assignment) == (("t", 0), ("t", 1))
 
 
 def test_who_leads_without_dividing_looks_out_for_partitions() -> None:
-    bench = Bench()
-    bench.join(1, skip_assignment=True)
-    bench.sync(("t", 0))
-    assert bench.member.stable
-    bench.counts = {"t": 2}
-    bench.member.topics_changed()
-    bench.last(JoinGroupRequest)
+    harness = Harness()
+    harness.join(1, skip_assignment=True)
+    harness.sync(("t", 0))
+    assert harness.member.stable
+    harness.counts = {"t": 2}
+    harness.member.topics_changed()
+    harness.last(JoinGroupRequest)
 
 
 def test_what_nobody_subscribed_to_is_not_taken() -> None:
-    bench = Bench()
-    bench.join(1)
-    bench.sync(("t", 0), ("u", 0))
-    assert bench.taken == {("t", 0)}
-    assert bench.member.stable
+    harness = Harness()
+    harness.join(1)
+    harness.sync(("t", 0), ("u", 0))
+    assert harness.taken == {("t", 0)}
+    assert harness.member.stable

@@ -11,12 +11,12 @@ from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.consumer import ConsumerConnector
 from tests.client.consumer_harness import Collector, create
-from tests.clients.members.started import Member
+from tests.clients.members.member_process import Member
 from tests.peers import available
 from tests.support.brokers import Broker
 
 PARTITIONS = 6
-PATIENCE = 25.0  # seconds
+WAIT_SECONDS_MAX = 25.0  # seconds
 WITHOUT_JAVA = [
     ("confluent", "range"),
     ("confluent", "cooperative-sticky"),
@@ -69,7 +69,7 @@ async def test_whoever_leads(
 
 async def until_shared(members: Sequence[Member], ours: ConsumerConnector | None = None) -> None:
     """Until every partition has one reader, and everybody as many as the others."""
-    for _ in range(int(PATIENCE / 0.1)):
+    for _ in range(int(WAIT_SECONDS_MAX / 0.1)):
         for each in members:
             each.update()
         held = [each.partitions for each in members]

@@ -20,7 +20,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 )
 
 
-class Bench:
+class Harness:
     """A feed that was read to offset 20, the last of it written by the leader of epoch 3; and its brokers."""
 
     def __init__(self) -> None:
@@ -50,28 +50,28 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def harness() -> Harness:
+    return Harness()
 
 
-def test_the_same_leader_is_not_asked(bench: Bench) -> None:
-    assert not bench.truncation_checks.must_wait(bench.buffer, 1, 4)
-    assert not bench.truncation_checks.must_wait(bench.buffer, 1, -1)
-    assert bench.requests == []
+def test_the_same_leader_is_not_asked(harness: Harness) -> None:
+    assert not harness.truncation_checks.must_wait(harness.buffer, 1, 4)
+    assert not harness.truncation_checks.must_wait(harness.buffer, 1, -1)
+    assert harness.requests == []
 
 
-def test_nothing_that_was_read_is_nothing_to_doubt(bench: Bench) -> None:
-    bench.buffer.begin(15)
-    assert not bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.buffer.add(Chunk(iter(()), 1, 20, epoch=3))
-    bench.buffer.jump(0)
-    assert not bench.truncation_checks.must_wait(bench.buffer, 2, 5)
+def test_nothing_that_was_read_is_nothing_to_doubt(harness: Harness) -> None:
+    harness.buffer.begin(15)
+    assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.buffer.add(Chunk(iter(()), 1, 20, epoch=3))
+    harness.buffer.jump(0)
+    assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
 
 
-def test_a_new_leader_is_asked_once_where_the_epoch_ends(bench: Bench) -> None:
-    assert bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    assert bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    [(node, request, _)] = bench.requests
+def test_a_new_leader_is_asked_once_where_the_epoch_ends(harness: Harness) -> None:
+    assert harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    assert harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    [(node, request, _)] = harness.requests
     [topic] = request.topics
     [asked] = topic.partitions
     assert (node, request.replica_id, topic.topic) == (2, -1, "a")
@@ -81,52 +81,52 @@ def test_a_new_leader_is_asked_once_where_the_epoch_ends(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("end", "told"), [(25, []), (20, []), (19, [("truncated", 19)]), (0, [("truncated", 0)]), (-1, ["out of range"])]
 )
-def test_what_the_answer_means(bench: Bench, end: int, told: list[Any]) -> None:
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.answer(end)
-    assert bench.told == [*told, "settled"]
-    assert not bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    assert bench.truncation_checks.must_wait(bench.buffer, 3, 6)
+def test_what_the_answer_means(harness: Harness, end: int, told: list[Any]) -> None:
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.answer(end)
+    assert harness.told == [*told, "settled"]
+    assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    assert harness.truncation_checks.must_wait(harness.buffer, 3, 6)
 
 
-def test_a_leader_that_is_none_is_looked_for(bench: Bench) -> None:
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert bench.told == ["retry", "settled"]
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.requests[-1][2].errback(ConnectionLost("gone"))
-    assert bench.told == ["retry", "settled"] * 2
-    assert bench.truncation_checks.must_wait(bench.buffer, 3, 5)
+def test_a_leader_that_is_none_is_looked_for(harness: Harness) -> None:
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert harness.told == ["retry", "settled"]
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.requests[-1][2].errback(ConnectionLost("gone"))
+    assert harness.told == ["retry", "settled"] * 2
+    assert harness.truncation_checks.must_wait(harness.buffer, 3, 5)
 
 
-def test_brokers_that_do_not_tell_are_trusted(bench: Bench) -> None:
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.requests[-1][2].errback(UnsupportedVersion("too old"))
-    assert not bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.truncation_checks.must_wait(bench.buffer, 2, 6)
-    bench.answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert bench.told == ["settled"] * 2
+def test_brokers_that_do_not_tell_are_trusted(harness: Harness) -> None:
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.requests[-1][2].errback(UnsupportedVersion("too old"))
+    assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.truncation_checks.must_wait(harness.buffer, 2, 6)
+    harness.answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert harness.told == ["settled"] * 2
 
 
-def test_who_has_gone_elsewhere_meanwhile_does_not_care(bench: Bench) -> None:
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.buffer.begin(3)
-    bench.answer(19)
-    assert bench.told == ["settled"]
+def test_who_has_gone_elsewhere_meanwhile_does_not_care(harness: Harness) -> None:
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.buffer.begin(3)
+    harness.answer(19)
+    assert harness.told == ["settled"]
 
 
-def test_closing(bench: Bench) -> None:
-    bench.truncation_checks.must_wait(bench.buffer, 2, 5)
-    bench.truncation_checks.close()
-    assert bench.told == ["settled"]
+def test_closing(harness: Harness) -> None:
+    harness.truncation_checks.must_wait(harness.buffer, 2, 5)
+    harness.truncation_checks.close()
+    assert harness.told == ["settled"]
 
 
 @pytest.mark.parametrize(("policy", "goes_back"), [("earliest", True), ("latest", True), ("none", False)])
-def test_who_wants_no_offsets_chosen_is_told_the_safe_one(bench: Bench, policy: str, goes_back: bool) -> None:
+def test_who_wants_no_offsets_chosen_is_told_the_safe_one(harness: Harness, policy: str, goes_back: bool) -> None:
     told: list[Exception] = []
     nothing: Any = None
     positions = Positions(nothing, nothing, policy, False, 0.1, nothing, lambda buffer, error: told.append(error))
-    assert positions.goes_back(bench.buffer, 20, 19) is goes_back
+    assert positions.goes_back(harness.buffer, 20, 19) is goes_back
     if goes_back:
         assert told == []
         return
@@ -134,4 +134,4 @@ def test_who_wants_no_offsets_chosen_is_told_the_safe_one(bench: Bench, policy: 
     assert isinstance(error, Truncated)
     assert (error.topic, error.partition, error.offset, error.safe) == ("a", 0, 20, 19)
     assert "19" in str(error)
-    assert bench.buffer.position == -1
+    assert harness.buffer.position == -1

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.client.errors import Closed, PluginFailed
 from pylogbroker.client.producer import NeedsAbort, Producer, ProducerRecord, RecordMetadata, TransactionAborted
 from pylogbroker.interfaces import CallbackHandler, Event
-from tests.client.producer.readers import committed_values, create, read, values
+from tests.client.producer.other_clients import committed_values, create, read, values
 from tests.client.producer.test_transactions import committed_offsets
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep

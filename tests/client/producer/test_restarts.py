@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.producer import DeliveryTimedOut, NotAllSent, Producer, RecordMetadata
-from tests.client.producer.readers import create, values
+from tests.client.producer.other_clients import create, values
 from tests.support.brokers import Broker
 from tests.support.reactor_run import sleep, wait_for
 
@@ -47,13 +47,13 @@ async def send_while(
 
 @pytest.mark.limit(40)
 @pytest.mark.parametrize("way", ["kill", "stop"])
-async def test_a_broker_that_comes_back(new_broker: NewBroker, topic: str, way: str, broker_kind: str) -> None:
+async def test_a_broker_that_comes_back(new_broker: NewBroker, topic: str, way: str, broker_name: str) -> None:
     broker = new_broker()
     broker.start()
     create(broker, topic)
     producer = Producer(broker.bootstrap, settings=QUICK, batch_num_messages=7, buffer_memory=100_000)
     sent: list[Deferred[RecordMetadata]] = []
-    for _ in range(1 if broker_kind == "kafka" else 4):
+    for _ in range(1 if broker_name == "kafka" else 4):
         await send_while(producer, topic, sleep(0.3), sent)
         await send_while(producer, topic, Deferred.fromCoroutine(again(broker, getattr(broker, way))), sent)
     await producer.flush()

@@ -16,7 +16,7 @@ from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, encode_broker
 from tests.broker.trees import opened_tree
-from tests.client.producer.readers import create, read, values
+from tests.client.producer.other_clients import create, read, values
 from tests.clients.adapters.base import CODECS, Client
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.java import Java

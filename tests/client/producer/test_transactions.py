@@ -17,7 +17,7 @@ from pylogbroker.client.producer import (
     TransactionError,
 )
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from tests.client.producer.readers import committed_values, create, values
+from tests.client.producer.other_clients import committed_values, create, values
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.support.brokers import Broker
 
@@ -177,13 +177,13 @@ async def test_what_does_not_fit(broker: Broker, topic: str) -> None:
 
 @pytest.mark.limit(60)
 async def test_a_broker_that_comes_back_in_the_middle(
-    new_broker: Callable[..., Broker], topic: str, broker_kind: str
+    new_broker: Callable[..., Broker], topic: str, broker_name: str
 ) -> None:
     broker = new_broker()
     broker.start()
     create(broker, topic)
     producer = transactional(broker, topic, batch_num_messages=5)
-    for round_ in range(1 if broker_kind == "kafka" else 3):
+    for round_ in range(1 if broker_name == "kafka" else 3):
         await producer.begin()
         sent = [producer.send(topic, b"%d-%d" % (round_, each)) for each in range(50)]
         await sent[0]
@@ -194,6 +194,6 @@ async def test_a_broker_that_comes_back_in_the_middle(
         assert all(each.called for each in sent + more)
     await producer.close()
     await end(broker, topic)
-    rounds = 1 if broker_kind == "kafka" else 3
+    rounds = 1 if broker_name == "kafka" else 3
     expected = [b"%d-%d" % (round_, each) for round_ in range(rounds) for each in range(100)]
     assert committed_values(broker, topic, b"end") == [*expected, b"end"]

@@ -31,7 +31,7 @@ class Afkak:
     def call(self, command: str, *arguments: object) -> list[list[str]]:
         """One of afkak_peer's commands; Refused with Kafka's code when it fails."""
         if self._process is None or not self._process.running:
-            self._process = RpcProcess([sys.executable, "-m", "tests.clients.adapters.afkak_peer"], cwd=ROOT)
+            self._process = RpcProcess([sys.executable, "-m", "tests.clients.adapters.afkak_process"], cwd=ROOT)
         try:
             return self._process.call(command, *arguments)
         except RemoteError as error:

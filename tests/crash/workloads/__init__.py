@@ -23,7 +23,7 @@ from tests.crash.history import History, Partition
 from tests.crash.reader import Reader
 
 T = TypeVar("T")
-_PATIENCE: Final = 60.0
+_WAIT_SECONDS_MAX: Final = 60.0
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ class Topic:
 
 
 @attrs.frozen
-class World:
+class RunContext:
     """What a workload is given."""
 
     bootstrap: str
@@ -53,7 +53,7 @@ class World:
 
 def persistently(make: Callable[[], T]) -> T:
     """What `make` makes: a client may want to find the broker at its first attempt, or else is not made at all."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while True:
         try:
             return make()
@@ -71,10 +71,10 @@ class Workload(Protocol):
     def topics(self) -> Sequence[Topic]:
         """What must be there before `start`."""
 
-    def start(self, world: World) -> None:
+    def start(self, context: RunContext) -> None:
         """The broker runs: begin, in threads or processes of the workload's own."""
 
-    def check(self, world: World, *, settled: bool) -> Iterable[Violation]:
+    def check(self, context: RunContext, *, settled: bool) -> Iterable[Violation]:
         """The broker runs again: what is wrong, besides what the history shows? `settled`: this is the end."""
 
     def figures(self) -> Mapping[str, int | float]:

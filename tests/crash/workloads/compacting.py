@@ -21,7 +21,7 @@ from tests.crash.checks import Violation
 from tests.crash.compacted import STAMP, CompactedLog, Written
 from tests.crash.history import Partition
 from tests.crash.stamps import Stamp, value_of
-from tests.crash.workloads import Topic, World
+from tests.crash.workloads import RunContext, Topic
 
 #: So that it is compacted all the time.
 SETTINGS: Final = {"log.cleaner.backoff.ms": "200"}
@@ -53,35 +53,35 @@ class Compacting:
     def __init__(self) -> None:
         self._writers: list[_Writer] = []
         self._logs = {partition: CompactedLog() for partition in _TOPIC.partition_keys}
-        self._world: World | None = None
+        self._world: RunContext | None = None
         self._late: list[Violation] = []
 
     def topics(self) -> list[Topic]:
         return [_TOPIC]
 
-    def start(self, world: World) -> None:
-        self._world = world
-        self._writers = [_Writer(f"writer-{codec}", codec, world) for codec in _CODECS]
+    def start(self, context: RunContext) -> None:
+        self._world = context
+        self._writers = [_Writer(f"writer-{codec}", codec, context) for codec in _CODECS]
 
-    def check(self, world: World, *, settled: bool) -> Iterator[Violation]:
+    def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
         for partition, log in self._logs.items():
             before = {writer.name: writer.written[partition].as_of_now() for writer in self._writers}
-            log.read(world.reader.read(partition))
+            log.read(context.reader.read(partition))
             for violation in log.check(before):
                 yield Violation(violation.kind, f"{partition[0]}-{partition[1]}: {violation.what}")
             if settled:
-                yield from self._check_readers(world, partition, log)
+                yield from self._check_readers(context, partition, log)
         yield from self._late
         failed = [failure for writer in self._writers for failure in writer.failures]
         if failed:
             yield Violation("refused", f"{failed[0]}; {len(failed)} in all")
 
-    def _check_readers(self, world: World, partition: Partition, log: CompactedLog) -> Iterator[Violation]:
+    def _check_readers(self, context: RunContext, partition: Partition, log: CompactedLog) -> Iterator[Violation]:
         """Other clients see the same; it may be compacted once more in the midst of it."""
         for client in (Confluent(), KafkaPython(), AioKafka()):
             for _ in range(5):
-                seen = [each.key for each in client.read(world.bootstrap, partition[0], [partition[1]])]
-                log.read(world.reader.read(partition))
+                seen = [each.key for each in client.read(context.bootstrap, partition[0], [partition[1]])]
+                log.read(context.reader.read(partition))
                 if seen == [each.key for each in log.found]:
                     break
             else:
@@ -103,9 +103,9 @@ class Compacting:
                 writer.fill()
             time.sleep(0.2)
 
-    def _keys_there(self, world: World) -> set[bytes]:
+    def _keys_there(self, context: RunContext) -> set[bytes]:
         for partition, log in self._logs.items():
-            log.read(world.reader.read(partition))
+            log.read(context.reader.read(partition))
         return {one.key for log in self._logs.values() for one in log.found}
 
     def figures(self) -> dict[str, int | float]:
@@ -124,7 +124,7 @@ class _Writer:
 
     name: str
     _codec: str
-    _world: World
+    _world: RunContext
 
     def __attrs_post_init__(self) -> None:
         self.ending = threading.Event()

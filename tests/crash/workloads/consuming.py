@@ -19,7 +19,7 @@ import attrs
 from tests.crash.checks import Violation
 from tests.crash.history import Partition
 from tests.crash.stamps import NotStamped, stamp_in
-from tests.crash.workloads import Topic, World, persistently
+from tests.crash.workloads import RunContext, Topic, persistently
 
 Found = Iterable[tuple[Partition, int, bytes | None]]  # offset and value
 _COMMIT_SECONDS: Final = 3.0
@@ -195,10 +195,10 @@ class Consuming:
     def topics(self) -> list[Topic]:
         return []
 
-    def start(self, world: World) -> None:
-        self._running = [_Running(seat, self._partitions, world) for seat in self._seats]
+    def start(self, context: RunContext) -> None:
+        self._running = [_Running(seat, self._partitions, context) for seat in self._seats]
 
-    def check(self, world: World, *, settled: bool) -> Iterator[Violation]:
+    def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
         for one in self._running:
             if one.problem:
                 yield Violation("harness", f"a member of {one.seat.group}: {one.problem}")
@@ -216,12 +216,12 @@ class Consuming:
 class _Running:
     """A member at work."""
 
-    def __init__(self, seat: Seat, partitions: Sequence[Partition], world: World) -> None:
-        self.seat, self._world = seat, world
-        self._place = Place(world.bootstrap, seat.group, partitions, seat.shares)
+    def __init__(self, seat: Seat, partitions: Sequence[Partition], context: RunContext) -> None:
+        self.seat, self._world = seat, context
+        self._place = Place(context.bootstrap, seat.group, partitions, seat.shares)
         self.ending = threading.Event()
         self.problem = ""
-        self._chance = random.Random(world.chance.random())
+        self._chance = random.Random(context.chance.random())
         self._next: dict[Partition, int] = {}  # what comes next, where something was read since the assignment
         self._floors: dict[Partition, int] = {}  # what was committed when a partition was assigned
         self.thread = threading.Thread(target=self._run, name=f"member of {seat.group}", daemon=True)

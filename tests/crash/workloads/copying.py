@@ -23,8 +23,8 @@ from tests.crash.copiers import Orders
 from tests.crash.copies import CopiedLog, check_copies
 from tests.crash.history import Partition
 from tests.crash.stamps import Stamp, value_of
-from tests.crash.workloads import Topic, World
-from tests.crash.workloads.crews import CREWS, Crew, Keeper
+from tests.crash.workloads import RunContext, Topic
+from tests.crash.workloads.copier_processes import COPIER_PROGRAMS, CopierKeeper, CopierProgram
 
 #: So that transactions' and groups' logs roll and are compacted while the run lasts.
 SETTINGS: Final = {
@@ -46,7 +46,7 @@ class Copying:
     def __init__(
         self,
         records: int,
-        crews: Sequence[Crew] = CREWS,
+        crews: Sequence[CopierProgram] = COPIER_PROGRAMS,
         *,
         most: int = 100,
         pause_ms: int = 20,
@@ -56,23 +56,23 @@ class Copying:
         shares = [len(range(index, records, _SOURCE.partitions)) for index in range(_SOURCE.partitions)]
         self._source: dict[Partition, int] = dict(zip(_SOURCE.partition_keys, shares, strict=True))
         self._logs = {crew: {key: CopiedLog() for key in _target(crew).partition_keys} for crew in crews}
-        self._keepers: list[Keeper] = []
-        self._world: World | None = None
+        self._keepers: list[CopierKeeper] = []
+        self._world: RunContext | None = None
         self.over = False  # all is copied
 
     def topics(self) -> list[Topic]:
         return [_SOURCE, *map(_target, self._crews)]
 
-    def start(self, world: World) -> None:
-        self._world = world
-        _fill(world.bootstrap, self._source)
+    def start(self, context: RunContext) -> None:
+        self._world = context
+        _fill(context.bootstrap, self._source)
         for crew in self._crews:
             for number, command in enumerate(crew.commands):
                 patience = 1 if number else _PATIENT
-                orders = self._orders(world.bootstrap, crew, number)
-                self._keepers.append(Keeper(command(orders), crew.life_seconds * patience, crew.ends, world))
+                orders = self._orders(context.bootstrap, crew, number)
+                self._keepers.append(CopierKeeper(command(orders), crew.life_seconds * patience, crew.ends, context))
 
-    def _orders(self, bootstrap: str, crew: Crew, number: int) -> Orders:
+    def _orders(self, bootstrap: str, crew: CopierProgram, number: int) -> Orders:
         """Those of one copier; the first one of each crew has no instance id."""
         return Orders(
             bootstrap=bootstrap,
@@ -87,30 +87,30 @@ class Copying:
             transactions=self._transactions,
         )
 
-    def check(self, world: World, *, settled: bool) -> Iterator[Violation]:
+    def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
         for keeper in self._keepers:
             if keeper.problem:
                 yield Violation("harness", f"a copier: {keeper.problem}")
         if settled:
-            yield from _settle(world.bootstrap)
+            yield from _settle(context.bootstrap)
         for crew, logs in self._logs.items():
             for partition, log in logs.items():
-                bounds = world.reader.ends(partition)
-                log.read(world.reader.read(partition))
+                bounds = context.reader.ends(partition)
+                log.read(context.reader.read(partition))
                 yield from check_content(partition, log)
                 yield from log.check_stable(*bounds)
             for violation in check_copies(self._source, [log.values for log in logs.values()], settled=settled):
                 yield Violation(violation.kind, f"{crew.name}: {violation.what}")
-        self.over = self._all_copied(world)
+        self.over = self._all_copied(context)
         if settled:
-            yield from self._check_end(world)
+            yield from self._check_end(context)
 
-    def _all_copied(self, world: World) -> bool:
-        return all(found == self._source for found in self._committed(world))
+    def _all_copied(self, context: RunContext) -> bool:
+        return all(found == self._source for found in self._committed(context))
 
-    def _committed(self, world: World) -> list[dict[Partition, int]]:
+    def _committed(self, context: RunContext) -> list[dict[Partition, int]]:
         """What each crew has committed of the source."""
-        return [world.reader.committed(_group(crew), list(self._source)) for crew in self._crews]
+        return [context.reader.committed(_group(crew), list(self._source)) for crew in self._crews]
 
     def finish(self, seconds: float) -> None:
         assert self._world is not None
@@ -122,12 +122,12 @@ class Copying:
         for keeper in self._keepers:
             keeper.thread.join(seconds)
 
-    def _let_copy_the_rest(self, world: World, seconds: float) -> None:
+    def _let_copy_the_rest(self, context: RunContext, seconds: float) -> None:
         """Wait, as long as something is copied every so many seconds."""
-        last, deadline = self._committed(world), time.monotonic() + seconds
-        while not self._all_copied(world) and time.monotonic() < deadline and not self._problems():
+        last, deadline = self._committed(context), time.monotonic() + seconds
+        while not self._all_copied(context) and time.monotonic() < deadline and not self._problems():
             time.sleep(0.2)
-            if (found := self._committed(world)) != last and seconds > _HASTE:
+            if (found := self._committed(context)) != last and seconds > _HASTE:
                 last, deadline = found, time.monotonic() + seconds
 
     def _problems(self) -> list[str]:
@@ -153,21 +153,21 @@ class Copying:
             found[f"{crew.name}: markers of aborts"] = aborted
         return found
 
-    def _check_end(self, world: World) -> Iterator[Violation]:
+    def _check_end(self, context: RunContext) -> Iterator[Violation]:
         for crew in self._crews:
-            found = world.reader.committed(_group(crew), list(self._source))
+            found = context.reader.committed(_group(crew), list(self._source))
             if found != self._source:
                 yield Violation("offsets", f"{crew.name}: {found}, and the source is {self._source}")
             for partition, log in self._logs[crew].items():
-                yield from _check_hanging(world, partition)
-                yield from _check_readers(world, partition, log)
+                yield from _check_hanging(context, partition)
+                yield from _check_readers(context, partition, log)
 
 
-def _group(crew: Crew) -> str:
+def _group(crew: CopierProgram) -> str:
     return f"copiers-{crew.name}"
 
 
-def _target(crew: Crew) -> Topic:
+def _target(crew: CopierProgram) -> Topic:
     return Topic(f"copied-{crew.name}", _TARGET_PARTITIONS, {"segment.bytes": "200000"}, judged=False)
 
 
@@ -210,17 +210,17 @@ def _open_transactions(bootstrap: str) -> dict[str, str]:
     return {name: one.state.value for name, one in described.items() if one.state.value not in _CLOSED}
 
 
-def _check_hanging(world: World, partition: Partition) -> Iterator[Violation]:
+def _check_hanging(context: RunContext, partition: Partition) -> Iterator[Violation]:
     """No transaction keeps readers of committed records from the end."""
-    stable, end = world.reader.ends(partition)
+    stable, end = context.reader.ends(partition)
     if stable != end:
         yield Violation("hanging", f"{partition[0]}-{partition[1]} ends at {end} and is stable up to {stable}")
 
 
-def _check_readers(world: World, partition: Partition, log: CopiedLog) -> Iterator[Violation]:
+def _check_readers(context: RunContext, partition: Partition, log: CopiedLog) -> Iterator[Violation]:
     expected = log.values
     for client in (Confluent(), KafkaPython(), AioKafka()):
-        found = committed(client, world.bootstrap, *partition)
+        found = committed(client, context.bootstrap, *partition)
         if found != expected:
             what = f"{client.name} reads {len(found)} records, {len(expected)} are committed by markers"
             yield Violation("readers", f"{partition[0]}-{partition[1]}: {what}")

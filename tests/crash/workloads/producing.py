@@ -12,7 +12,7 @@ import attrs
 
 from tests.crash.checks import Violation
 from tests.crash.history import Promise, Sent
-from tests.crash.workloads import Topic, World, persistently
+from tests.crash.workloads import RunContext, Topic, persistently
 from tests.crash.workloads.senders import Delivered, Sender, aiokafka, confluent, kafka_python
 
 ROLLING: Final = Topic("rolling", 3, {"segment.bytes": "30000", "index.interval.bytes": "500"})
@@ -62,10 +62,10 @@ class Producing:
     def topics(self) -> list[Topic]:
         return list({topic.name: topic for plan in self._plans for topic in plan.topics}.values())
 
-    def start(self, world: World) -> None:
-        self._running = [_Running(plan, world) for plan in self._plans]
+    def start(self, context: RunContext) -> None:
+        self._running = [_Running(plan, context) for plan in self._plans]
 
-    def check(self, world: World, *, settled: bool) -> Iterator[Violation]:
+    def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
         """What they noted in the history tells it all; but they must be at work still."""
         for one in self._running:
             if one.problem:
@@ -85,16 +85,16 @@ class Producing:
 class _Running:
     """A producer at work."""
 
-    def __init__(self, plan: Plan, world: World) -> None:
-        self.plan, self._world = plan, world
+    def __init__(self, plan: Plan, context: RunContext) -> None:
+        self.plan, self._world = plan, context
         self.ending = threading.Event()
         self.patience = 0.0
         self.problem = ""
-        self._chance = random.Random(world.chance.random())
+        self._chance = random.Random(context.chance.random())
         self._open = 0
         self._counting = threading.Lock()
         keys = [key for topic in plan.topics for key in topic.partition_keys]
-        self._sent = [world.history.sender(plan.name, key, plan.promise) for key in keys]
+        self._sent = [context.history.sender(plan.name, key, plan.promise) for key in keys]
         self.thread = threading.Thread(target=self._run, name=plan.name, daemon=True)
         self.thread.start()
 

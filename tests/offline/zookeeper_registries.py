@@ -1,6 +1,6 @@
 """What Kafka kept in ZooKeeper, of both generations, and a real server's files with it.
 
-`python -m tests.offline.registries DIRECTORY` has a real ZooKeeper write such files: a snapshot with
+`python -m tests.offline.zookeeper_registries DIRECTORY` has a real ZooKeeper write such files: a snapshot with
 the nodes of BEFORE, and a transaction log that leads to `after(BEFORE)`.
 """
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.clients.admin import create_topic
+from tests.disks.produce_socket import Sender
 from tests.disks.small_disk import SmallDisk
 from tests.disks.test_small_disk import ROOM, SETTINGS, STORAGE_ERROR, fill_up
-from tests.disks.wire import Sender
 from tests.support.broker_process import BrokerProcess
 
 TOPIC, OTHER = "t", "other"

@@ -16,7 +16,7 @@ import pytest
 from pylogbroker.storage import Log
 from tests.storage.support import NOW, batch, offset_for_timestamp, read_all
 from tests.support.budget import Budget
-from tests.torn.originals import TOPIC_ID, Original, log_directory, make, start
+from tests.torn.undamaged import TOPIC_ID, Original, log_directory, make, start
 
 SMALL = [
     ".kafka_cleanshutdown",

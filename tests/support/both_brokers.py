@@ -1,6 +1,6 @@
 """Tests that run against this project's broker and against Apache Kafka 3.9, for the conftest of a package.
 
-    from tests.support.both_kinds import broker, broker_kind, kinds     # fixtures, and what a test is parametrized with
+    from tests.support.both_brokers import broker, broker_name, kinds     # fixtures, and what a test is parametrized with
 
 `--against kafka` or `--against HOST:PORT` leaves one of them.  Each is started once in the session, when it is first
 asked for, ours being the one of tests/conftest.py that others use too.
@@ -14,17 +14,17 @@ from tests.peers import available as java_available
 from tests.support.brokers import Broker
 
 #: as `--against` calls them
-KINDS = {"pylogbroker": "", "kafka": "kafka"}
+BROKER_NAMES = {"pylogbroker": "", "kafka": "kafka"}
 
 
-def kinds(config: pytest.Config) -> list[str]:
+def broker_names(config: pytest.Config) -> list[str]:
     """What tests run against."""
     against = str(config.getoption("--against"))
-    return [against] if against else list(KINDS)
+    return [against] if against else list(BROKER_NAMES)
 
 
 @pytest.fixture
-def broker_kind(request: pytest.FixtureRequest) -> str:
+def broker_name(request: pytest.FixtureRequest) -> str:
     """Which broker the test is run against: "pylogbroker", "kafka", or an address."""
     kind = str(request.param)
     if kind == "kafka" and not java_available():
@@ -33,8 +33,8 @@ def broker_kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def broker(broker_kind: str, request: pytest.FixtureRequest) -> Broker:
+def broker(broker_name: str, request: pytest.FixtureRequest) -> Broker:
     """A running broker, shared by all tests. Ours, or the one of `--against`, is that of tests/conftest.py."""
-    is_second = broker_kind == "kafka" and not request.config.getoption("--against")
+    is_second = broker_name == "kafka" and not request.config.getoption("--against")
     found: Broker = request.getfixturevalue("second_broker" if is_second else "broker")
     return found

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from tests.crash.copiers import FENCED_STATUS, FIRST_STAGES, IN_TRANSACTION, STAGES, Orders
-from tests.crash.workloads import World
+from tests.crash.workloads import RunContext
 from tests.peers.java import Program
 from tests.support.broker_process import ROOT
 from tests.support.line_process import LineProcess, ProcessFailed
@@ -28,7 +28,7 @@ AT_ONCE: Final = "at once"  # instead of a stage
 _LONGEST: Final = 4.0  # seconds that a stage is waited for
 _SOON: Final = 0.02  # seconds behind a line within which a copier is killed
 _LINE: Final = 120  # characters of a reason
-_PATIENCE: Final = 30.0  # seconds for its end
+_WAIT_SECONDS_MAX: Final = 30.0  # seconds for its end
 
 
 def librdkafka(orders: Orders) -> list[str]:
@@ -47,7 +47,7 @@ def java_4(orders: Orders) -> list[str]:
 
 
 @attrs.frozen
-class Crew:
+class CopierProgram:
     """The copiers of one group."""
 
     name: str
@@ -56,19 +56,19 @@ class Crew:
     ends: Sequence[str] = (*STAGES, *IN_TRANSACTION, AT_ONCE)  # at which stages they are killed, by equal chances
 
 
-CREWS: Final = (
-    Crew("librdkafka", (librdkafka, librdkafka, librdkafka)),
-    Crew("java", (java_3, java_4, java_4), life_seconds=4.0),
+COPIER_PROGRAMS: Final = (
+    CopierProgram("librdkafka", (librdkafka, librdkafka, librdkafka)),
+    CopierProgram("java", (java_3, java_4, java_4), life_seconds=4.0),
 )
 
 
-class Keeper:
+class CopierKeeper:
     """One copier, in one process after the other."""
 
-    def __init__(self, command: Sequence[str], life_seconds: float, ends: Sequence[str], world: World) -> None:
-        self._command, self._life_seconds, self._ends, self._world = command, life_seconds, ends, world
+    def __init__(self, command: Sequence[str], life_seconds: float, ends: Sequence[str], context: RunContext) -> None:
+        self._command, self._life_seconds, self._ends, self._world = command, life_seconds, ends, context
         self._lives = 0
-        self._chance = random.Random(world.chance.random())
+        self._chance = random.Random(context.chance.random())
         self.calm = threading.Event()  # it is not killed any more
         self.ending = threading.Event()
         self.told: Counter[str] = Counter()  # its lines, by their first words
@@ -94,7 +94,7 @@ class Keeper:
                 process.signal(signal.SIGKILL)
                 self._world.met("copier")
                 self.killed_at[killed_at] += 1
-            status = process.wait(_PATIENCE)
+            status = process.wait(_WAIT_SECONDS_MAX)
             self.last_lines = process.lines[-20:]
             ends = {-signal.SIGKILL} if killed_at else {FENCED_STATUS, 0} if self.ending.is_set() else {FENCED_STATUS}
             if status not in ends:

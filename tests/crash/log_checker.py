@@ -16,7 +16,7 @@ _QUICK: Final = 30_000  # records
 
 
 @attrs.define
-class Judge:
+class LogChecker:
     """The logs as they were read so far."""
 
     _history: History

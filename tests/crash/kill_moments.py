@@ -32,13 +32,13 @@ from typing import Final
 
 import attrs
 
-from tests.crash.victim import Victim
+from tests.crash.killed_broker import KilledBroker
 
 _LONGEST: Final = 1.0  # seconds that an event is waited for
 
 
 @attrs.define
-class Trap:
+class EventWaiter:
     """Kills at an event, from the thread of the client that met it, once the trap is set for it."""
 
     _strike: Callable[[], None]
@@ -65,30 +65,30 @@ class Trap:
 
 
 @attrs.define
-class Scene:
+class KillContext:
     """What a moment is chosen from."""
 
-    victim: Victim
-    trap: Trap
+    victim: KilledBroker
+    trap: EventWaiter
     chance: random.Random
     over: Callable[[], None]  # what is done when a life is over
 
 
-Moment = Callable[[Scene], None]
+Moment = Callable[[KillContext], None]
 
 
-def any_time(scene: Scene) -> None:
+def any_time(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, _LONGEST * 0.6))
     scene.victim.strike()
 
 
-def late(scene: Scene) -> None:
+def late(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(1, 4))
     scene.victim.strike()
 
 
 def _at_event(event: str) -> Moment:
-    def strike(scene: Scene) -> None:
+    def strike(scene: KillContext) -> None:
         time.sleep(scene.chance.uniform(0, 0.2))
         scene.trap.set_for(event)
         if not scene.trap.wait(_LONGEST):
@@ -97,7 +97,7 @@ def _at_event(event: str) -> Moment:
     return strike
 
 
-def write(scene: Scene) -> None:
+def write(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, 0.3))
     path = max(Path(scene.chance.choice(_logs(scene.victim))).glob("*.kafka"))
     before, deadline = _size(path), time.monotonic() + _LONGEST
@@ -106,7 +106,7 @@ def write(scene: Scene) -> None:
     scene.victim.strike()
 
 
-def roll(scene: Scene) -> None:
+def roll(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, 0.1))
     before = _segments(scene.victim)
     deadline = time.monotonic() + _LONGEST
@@ -115,7 +115,7 @@ def roll(scene: Scene) -> None:
     scene.victim.strike()
 
 
-def cleaning(scene: Scene) -> None:
+def cleaning(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, 0.3))
     names = scene.chance.choice(("cleaned-segments", "cleaned"))  # the first is there while segments are exchanged
     before = _being_cleaned(scene.victim, names)
@@ -125,11 +125,11 @@ def cleaning(scene: Scene) -> None:
     scene.victim.strike()
 
 
-def _being_cleaned(victim: Victim, names: str) -> set[str]:
+def _being_cleaned(victim: KilledBroker, names: str) -> set[str]:
     return {f"{path}/{name}" for path in _logs(victim) for name in os.listdir(path) if names in name}
 
 
-def decision(scene: Scene) -> None:
+def decision(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, 0.3))
     files = [max(Path(path).glob("*.kafka")) for path in _logs(scene.victim) if "__transaction_state_" in path]
     before, deadline = [_size(file) for file in files], time.monotonic() + _LONGEST
@@ -146,17 +146,17 @@ def _size(path: Path) -> int:
         return -1
 
 
-def _segments(victim: Victim) -> int:
+def _segments(victim: KilledBroker) -> int:
     """How many segments there are in all."""
     return sum(name.endswith(".kafka") for path in _logs(victim) for name in os.listdir(path))
 
 
-def _logs(victim: Victim) -> list[str]:
+def _logs(victim: KilledBroker) -> list[str]:
     """The directories of all partitions."""
     return [entry.path for entry in os.scandir(victim.data_dir) if entry.is_dir() and "_" in entry.name]
 
 
-def stop(scene: Scene) -> None:
+def stop(scene: KillContext) -> None:
     time.sleep(scene.chance.uniform(0, 0.3))
     scene.victim.process.signal(signal.SIGTERM)
     time.sleep(scene.chance.uniform(0, 0.25))
@@ -164,7 +164,7 @@ def stop(scene: Scene) -> None:
         scene.victim.strike()
 
 
-def start(scene: Scene) -> None:
+def start(scene: KillContext) -> None:
     """After a kill at any time: the next starts are not let finish either."""
     any_time(scene)
     for _ in range(scene.chance.randrange(1, 4)):

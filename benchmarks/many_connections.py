@@ -22,7 +22,7 @@ OFFSET = struct.Struct(">q")
 MARKER = 0x0123456789ABCDEF
 LENGTH_BYTES = 4
 BOTH = select.EPOLLIN | select.EPOLLOUT
-PATIENCE_SECONDS = 60.0
+WAIT_SECONDS_MAX = 60.0
 
 
 @attrs.frozen
@@ -200,7 +200,7 @@ def run(members: Sequence[Producer | Consumer]) -> float:
         member.start()
     waiting = set(by_descriptor)
     while waiting:
-        events = poll.poll(PATIENCE_SECONDS)
+        events = poll.poll(WAIT_SECONDS_MAX)
         if not events:
             raise BenchmarkError(f"{len(waiting)} of {len(members)} connections make no progress")
         for descriptor, _ in events:

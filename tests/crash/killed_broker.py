@@ -29,7 +29,7 @@ _CUT: Final = re.compile(r": recovered \d+ segments?, (?!all entries sound)")
 _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
 
 
-class Victim(BrokerProcess):
+class KilledBroker(BrokerProcess):
     """A broker with a port of its own choice, kept from its first start on.
 
     The port is not one that the system gives to clients: one of them, trying to connect while nobody listens, would
@@ -80,7 +80,7 @@ class Victim(BrokerProcess):
         checked = sum(int(found[1]) for line in self.lines if (found := _CHECKED.search(line)))
         return checked, sum(bool(_CUT.search(line)) for line in self.lines)
 
-    def all_complaints(self) -> list[str]:
+    def all_unexpected_errors(self) -> list[str]:
         """What it logged, in all its lives, of errors that nobody foresaw."""
         return [line for line in self.lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
 

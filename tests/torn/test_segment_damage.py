@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.budget import Budget
-from tests.torn.originals import LogEntry, Original, check, in_last_file, log_directory, make, start
+from tests.torn.undamaged import LogEntry, Original, check, in_last_file, log_directory, make, start
 
 MAGICS = (0, 1, 2)
 

@@ -18,7 +18,7 @@ class UnexpectedProcess(Exception):
     """A test that is not known to start processes has started one."""
 
 
-class Guard:
+class ProcessGuard:
     """Watches the starts of processes in this interpreter, from `install` until the interpreter ends."""
 
     def __init__(self) -> None:

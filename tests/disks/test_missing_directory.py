@@ -33,11 +33,11 @@ def disks(tmp_path: Path) -> Iterator[TwoDisks]:
 
 def check_offline(disks: TwoDisks) -> None:
     """The start told why, once for each thing; one directory serves, and the other's offsets are not used again."""
-    complaints = disks.broker.complaints()
-    [named] = [line for line in complaints if "a log directory is offline" in line]
+    unexpected_errors = disks.broker.unexpected_errors()
+    [named] = [line for line in unexpected_errors if "a log directory is offline" in line]
     assert f"{disks.other} is not the directory that was there before (directory.id " in named
     assert "is it mounted?" in named
-    assert [line for line in complaints if f"{TOPIC}-{disks.there} is offline: " in line]
+    assert [line for line in unexpected_errors if f"{TOPIC}-{disks.there} is offline: " in line]
     with disks.sender(disks.there) as there, disks.sender(disks.here) as here:
         assert there.produce(b"lost") == (STORAGE_ERROR, -1)
         assert here.produce(b"here") == (0, 1)
@@ -48,7 +48,7 @@ def check_back(disks: TwoDisks) -> None:
     assert disks.values(disks.here) == [b"here", b"here"]
     with disks.sender(disks.there) as there:
         assert there.produce(b"second") == (0, 1)
-    assert disks.broker.complaints() == []
+    assert disks.broker.unexpected_errors() == []
 
 
 def test_renamed(disks: TwoDisks, tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ def test_taken_out_for_one_start_it_is_given_up(disks: TwoDisks, tmp_path: Path)
             f"{TOPIC}-{disks.there} is in no log directory: recreated empty at offset 0" in line
             for line in one.process.lines
         )
-        assert one.complaints() == []
+        assert one.unexpected_errors() == []
         one.stop()
     finally:
         one.kill()
     disks.broker.start()  # with a new directory in its place
     assert (disks.other / META).exists()
-    assert disks.broker.complaints() == []
+    assert disks.broker.unexpected_errors() == []
     assert disks.values(disks.there) == []
     assert disks.values(disks.here) == [b"here"]
 
@@ -152,11 +152,11 @@ def test_two_that_change_places(tmp_path: Path) -> None:
             (tmp_path / "between").rename(others[1])
             broker.start()
             assert [disks.values(number) for number in range(3)] == [[b"0"], [b"1"], [b"2"]]
-            assert broker.complaints() == []
+            assert broker.unexpected_errors() == []
         broker.stop()
         others[1].rename(tmp_path / "between")
         broker.start()  # the places that they have by now are remembered
-        [named] = [line for line in broker.complaints() if "a log directory is offline" in line]
+        [named] = [line for line in broker.unexpected_errors() if "a log directory is offline" in line]
         assert f"{others[1]} is not the directory" in named
     finally:
         broker.kill()
