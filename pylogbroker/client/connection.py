@@ -4,8 +4,8 @@
     response = await connection.request(MetadataRequest(topics=None))
     connection.close()
 
-The first request negotiates API versions. `pipelined_connection` matches responses to requests, and fails the pending
-ones when the connection ends.
+The first request negotiates API versions. `pylogbroker.client.pipelined_connection` matches responses to requests, and
+fails the pending ones when the connection ends.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ _RECORD_V2 = 12  # most bytes, about, that a batch's record takes besides its va
 def prepare_legacy07(buffer: Buffer, rules: AppendRules, position: int) -> PreparedRecords:
     """Prepare a set for a log that ends at `position`.
 
-    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_legacy07` must come first, in a worker
-    thread.
+    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_legacy07` must come first, in a
+    worker thread.
     """
     if not rules.is_validated:
         buffer = _checked(buffer, rules)

@@ -9,7 +9,7 @@ import pytest
 from pylogbroker.client.errors import OutOfRange
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from tests.legacy07 import message_sets
-from tests.simple.conftest import SimpleBroker
+from tests.legacy07.conftest import SimpleBroker
 
 
 @pytest.fixture(scope="module")

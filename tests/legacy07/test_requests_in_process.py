@@ -19,9 +19,9 @@ from kafka.errors import UnsupportedForMessageFormatError
 from pylogbroker.wire import request_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from tests.legacy07 import message_sets
+from tests.legacy07.conftest import SimpleBroker
 from tests.peers import available
 from tests.peers.tools import tool
-from tests.simple.conftest import SimpleBroker
 
 Conversation = list[tuple[bytes, bytes]]
 

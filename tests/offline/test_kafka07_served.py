@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from tests.legacy07.conftest import SimpleBroker
 from tests.legacy07.message_sets import message, read_set
 from tests.offline.commands import fail, succeed
 from tests.offline.kafka07 import content, messages, values, write_partition
 from tests.peers import node, node_available
-from tests.simple.conftest import SimpleBroker
 
 START = 5_000  # retention has taken what lay before
 PLAIN = [message(b"plain %d" % number) for number in range(120)]

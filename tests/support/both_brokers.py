@@ -1,6 +1,6 @@
 """Tests that run against this project's broker and against Apache Kafka 3.9, for the conftest of a package.
 
-    from tests.support.both_brokers import broker, broker_name, kinds     # fixtures, and what a test is parametrized with
+    from tests.support.both_brokers import broker, broker_name, broker_names  # fixtures, and their parameters
 
 `--against kafka` or `--against HOST:PORT` leaves one of them.  Each is started once in the session, when it is first
 asked for, ours being the one of tests/conftest.py that others use too.

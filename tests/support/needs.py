@@ -6,8 +6,8 @@ stops at `subprocess` and the like. So nobody marks a test by hand, and nothing 
 
     needs(item)      # {"process"}, {"process", "kafka"}, {"oracle"} or nothing
 
-Names that are computed (`getattr(module, name)`) stay hidden. `tests/support/process_guard.py` finds these: it fails a test
-that starts a process without being known for it.
+Names that are computed (`getattr(module, name)`) stay hidden. `tests/support/process_guard.py` finds these: it fails a
+test that starts a process without being known for it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.log_lines import said
 from tests.legacy07 import message_sets
-from tests.simple.test_requests import SimpleTests
+from tests.legacy07.test_requests import SimpleTests
 
 SMALL = 64 * 1024
 LARGE = b"".join(message_sets.message(b"%d" % number * 10_000) for number in range(10, 60))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.legacy07 import message_sets
+from tests.legacy07.conftest import SimpleBroker
 from tests.legacy07.message_sets import message, read_set
 from tests.legacy07.test_requests_in_process import read_by_kafka_python
 from tests.peers import node, node_available
-from tests.simple.conftest import SimpleBroker
 
 pytestmark = pytest.mark.skipif(not node_available(), reason="needs Node and npm")
 SCRIPTS = Path(__file__).with_name("node")

@@ -39,7 +39,7 @@ from tests.broker.nodes import START
 from tests.broker.test_log_cleaner import InProcess
 from tests.broker.transactions import TransactionTests
 from tests.legacy07 import message_sets
-from tests.simple.test_requests import SimpleTests
+from tests.legacy07.test_requests import SimpleTests
 from tests.storage.compaction.support import keyed
 
 NOW = int(START * 1000)

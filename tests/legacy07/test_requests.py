@@ -39,7 +39,7 @@ from tests.broker.log_lines import said
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
 from tests.legacy07 import message_sets
-from tests.simple.test_records import kafka_reads
+from tests.legacy07.test_records import kafka_reads
 
 
 class SimpleTests(NodeTests):
