@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 def check_stopped(config: BrokerConfig) -> None:
     """Raise StartupError if a broker runs on these directories, or if they are not the broker's. Nothing is created."""
-    preflight.look(config)
+    preflight.check(config)
 
 
 class OfflineError(PylogbrokerError):
