@@ -19,6 +19,7 @@ from functools import partial
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue, Timer, Timers, no_wakeup
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group, cancel
 from pylogbroker.groups.classic.membership import MemberManager
@@ -50,7 +51,6 @@ from pylogbroker.groups.requests import (
 from pylogbroker.groups.settings import GroupSettings
 from pylogbroker.partition_hash import partition_for
 from pylogbroker.records import LogEntry
-from pylogbroker.timing import EventQueue, Timer, Timers, no_wakeup
 from pylogbroker.wire import STRING_BYTES_MAX
 
 GROUP_TYPE = "classic"

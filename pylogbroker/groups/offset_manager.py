@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.membership import check_generation
@@ -31,7 +32,6 @@ from pylogbroker.groups.requests import (
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.timing import EventQueue
 
 Offsets = dict[TopicPartition, CommittedOffset]
 

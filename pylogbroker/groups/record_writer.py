@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import record_schema
 from pylogbroker.groups.classic.group import Group
@@ -13,7 +14,6 @@ from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.log_port import AppendCallback, GroupLogPort, ProducerIdAndEpoch
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.records import Record
-from pylogbroker.timing import EventQueue
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500

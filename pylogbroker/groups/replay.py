@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups import record_schema
 from pylogbroker.groups.classic.group import Group
@@ -22,7 +23,6 @@ from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
 from pylogbroker.groups.requests import CommittedOffset, TopicPartition
 from pylogbroker.records import LogEntry, Record, parse_marker
-from pylogbroker.timing import EventQueue
 
 
 @attrs.define(eq=False)

@@ -15,8 +15,8 @@ from functools import partial
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue, Timers
 from pylogbroker.errors import ErrorCode
-from pylogbroker.timing import EventQueue, Timers
 from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort, TransactionMarker, TransactionTimeout
 from pylogbroker.transactions.metadata import TransactionMetadata, completed, fenced, prepared
 from pylogbroker.transactions.record_writer import TransactionRecordWriter

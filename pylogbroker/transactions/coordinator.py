@@ -19,10 +19,10 @@ from typing import TypeVar
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue, Timers, no_wakeup
 from pylogbroker.errors import ErrorCode
 from pylogbroker.partition_hash import partition_for
 from pylogbroker.records import LogEntry
-from pylogbroker.timing import EventQueue, Timers, no_wakeup
 from pylogbroker.transactions.completion import Completion
 from pylogbroker.transactions.descriptions import describe, select
 from pylogbroker.transactions.expiration import Expiration

@@ -7,7 +7,7 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.timing import Timers
+from pylogbroker.coordinators import Timers
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE

@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import ErrorCode
-from pylogbroker.timing import EventQueue
 from pylogbroker.transactions.completion import Completion
 from pylogbroker.transactions.log_port import TransactionLogPort
 from pylogbroker.transactions.metadata import TransactionMetadata, initialized, may_initialize, needs_new_id, rotated

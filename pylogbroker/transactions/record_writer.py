@@ -10,9 +10,9 @@ from functools import partial
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
-from pylogbroker.timing import EventQueue
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort
 from pylogbroker.transactions.metadata import TransactionMetadata

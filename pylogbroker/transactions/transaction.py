@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from pylogbroker.timing import Timer
+from pylogbroker.coordinators import Timer
 from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 

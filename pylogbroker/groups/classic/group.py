@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue, Timer
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.classic.states import GroupState, check_transition
@@ -25,7 +26,6 @@ from pylogbroker.groups.requests import (
     Reply,
     SyncResult,
 )
-from pylogbroker.timing import EventQueue, Timer
 
 
 @attrs.define

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import attrs
 
+from pylogbroker.coordinators import Timer
 from pylogbroker.groups.requests import JoinResult, MemberDescription, Protocols, Reply, SyncResult
-from pylogbroker.timing import Timer
 
 
 @attrs.define(eq=False)

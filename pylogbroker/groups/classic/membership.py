@@ -13,6 +13,7 @@ from functools import partial
 
 import attrs
 
+from pylogbroker.coordinators import EventQueue
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.member import Member
@@ -31,7 +32,6 @@ from pylogbroker.groups.requests import (
     SyncResult,
 )
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.timing import EventQueue
 from pylogbroker.wire import STRING_BYTES_MAX
 
 

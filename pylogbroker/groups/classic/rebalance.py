@@ -17,6 +17,7 @@ from functools import partial
 
 import attrs
 
+from pylogbroker.coordinators import Timers
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group, InitialDelay, cancel
 from pylogbroker.groups.classic.member import Member
@@ -24,7 +25,6 @@ from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
-from pylogbroker.timing import Timers
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long the join of a new member may wait. It does not have its id yet, so it cannot send heartbeats; a client that

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.timing import EventQueue, Timer, Timers
+from pylogbroker.coordinators import EventQueue, Timer, Timers
 
 
 class TestTimers:
