@@ -38,12 +38,12 @@ from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.threads import InThread
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, Topic, check_name
 from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed

@@ -25,16 +25,16 @@ import attrs
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from pylogbroker.broker import placement
-from pylogbroker.broker import topics as rules
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import Assignment, ConfigChange, Topic
 from pylogbroker.config import TOPIC, BrokerConfig, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Operation
+from pylogbroker.metadata import placement
+from pylogbroker.metadata import topic_names as rules
+from pylogbroker.metadata.topic_names import Assignment, ConfigChange, Topic
 from pylogbroker.storage.formatting import listed
 
 _T = TypeVar("_T")

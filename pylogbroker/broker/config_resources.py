@@ -17,7 +17,6 @@ import attrs
 
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.dynamic_settings import DynamicSettings
-from pylogbroker.broker.topics import ConfigChange, check_name
 from pylogbroker.config import (
     BROKER,
     TOPIC,
@@ -31,6 +30,7 @@ from pylogbroker.config import (
     describe_topic,
 )
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import ConfigChange, check_name
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker

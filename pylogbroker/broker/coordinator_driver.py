@@ -23,7 +23,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.internal_topic import InternalTopic, Replay
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.topics import Topic
+from pylogbroker.metadata.topic_names import Topic
 
 if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker

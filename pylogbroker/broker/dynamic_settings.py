@@ -15,11 +15,11 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.topics import ConfigChange
 from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.topic_names import ConfigChange
 from pylogbroker.storage.formatting import listed
 
 log = Logger()

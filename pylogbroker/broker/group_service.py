@@ -15,7 +15,6 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.coordinator_driver import CoordinatorDriver
 from pylogbroker.broker.internal_topic import InternalTopic
-from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import (
     AppendCallback,
@@ -25,6 +24,7 @@ from pylogbroker.groups import (
     NewGeneration,
     ProducerIdAndEpoch,
 )
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Codec, Record
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import attrs
 
 from pylogbroker.broker.coordinator_appends import AppendCallback, append
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import ProducerIdAndEpoch
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
 

@@ -22,8 +22,8 @@ from pylogbroker.broker.context import Caller
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
-from pylogbroker.broker.topics import INTERNAL_TOPICS, check_name
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 from pylogbroker.storage import Appended, FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 from pylogbroker.wire.simple import (

@@ -11,9 +11,9 @@ import attrs
 
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.threads import InThread
-from pylogbroker.broker.topics import PartitionState, Topic, new_partition
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.topic_names import PartitionState, Topic, new_partition
 from pylogbroker.metadata.zk_schema import PartitionNode, TopicNode
 
 _TOPICS_PER_STEP = 20

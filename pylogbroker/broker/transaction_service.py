@@ -17,9 +17,9 @@ from pylogbroker.broker.coordinator_appends import append
 from pylogbroker.broker.coordinator_driver import CoordinatorDriver
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.internal_topic import InternalTopic
-from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Record, end_marker
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from pylogbroker.broker.topics import Topic
 from pylogbroker.interfaces import Create, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.metadata.zk_schema import Kafka07Topic
 from pylogbroker.offline.kafka07_source import (
     Kafka07LogDirectory,

@@ -30,13 +30,13 @@ from twisted.internet.defer import maybeDeferred
 from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.topic_names import PartitionState, Topic
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs

@@ -19,8 +19,8 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.broker.topics import INTERNAL_TOPICS
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.metadata.zk_schema import BadNode
 
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")

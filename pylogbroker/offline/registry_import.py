@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
-from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ConfigError
 from pylogbroker.groups import CommittedOffset, GroupReplay, TopicPartition
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
 from pylogbroker.offline.stopped_broker import StoppedBroker, finish

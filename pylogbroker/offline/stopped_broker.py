@@ -26,11 +26,11 @@ from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.logdirs.inventory import Report

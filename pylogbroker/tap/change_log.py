@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.broker import Broker
-from pylogbroker.broker.topics import Topic
 from pylogbroker.config import BROKER, ConfigSource, Value
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.net.limits import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 

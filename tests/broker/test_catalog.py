@@ -18,11 +18,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import PartitionState, Topic
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
+from pylogbroker.metadata.topic_names import PartitionState, Topic
 from tests.broker.log_lines import logged_lines
 from tests.broker.trees import now, opened_tree
 

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import APIS, create_partitions, create_topics, delete_topics
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

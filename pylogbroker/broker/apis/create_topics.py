@@ -15,9 +15,9 @@ import attrs
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
-from pylogbroker.broker.topics import Topic
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.topics import INTERNAL_TOPICS
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,

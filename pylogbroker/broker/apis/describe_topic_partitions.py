@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.topics import Topic, name_problem
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.topic_names import Topic, name_problem
 from pylogbroker.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

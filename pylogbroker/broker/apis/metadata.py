@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance
-from pylogbroker.broker.topics import Topic
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pylogbroker.broker.topics import collision_key, name_problem
+from pylogbroker.metadata.topic_names import collision_key, name_problem
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "x" * 249, "__consumer_offsets"])

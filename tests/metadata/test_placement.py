@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pylogbroker.broker.placement import check_assignment, spread
-from pylogbroker.broker.topics import Assignment
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.placement import check_assignment, spread
+from pylogbroker.metadata.topic_names import Assignment
 
 
 def test_spreading_goes_round_the_brokers() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pylogbroker.broker.topics import Assignment, Topic
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import Assignment, Topic
 
 
 def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
