@@ -45,6 +45,7 @@ checks: lint types contracts
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.lint
 
 types: $(VENV)/installed-for-tests
 	$(BIN)/mypy
