@@ -36,7 +36,7 @@ from typing import Self
 import attrs
 
 from tests.peers.maven import PeerError, classpath
-from tests.peers.processes import SHORT_LIVED, free_ports, stop, wait_for_line
+from tests.peers.processes import SHORT_LIVED, Server, free_ports
 
 SINGLE_NODE: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -84,7 +84,7 @@ STARTED = r"Kafka Server started"
 
 
 @attrs.define
-class KafkaBroker:
+class KafkaBroker(Server):
     """Apache Kafka on one node, with everything it keeps below `directory`."""
 
     directory: Path
@@ -94,11 +94,6 @@ class KafkaBroker:
     java_options: tuple[str, ...] = (*HEAP, *COLLECTOR)
     prefix: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> str:
-        """Host and port, as clients' `bootstrap.servers` takes them."""
-        return f"127.0.0.1:{self.port}"
 
     @property
     def data(self) -> Path:
@@ -119,35 +114,8 @@ class KafkaBroker:
         self.log.unlink(missing_ok=True)
         options = [*self.java_options, "-cp", classpath("kafka-3.9")]
         command = [*self.prefix, *java, *options, "kafka.Kafka", str(properties)]
-        with (self.directory / "output.log").open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        try:
-            wait_for_line(self.log, STARTED, self.process, self.start_timeout)
-        except PeerError:
-            self.kill()
-            raise
+        self._run(command, self.directory / "output.log", self.log, STARTED, self.start_timeout)
         return self
-
-    def stop(self) -> None:
-        """Shut the broker down cleanly; it can be started again on the same data and port."""
-        if self.process is not None:
-            stop(self.process)
-            self.process = None
-
-    def kill(self) -> None:
-        """End the broker at once, as a crash does."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _write_settings(self) -> tuple[Path, Path]:
         self.directory.mkdir(parents=True, exist_ok=True)

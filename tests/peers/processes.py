@@ -1,14 +1,19 @@
-"""What peers' processes share: options of Java, free ports, a log that is waited on, and a stop that always ends."""
+"""Processes of peers: options of Java, free ports, a log to wait on, a stop that always ends, and a base of servers."""
+
+from __future__ import annotations
 
 import re
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from tests.peers.maven import PeerError
 
-#: What is over soon is not worth the time of the second compiler, and of a collector with threads of its own.
+#: A short program is not worth the time of the second compiler, nor a garbage collector with threads.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SHORT_LIVED = (*QUICK, "-Xshare:auto", "-Xmx256M")
 
@@ -48,3 +53,50 @@ def stop(process: subprocess.Popen[bytes], timeout: float = 15.0) -> int:
         except subprocess.TimeoutExpired:
             process.kill()
     return process.wait()
+
+
+class Server:
+    """A server process that can be started again on the same data and port; a context manager."""
+
+    port: int
+    process: subprocess.Popen[bytes] | None
+
+    @property
+    def address(self) -> str:
+        """Host and port, as clients' `bootstrap.servers` takes them."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start the server and wait until it serves."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stop the server cleanly."""
+        if self.process is not None:
+            stop(self.process)
+            self.process = None
+
+    def kill(self) -> None:
+        """End the server at once, as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self, command: Sequence[str], output: Path, log: Path, started: str, timeout: float) -> None:
+        """Run `command` until the pattern `started` is in `log`; kill it if that fails."""
+        with output.open("wb") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+        try:
+            wait_for_line(log, started, self.process, timeout)
+        except PeerError:
+            self.kill()
+            raise
