@@ -1,0 +1,86 @@
+"""`python -m tests.lint [--long]`: print what the checks find, and end with 1 if that is anything.
+
+`--long` lists the sentences with more than 30 words as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tests.lint import checks
+from tests.lint.checks import Finding
+from tests.lint.glossary import Glossary
+from tests.lint.texts import Kind, Text, defined_names, markdown_texts, public_classes, python_texts
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("pylogbroker", "pyspark_pylogbroker", "twisted")
+PYTHON = (*PACKAGES, "tests", "benchmarks", "examples")
+GLOSSARY = Path("docs/glossary.md")
+
+
+def main(arguments: Sequence[str]) -> int:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["text-lint"]
+    findings, long = run(settings["exempt"])
+    for finding in sorted(chain(findings, long if "--long" in arguments else ())):
+        print(finding)
+    allowed = settings["long_sentences"]
+    if len(long) > allowed:
+        print(
+            f"{len(long)} sentences of docstrings have more than {checks.SENTENCE_WORDS_MAX} words, allowed: {allowed}."
+        )
+        print("Split the new ones: `python -m tests.lint --long` lists all.")
+    elif len(long) < allowed:
+        print(f"Set long_sentences in pyproject.toml to {len(long)}: there are fewer now than {allowed}.")
+    return 1 if findings or len(long) > allowed else 0
+
+
+def run(exempt: Sequence[str] = ()) -> tuple[list[Finding], list[Finding]]:
+    """Return what must be changed, and the long sentences. Paths that begin with one of `exempt` are left out."""
+    glossary = Glossary.read(ROOT / GLOSSARY)
+    sources = {path: (ROOT / path).read_text() for path in _files("*.py", PYTHON) if not _begins_with(path, exempt)}
+    texts = [text for path, source in sources.items() for text in python_texts(path, source)]
+    names = [name for path, source in sources.items() for name in defined_names(path, source)]
+    pages = [
+        text
+        for path in _pages()
+        if not _begins_with(path, exempt)
+        for text in markdown_texts(path, (ROOT / path).read_text())
+    ]
+    package = (item for item in sources.items() if item[0].parts[0] in PACKAGES)
+    classes = [each for path, source in package for each in public_classes(path, source)]
+    findings = [
+        *checks.bad_beginnings(texts),
+        *checks.avoided_in_texts(chain(filter(_is_checked_for_terms, texts), pages), glossary.avoided),
+        *checks.avoided_in_names(names, glossary.avoided),
+        *checks.repeated_classes(classes, glossary.repeated),
+    ]
+    return findings, list(checks.long_sentences(texts))
+
+
+def _begins_with(path: Path, prefixes: Sequence[str]) -> bool:
+    return path.as_posix().startswith(tuple(prefixes))
+
+
+def _is_checked_for_terms(text: Text) -> bool:
+    """Strings of tests are data, and what other programs print."""
+    return text.kind is not Kind.MESSAGE or text.path.parts[0] in PACKAGES
+
+
+def _files(pattern: str, folders: Sequence[str]) -> Iterator[Path]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            if not {"build", "__pycache__"} & set(path.parts):
+                yield path.relative_to(ROOT)
+
+
+def _pages() -> Iterator[Path]:
+    pages = chain((path.relative_to(ROOT) for path in sorted(ROOT.glob("*.md"))), _files("*.md", ("docs", *PYTHON)))
+    return (page for page in pages if page != GLOSSARY)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

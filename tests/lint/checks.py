@@ -1,0 +1,78 @@
+"""Each check takes texts or names and returns its findings."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from tests.lint.glossary import AvoidedTerm
+from tests.lint.texts import Kind, Name, Text, sentences
+
+SENTENCE_WORDS_MAX = 30
+_BAD_BEGINNING = re.compile(r"(The same|That of|It|What|Who|Whoever|Where|How)\b")
+
+
+@attrs.frozen(order=True)
+class Finding:
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+def bad_beginnings(texts: Iterable[Text]) -> Iterator[Finding]:
+    for text in texts:
+        if text.kind is Kind.DOCSTRING and (found := _BAD_BEGINNING.match(text.content.strip())):
+            yield Finding(
+                text.path,
+                text.line,
+                f'the docstring begins with "{found[1]}": begin with a verb or a noun that stands alone',
+            )
+
+
+def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
+    for text in texts:
+        prose = text.prose
+        for term in terms:
+            if term.is_in_text(prose) and not term.is_free_in(text.path):
+                message = f'the {text.kind.value} has the avoided term "{term.term}": write {term.instead}'
+                yield Finding(text.path, text.line, message)
+
+
+def avoided_in_names(names: Iterable[Name], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
+    for name in names:
+        for term in terms:
+            if term.is_in_name(name.name) and not term.is_free_in(name.path):
+                message = f'the name {name.name} has the avoided term "{term.term}": write {term.instead}'
+                yield Finding(name.path, name.line, message)
+
+
+def repeated_classes(classes: Iterable[Name], reasons: Mapping[str, str]) -> Iterator[Finding]:
+    """Find class names that are used twice without a reason, and reasons that are no longer needed."""
+    places: dict[str, list[Name]] = defaultdict(list)
+    for each in classes:
+        places[each.name].append(each)
+    for name, uses in sorted(places.items()):
+        if len(uses) > 1 and name not in reasons:
+            others = ", ".join(str(use.path) for use in uses[:-1])
+            message = (
+                f"the class name {name} is used in {others} too: rename one, or give the reason in docs/glossary.md"
+            )
+            yield Finding(uses[-1].path, uses[-1].line, message)
+    for name in sorted(reasons):
+        if len(places[name]) < 2:
+            yield Finding(Path("docs/glossary.md"), 1, f"{name} is not used more than once: remove its row")
+
+
+def long_sentences(texts: Iterable[Text]) -> Iterator[Finding]:
+    for text in texts:
+        if text.kind is Kind.DOCSTRING:
+            for sentence in sentences(text.content):
+                if (count := len(sentence.split())) > SENTENCE_WORDS_MAX:
+                    yield Finding(text.path, text.line, f'a sentence of {count} words: "{sentence[:60]}..."')

@@ -1,0 +1,257 @@
+"""The checks of texts and names, each on a few lines of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lint import __main__ as command
+from tests.lint import checks
+from tests.lint.glossary import AvoidedTerm, Glossary, GlossaryError
+from tests.lint.texts import Kind, Name, Text, defined_names, markdown_texts, public_classes, python_texts, sentences
+
+PATH = Path("pylogbroker/module.py")
+LANE = AvoidedTerm("lane", "partition queue", ("fast lane", "LANE_ID"))
+SOURCE = '''"""Module head."""
+# A comment.
+LIMIT = 3  # bytes
+class Outer:
+    """Outer class."""
+    text = "a message"
+    key = "word"
+    def method(self, first, *rest, **options):
+        """Return `first`."""
+        self.attribute = first
+        for each in rest:
+            pass
+        return f"a message of {first} parts"
+'''
+
+
+def text(content: str, kind: Kind = Kind.DOCSTRING, path: Path = PATH) -> Text:
+    return Text(path, 1, kind, content)
+
+
+class TestTexts:
+    def test_python(self) -> None:
+        found = {(each.kind, each.line, each.content) for each in python_texts(PATH, SOURCE)}
+        assert found == {
+            (Kind.DOCSTRING, 1, "Module head."),
+            (Kind.DOCSTRING, 5, "Outer class."),
+            (Kind.DOCSTRING, 9, "Return `first`."),
+            (Kind.COMMENT, 2, "A comment."),
+            (Kind.COMMENT, 3, "bytes"),
+            (Kind.MESSAGE, 6, "a message"),
+            (Kind.MESSAGE, 13, "a message of "),
+        }
+
+    def test_names_where_they_are_defined(self) -> None:
+        found = {each.name for each in defined_names(PATH, SOURCE)}
+        assert found == {
+            *(
+                "module",
+                "LIMIT",
+                "Outer",
+                "text",
+                "key",
+                "method",
+                "self",
+                "first",
+                "rest",
+                "options",
+                "attribute",
+                "each",
+            ),
+        }
+
+    def test_a_package_is_named_by_its_folder(self) -> None:
+        assert [each.name for each in defined_names(Path("pylogbroker/net/__init__.py"), "")] == ["net"]
+
+    def test_public_classes_are_those_at_the_top(self) -> None:
+        source = "class A:\n    class B: ...\nclass _C: ...\n"
+        assert [each.name for each in public_classes(PATH, source)] == ["A"]
+
+    def test_markdown_without_its_code(self) -> None:
+        page = (
+            "# Title\n\nOne\ntwo.\n\n- item\n\n```python\nlane = 1\n```\n\n    indented = 1\n\n| a | b |\n|---|---|\n"
+        )
+        assert [(each.line, each.content) for each in markdown_texts(PATH, page)] == [
+            (1, "# Title"),
+            (3, "One\ntwo."),
+            (6, "- item"),
+            (14, "| a | b |"),
+            (15, "|---|---|"),
+        ]
+
+    def test_prose_has_no_code_spans(self) -> None:
+        assert text("Call\n  `producer.room()` now.").prose == "Call now."
+
+    def test_sentences(self) -> None:
+        docstring = """Head, e.g. this. Second?
+
+    Wrapped over
+    two lines.
+
+        code = "left. out."
+
+    - An item
+      in two lines.
+    | a table | left. out. |
+    """
+        assert list(sentences(docstring)) == [
+            "Head, e.g this.",
+            "Second?",
+            "Wrapped over two lines.",
+            "- An item",
+        ]
+
+
+class TestBeginnings:
+    @pytest.mark.parametrize(
+        "content",
+        ["The same, clamped.", "That of the log.", "It happened.", "What comes.", "Who asks.", "\n    Where it lies."],
+    )
+    def test_found(self, content: str) -> None:
+        [found] = checks.bad_beginnings([text(content)])
+        assert "begin with a verb or a noun" in found.message
+
+    @pytest.mark.parametrize("content", ["Return it.", "Items.", "Whole segments.", "Thatched.", "The samest."])
+    def test_not_found(self, content: str) -> None:
+        assert list(checks.bad_beginnings([text(content)])) == []
+
+    def test_comments_may_begin_as_they_like(self) -> None:
+        assert list(checks.bad_beginnings([text("It is late.", Kind.COMMENT)])) == []
+
+
+class TestAvoidedTerms:
+    @pytest.mark.parametrize("content", ["A lane.", "the Lane's end", "one lane\nand"])
+    def test_in_texts(self, content: str) -> None:
+        [found] = checks.avoided_in_texts([text(content, Kind.COMMENT)], [LANE])
+        assert str(found) == f'{PATH}:1: the comment has the avoided term "lane": write partition queue'
+
+    @pytest.mark.parametrize("content", ["A plane.", "The fast lane.", "`lane` is code", "lanes"])
+    def test_not_in_texts(self, content: str) -> None:
+        assert list(checks.avoided_in_texts([text(content)], [LANE])) == []
+
+    def test_a_phrase(self) -> None:
+        term = AvoidedTerm("both kinds", "both brokers")
+        assert list(checks.avoided_in_texts([text("of both\nkinds.")], [term]))
+        assert list(checks.avoided_in_names([Name(PATH, 1, "test_both_kinds")], [term]))
+        assert not list(checks.avoided_in_names([Name(PATH, 1, "kinds_both")], [term]))
+
+    @pytest.mark.parametrize("name", ["lane", "_lane", "LANE", "Lane", "FastLaneQueue", "a_lane_of", "HTTPLane"])
+    def test_in_names(self, name: str) -> None:
+        [found] = checks.avoided_in_names([Name(PATH, 7, name)], [LANE])
+        assert str(found) == f'{PATH}:7: the name {name} has the avoided term "lane": write partition queue'
+
+    @pytest.mark.parametrize("name", ["plane", "lanes", "Laner", "LANE_ID"])
+    def test_not_in_names(self, name: str) -> None:
+        assert list(checks.avoided_in_names([Name(PATH, 1, name)], [LANE])) == []
+
+    def test_an_ending(self) -> None:
+        many = AvoidedTerm("_MANY", "RECORDS_MAX")
+        found = checks.avoided_in_names(
+            [Name(PATH, 1, name) for name in ("MANY", "_MANY", "GET_MANY", "get_many")], [many]
+        )
+        assert [each.message.split()[2] for each in found] == ["MANY", "_MANY", "GET_MANY"]
+        assert not many.is_in_text("MANY things")
+
+    def test_a_folder_may_be_free(self) -> None:
+        term = AvoidedTerm("watcher", "delayed fetch", ("pylogbroker/coordination/",))
+        free, checked = (
+            text("A watcher.", path=Path(path)) for path in ("pylogbroker/coordination/a.py", "pylogbroker/b.py")
+        )
+        assert [each.path for each in checks.avoided_in_texts([free, checked], [term])] == [checked.path]
+        assert not list(checks.avoided_in_names([Name(free.path, 1, "Watcher")], [term]))
+
+
+class TestClassNames:
+    USES = (Name(Path("a.py"), 1, "Message"), Name(Path("b.py"), 5, "Message"), Name(Path("b.py"), 9, "Other"))
+
+    def test_used_twice(self) -> None:
+        [found] = checks.repeated_classes(self.USES, {})
+        assert str(found).startswith("b.py:5: the class name Message is used in a.py too")
+
+    def test_with_a_reason(self) -> None:
+        assert list(checks.repeated_classes(self.USES, {"Message": "two protocols"})) == []
+
+    def test_a_reason_that_is_not_needed(self) -> None:
+        [found] = checks.repeated_classes(self.USES, {"Message": "two protocols", "Other": "none"})
+        assert "Other is not used more than once" in found.message
+
+
+def test_long_sentences() -> None:
+    words = "word " * 30
+    assert list(checks.long_sentences([text(f"{words.strip()}. {words}")])) == []
+    [found] = checks.long_sentences([text(f"Short. More {words}and more.")])
+    assert "a sentence of 33 words" in found.message
+    assert list(checks.long_sentences([text(f"More {words}", Kind.COMMENT)])) == []
+
+
+class TestGlossary:
+    PAGE = """# Glossary
+
+## Avoided terms
+
+| avoid | write | allowed |
+|---|---|---|
+| `lane`, `lanes` | partition queue | `fast lane`, `spark/` |
+| `told` | reported | |
+
+## Class names used more than once
+
+| name | reason |
+|---|---|
+| `Message` | two protocols |
+"""
+
+    def test_tables(self, tmp_path: Path) -> None:
+        (tmp_path / "glossary.md").write_text(self.PAGE)
+        glossary = Glossary.read(tmp_path / "glossary.md")
+        assert glossary.avoided == [
+            AvoidedTerm("lane", "partition queue", ["fast lane", "spark/"]),
+            AvoidedTerm("lanes", "partition queue", ["fast lane", "spark/"]),
+            AvoidedTerm("told", "reported", []),
+        ]
+        assert glossary.repeated == {"Message": "two protocols"}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("## Avoided terms", "## Terms", "no heading 'Avoided terms'"),
+            ("| `told` | reported | |\n", "| `told` | reported |\n", "2 cells, expected 3"),
+            ("`", "", "no table of avoided terms"),
+        ],
+    )
+    def test_damaged_tables(self, tmp_path: Path, old: str, new: str, message: str) -> None:
+        (tmp_path / "glossary.md").write_text(self.PAGE.replace(old, new))
+        with pytest.raises(GlossaryError, match=message):
+            Glossary.read(tmp_path / "glossary.md")
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("findings", "long", "status"),
+        [(0, 2, 0), (0, 1, 0), (0, 3, 1), (1, 0, 1)],
+    )
+    def test_status(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        tmp_path: Path,
+        findings: int,
+        long: int,
+        status: int,
+    ) -> None:
+        (tmp_path / "pyproject.toml").write_text("[tool.text-lint]\nlong_sentences = 2\nexempt = []\n")
+        monkeypatch.setattr(command, "ROOT", tmp_path)
+        finding = checks.Finding(PATH, 1, "the finding")
+        monkeypatch.setattr(command, "run", lambda exempt: ([finding] * findings, [finding] * long))
+        assert command.main([]) == status
+        shown = capsys.readouterr().out
+        assert shown.count("the finding") == findings
+        assert ("allowed: 2" in shown) == (long > 2)
+        assert ("Set long_sentences in pyproject.toml to" in shown) == (long < 2)
+        command.main(["--long"])
+        assert capsys.readouterr().out.count("the finding") == findings + long
