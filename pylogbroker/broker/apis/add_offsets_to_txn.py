@@ -1,9 +1,5 @@
 """AddOffsetsToTxn (25): a transaction is going to commit a group's offsets.
 
-0  INVALID_PRODUCER_EPOCH for a producer that was fenced      3  flexible
-1  as 0                                                       4  as 3
-2  PRODUCER_FENCED in its place
-
 What is added is the partition of `__consumer_offsets` that the group is kept in.
 """
 

@@ -1,10 +1,5 @@
 """AddPartitionsToTxn (24): partitions that a transaction is going to write to.
 
-0  one transaction                       3  flexible
-1  as 0                                  4  several transactions; to check alone, not to add
-2  PRODUCER_FENCED in place of           5  TRANSACTION_ABORTABLE in place of INVALID_TXN_STATE
-   INVALID_PRODUCER_EPOCH
-
 All of a transaction's partitions are added or none: when one cannot be, the others are OPERATION_NOT_ATTEMPTED.
 From 4 on brokers ask, also about partitions of `__consumer_offsets`, to which no client may write itself.
 """

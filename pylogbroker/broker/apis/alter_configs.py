@@ -1,7 +1,4 @@
-"""AlterConfigs (33), 0 to 2: replace all settings that a topic or broker has of its own; those not named go.
-
-2  flexible
-"""
+"""AlterConfigs (33): replace all settings that a topic or broker has of its own; those not named go."""
 
 from __future__ import annotations
 

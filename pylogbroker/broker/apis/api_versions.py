@@ -1,8 +1,5 @@
 """ApiVersions (18): what this broker serves, in which versions.
 
-1  throttle time       3  flexible; the client's name and version, features
-2  as 1                4  as 3
-
 The response's header is that of version 0 always, and a version that is not known is answered in version 0's layout: a
 client asks before it knows anything of the broker.
 """

@@ -1,7 +1,4 @@
-"""CreatePartitions (37), 0 to 3: enlarge topics to a number of partitions in all.
-
-2  flexible
-"""
+"""CreatePartitions (37): enlarge topics to a number of partitions in all."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""CreateTopics (19), 0 to 7: make topics, each on its own: one that is refused does not hinder the others.
-
-1  validate_only; an error message for each topic
-2  throttle_time_ms in the answer
-4  partitions and replication factor may be -1, the broker's defaults
-5  flexible; the answer tells partitions, replication factor and all settings of the new topic
-7  topic ids in the answer
-"""
+"""CreateTopics (19): make topics, each on its own: one that is refused does not hinder the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DeleteAcls (31): entries of access control lists, which need an authorizer, and this broker has none.
-
-1  patterns of names    2  flexible    3  resources of the type user
-"""
+"""DeleteAcls (31): entries of access control lists, which need an authorizer, and this broker has none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DeleteGroups (42): delete groups without members, with their offsets.
-
-1  as 0    2  flexible
-"""
+"""DeleteGroups (42): delete groups without members, with their offsets."""
 
 from __future__ import annotations
 

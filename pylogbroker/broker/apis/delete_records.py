@@ -1,6 +1,4 @@
-"""DeleteRecords (21), 0 to 2: raise a log's start, so that no consumer sees what lies before.
-
-    2  flexible
+"""DeleteRecords (21): raise a log's start, so that no consumer sees what lies before.
 
 An offset of -1 stands for the high watermark.  The answer tells the log's start, or -1 beside an error.
 """

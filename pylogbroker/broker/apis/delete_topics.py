@@ -1,11 +1,4 @@
-"""DeleteTopics (20), 0 to 6: delete topics by name, or by id from version 6 on.
-
-1  throttle_time_ms in the answer
-3  TOPIC_DELETION_DISABLED says that delete.topic.enable is false; before, INVALID_REQUEST does
-4  flexible
-5  an error message for each topic
-6  topics by name or by id
-"""
+"""DeleteTopics (20): delete topics by name, or by id from version 6 on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DescribeAcls (29): access control lists, which need an authorizer, and this broker has none.
-
-1  patterns of names    2  flexible    3  resources of the type user
-"""
+"""DescribeAcls (29): access control lists, which need an authorizer, and this broker has none."""
 
 from __future__ import annotations
 

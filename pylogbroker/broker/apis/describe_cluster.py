@@ -1,8 +1,4 @@
-"""DescribeCluster (60), 0 to 1: the cluster's id, its controller and its brokers (KIP-700).
-
-0  flexible
-1  endpoint_type: a client that looks for controllers learns that brokers listen here (KIP-919)
-"""
+"""DescribeCluster (60): the cluster's id, its controller and its brokers (KIP-700)."""
 
 from __future__ import annotations
 

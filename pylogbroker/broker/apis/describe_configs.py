@@ -1,9 +1,4 @@
-"""DescribeConfigs (32), 0 to 4: the settings of topics and brokers, and where their values come from.
-
-    0  is_default instead of a source
-    1  source and synonyms
-    3  type and documentation
-    4  flexible
+"""DescribeConfigs (32): the settings of topics and brokers, and where their values come from.
 
 A broker's empty name asks for what is set for all brokers together.  This broker has no loggers to change, so
 BROKER_LOGGER has no settings.

@@ -1,8 +1,5 @@
 """DescribeGroups (15): groups' states and members.
 
-1  throttle_time_ms         4  static members
-3  authorised operations    5  flexible
-
 A group that does not exist is Dead, which is no error.
 """
 

@@ -1,8 +1,4 @@
-"""DescribeLogDirs (35), 0 to 4: which logs lie in which directory, and how large they are.
-
-    2  flexible
-    3  an error code for the whole answer
-    4  total and usable bytes of the directory's file system
+"""DescribeLogDirs (35): which logs lie in which directory, and how large they are.
 
 A directory that failed is named with KAFKA_STORAGE_ERROR and no logs.  Without topics in the request (null) every log
 is described; topics and partitions that are asked for and are not there are left out.

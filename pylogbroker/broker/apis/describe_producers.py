@@ -1,4 +1,4 @@
-"""DescribeProducers (61), 0: the producers that a partition knows, and their open transactions (KIP-664).
+"""DescribeProducers (61): the producers that a partition knows, and their open transactions (KIP-664).
 
 A transaction that began long ago and is still open is how operators find what keeps readers of committed records back.
 """

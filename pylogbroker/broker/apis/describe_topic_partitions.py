@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75), 0: topics' partitions in pages (KIP-966).
+"""DescribeTopicPartitions (75): topics' partitions in pages (KIP-966).
 
 Topics come in the order of their names, partitions in that of their numbers.  An answer holds as many partitions as the
 request and `max.request.partition.size.limit` allow; what did not fit begins at `next_cursor`, which the client sends

@@ -1,7 +1,4 @@
-"""DescribeTransactions (65): how far transactions have come.
-
-0  flexible
-"""
+"""DescribeTransactions (65): how far transactions have come."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 """EndTxn (26): commit or abort a transaction.
 
-0  INVALID_PRODUCER_EPOCH for a producer that was fenced      3  flexible
-1  as 0                                                       4  as 3
-2  PRODUCER_FENCED in its place
-
 The answer comes when the decision is stored; the markers are written after that.
 """
 

@@ -1,12 +1,4 @@
-"""Fetch (1): records from where the client says, as the log's own bytes.
-
-0-1    message format 0                     7      fetch sessions (KIP-227)
-2      message format 1                     9      current_leader_epoch (KIP-320)
-3      max_bytes for the whole answer       10     zstd
-4      record batches, isolation level      11     rack id
-5      log start offset                     12     flexible; last_fetched_epoch (KIP-595)
-6      KAFKA_STORAGE_ERROR                  13-17  topic ids instead of names (KIP-516), replica state
-"""
+"""Fetch (1): records from where the client says, as the log's own bytes."""
 
 from __future__ import annotations
 

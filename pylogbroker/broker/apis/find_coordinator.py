@@ -1,9 +1,5 @@
 """FindCoordinator (10): which broker coordinates a group, or the transactions of a transactional id.
 
-0  one group                                      4  several keys at once
-1  key types, an error message, throttle_time_ms  5  as 4
-3  flexible                                       6  share groups
-
 The broker coordinates all of them itself, and makes the topic that it keeps them in when it is first asked.
 """
 

@@ -1,7 +1,4 @@
-"""Heartbeat (12): a member shows that it lives, and learns when the group rebalances.
-
-1  throttle_time_ms    3  static members    4  flexible
-"""
+"""Heartbeat (12): a member shows that it lives, and learns when the group rebalances."""
 
 from __future__ import annotations
 

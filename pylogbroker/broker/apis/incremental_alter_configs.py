@@ -1,6 +1,4 @@
-"""IncrementalAlterConfigs (44), 0 to 1: change some settings of a topic or broker; those not named stay (KIP-339).
-
-    1  flexible
+"""IncrementalAlterConfigs (44): change some settings of a topic or broker; those not named stay (KIP-339).
 
 Operations: 0 sets a value, 1 goes back to the default, 2 appends to a list, 3 takes from a list.
 """

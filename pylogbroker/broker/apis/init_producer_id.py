@@ -1,9 +1,5 @@
 """InitProducerId (22): an id and an epoch for an idempotent or transactional producer.
 
-0-1  INVALID_PRODUCER_EPOCH for a producer that was fenced      4  PRODUCER_FENCED in its place
-2    flexible                                                   5  as 4
-3    the producer's present id and epoch (KIP-360)
-
 Without a transactional id every call gets a new id, whatever the producer had before: nobody else can be using it.
 With one the coordinator keeps id and epoch, and ends what an earlier producer of that name has left behind.
 """

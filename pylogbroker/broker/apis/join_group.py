@@ -1,11 +1,5 @@
 """JoinGroup (11): become a member of a group, or take part in its rebalance.
 
-0  the session timeout is the rebalance timeout too   6  flexible
-1  rebalance timeout                                  7  the protocol's type in the answer
-2  throttle_time_ms                                   8  the reason for joining
-4  a member without an id is given one to come with   9  the leader may be told to skip the assignment
-5  static members
-
 The answer may wait for the whole group. Down to version 7 there is no null: no protocol is an empty one.
 """
 

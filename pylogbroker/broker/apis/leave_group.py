@@ -1,8 +1,5 @@
 """LeaveGroup (13): members leave, or are removed.
 
-1  throttle_time_ms                               4  flexible
-3  several members, each with an error of its own 5  the reason for leaving
-
 Before version 3 the error of the one member is that of the request.
 """
 

@@ -1,8 +1,5 @@
 """ListGroups (16): the groups that this broker coordinates.
 
-1  throttle_time_ms    4  each group's state, and a filter by it
-3  flexible            5  each group's type, and a filter by it
-
 While groups are being loaded the list is not complete, which the error says.
 """
 

@@ -1,13 +1,4 @@
-"""ListOffsets (2), 0 to 9: a partition's first, last or time-stamped offset.
-
-    0  several offsets before a time, by the age of the segments (see `old_offsets`)
-    1  one offset and its timestamp
-    2  isolation level; throttle_time_ms in the answer
-    4  current_leader_epoch in the request, the offset's leader epoch in the answer
-    6  flexible
-    7  the largest timestamp (-3)
-    8  the first offset kept locally (-4)
-    9  the last offset in tiered storage (-5)
+"""ListOffsets (2): a partition's first, last or time-stamped offset.
 
 A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
 watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.

@@ -1,7 +1,4 @@
-"""ListTransactions (66): the transactional ids that there are, by state, producer id and age.
-
-0  flexible      1  only transactions that last for some time
-"""
+"""ListTransactions (66): the transactional ids that there are, by state, producer id and age."""
 
 from __future__ import annotations
 

@@ -2,13 +2,6 @@
 
 A topic that does not exist is answered with UNKNOWN_TOPIC_OR_PARTITION in every version, as Kafka 3.9 answers.  If it
 may be created automatically, the request starts that; the client finds the topic when it asks again.
-
-0    an empty list of topics means all      8      authorised operations
-1    null means all; racks, controller      9      flexible
-2    cluster id                             10     topic ids in the answer
-4    whether to create topics               11     the cluster's authorised operations are asked of DescribeCluster
-5    offline replicas                       12     topics by id alone
-7    leader epochs
 """
 
 from __future__ import annotations

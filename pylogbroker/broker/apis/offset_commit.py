@@ -1,11 +1,5 @@
 """OffsetCommit (8): store how far a group has come.
 
-0  without membership                     6  leader epochs
-1  membership, a timestamp per offset     7  static members
-2  a retention time in its place          8  flexible
-3  throttle_time_ms                       9  as 8
-5  no retention time: the broker's holds
-
 An offset with a retention time of its own expires by that, as old clients expect, and not with the group.
 
 A request for many partitions is handled in steps.  The connection holds back its next requests until the coordinator

@@ -1,7 +1,4 @@
-"""OffsetDelete (47): forget how far a group has come on some partitions, which its members must not be consuming.
-
-0  the only one
-"""
+"""OffsetDelete (47): forget how far a group has come on some partitions, which its members must not be consuming."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
 """OffsetFetch (9): how far groups have come.
 
-0  an unknown offset is UNKNOWN_TOPIC_OR_PARTITION    5  leader epochs
-1  an unknown offset is -1                            6  flexible
-2  all partitions (null), an error for the request    7  require_stable
-3  throttle_time_ms                                   8  several groups
-                                                      9  as 8
-
 Before version 2 an error of the group is that of each partition.
 """
 

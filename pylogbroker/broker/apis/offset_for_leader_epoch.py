@@ -1,9 +1,4 @@
-"""OffsetForLeaderEpoch (23), 0 to 4: where the records of a leader epoch end (KIP-101, KIP-320).
-
-    1  the epoch that the end belongs to
-    2  current_leader_epoch, for fencing
-    3  replica_id
-    4  flexible
+"""OffsetForLeaderEpoch (23): where the records of a leader epoch end (KIP-101, KIP-320).
 
 An epoch that this log never had gets the end of the largest one below it, and one below all of them the start of the
 first; one beyond all gets -1 and -1.

@@ -1,11 +1,5 @@
 """Produce (0): records into logs.
 
-0-1    message format 0                    8      record errors (KIP-467)
-2      message format 1, log_append_time   9      flexible
-3      record batches, transactional id    10     current leader in the answer (KIP-951)
-5      log start offset                    11     as 10
-7      zstd
-
 From 3 on there is one record batch for each partition.  An answer to acks=0 is not sent.  Records of a transaction are
 taken from who names its transactional id, and for partitions that were added to it (see `verification`).
 

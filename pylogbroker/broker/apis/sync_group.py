@@ -1,8 +1,5 @@
 """SyncGroup (14): the leader hands in the assignment, everybody gets theirs.
 
-1  throttle_time_ms    4  flexible
-3  static members      5  the protocol's type and name, which must be the group's
-
 The answer may wait for the leader.
 """
 

@@ -1,9 +1,5 @@
 """TxnOffsetCommit (28): how far a group has come, to count once the producer's transaction is committed.
 
-0  without membership                     3  membership; flexible
-1  as 0                                   4  TRANSACTION_ABORTABLE in place of INVALID_TXN_STATE
-2  leader epochs
-
 The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Clients of versions 0 and 1
 do not know that a coordinator may be loading.
 """

@@ -1,7 +1,5 @@
 """WriteTxnMarkers (27): write into partitions that a producer's transaction has ended.
 
-0  markers      1  flexible
-
 An administrator ends transactions with it that no coordinator knows of, and that keep readers of committed records
 back.
 """

@@ -1,12 +1,12 @@
-"""AddOffsetsToTxn (key 25): a transaction is going to commit a group's offsets.
+"""AddOffsetsToTxn (key 25): add a group's offsets to a transaction.
 
-== ===========================================================
+== ===============================================
  0 a group
- 1 a throttled response is sent before the pause, not after it
- 2 PRODUCER_FENCED may be answered
+ 1 the client waits out throttling (KIP-219)
+ 2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
  3 flexible
  4 TRANSACTION_ABORTABLE may be answered
-== ===========================================================
+== ===============================================
 """
 
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, struct
@@ -14,8 +14,6 @@ from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Stri
 
 @struct
 class AddOffsetsToTxnRequest(Request):
-    """The group, and who is going to commit."""
-
     api_key = 25
     versions = Versions(0, 4, flexible=3)
 
@@ -27,8 +25,6 @@ class AddOffsetsToTxnRequest(Request):
 
 @struct
 class AddOffsetsToTxnResponse(Response):
-    """Whether the group's offsets were added."""
-
     api_key = 25
     versions = Versions(0, 4, flexible=3)
 

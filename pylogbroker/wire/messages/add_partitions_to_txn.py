@@ -1,13 +1,13 @@
-"""AddPartitionsToTxn (key 24): partitions that a transaction is going to write to.
+"""AddPartitionsToTxn (key 24): add partitions to a transaction.
 
-== =====================================================================
- 0 one transaction, as clients send it
- 1 a throttled response is sent before the pause, not after it
- 2 PRODUCER_FENCED may be answered
+== ====================================================
+ 0 one transaction
+ 1 the client waits out throttling (KIP-219)
+ 2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
  3 flexible
- 4 several transactions, as brokers send them; to check alone, not to add
- 5 TRANSACTION_ABORTABLE may be answered
-== =====================================================================
+ 4 several transactions, sent by brokers; `verify_only`
+ 5 TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
+== ====================================================
 """
 
 from typing import Annotated
@@ -31,15 +31,13 @@ from pylogbroker.wire.schema import (
 
 @struct
 class AddPartitionsToTxnTopic:
-    """Partitions of one topic."""
-
     name: String = ""
     partitions: list[Int32] = fresh(list)
 
 
 @struct
 class AddPartitionsToTxnTransaction:
-    """The partitions of one transaction; with `verify_only` it is asked whether they are in it."""
+    """Partitions of one transaction. With `verify_only` they are only looked up."""
 
     transactional_id: String = ""
     producer_id: Int64 = 0
@@ -50,7 +48,7 @@ class AddPartitionsToTxnTransaction:
 
 @struct
 class AddPartitionsToTxnRequest(Request):
-    """The `transactions` from version 4 on, the one transaction below."""
+    """From version 4 on `transactions` is used, before that the fields of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)
@@ -64,31 +62,25 @@ class AddPartitionsToTxnRequest(Request):
 
 @struct
 class AddPartitionsToTxnPartitionResult:
-    """Whether one partition was added, or is in the transaction."""
-
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0
 
 
 @struct
 class AddPartitionsToTxnTopicResult:
-    """The results of one topic's partitions."""
-
     name: String = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = fresh(list)
 
 
 @struct
 class AddPartitionsToTxnResult:
-    """The results of one transaction."""
-
     transactional_id: String = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = fresh(list)
 
 
 @struct
 class AddPartitionsToTxnResponse(Response):
-    """The results: by transaction from version 4 on, of the one transaction below."""
+    """From version 4 on `results_by_transaction` is used, before that the results of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)

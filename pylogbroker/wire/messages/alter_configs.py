@@ -1,10 +1,10 @@
 """AlterConfigs (key 33): replace all dynamic settings of a resource.
 
-== ===========================================================
+== =========================================
  0 resources and their settings
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
-== ===========================================================
+== =========================================
 """
 
 from pylogbroker.wire.schema import (
@@ -24,15 +24,13 @@ from pylogbroker.wire.schema import (
 
 @struct
 class AlterableConfig:
-    """A setting and its new value."""
-
     name: String = ""
     value: String | None = ""
 
 
 @struct
 class AlterConfigsResource:
-    """The settings that a resource is to have; those not named return to their defaults."""
+    """All settings of a resource. Settings not named return to their defaults."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -41,8 +39,6 @@ class AlterConfigsResource:
 
 @struct
 class AlterConfigsRequest(Request):
-    """The resources to change."""
-
     api_key = 33
     versions = Versions(0, 2, flexible=2)
 
@@ -52,8 +48,6 @@ class AlterConfigsRequest(Request):
 
 @struct
 class AlterConfigsResourceResponse:
-    """Whether one resource was changed."""
-
     error_code: Int16 = 0
     error_message: ErrorText | None = ""
     resource_type: Int8 = 0
@@ -62,8 +56,6 @@ class AlterConfigsResourceResponse:
 
 @struct
 class AlterConfigsResponse(Response):
-    """Whether they were changed."""
-
     api_key = 33
     versions = Versions(0, 2, flexible=2)
 

@@ -1,12 +1,12 @@
-"""ApiVersions (key 18): what a broker can speak.  The header of its response is never flexible.
+"""ApiVersions (key 18): the APIs of a broker and their versions. The response's header is never flexible.
 
-== ===================================================================
- 0 the ranges of versions
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
- 3 flexible; the client's name and version; features, as tagged fields
- 4 as version 3; a supported feature may have 0 as its least version
-== ===================================================================
+== =================================================
+ 0 version ranges
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
+ 3 flexible; the client's name and version; features
+ 4 supported features may begin at version 0
+== =================================================
 """
 
 from typing import Annotated
@@ -30,8 +30,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ApiVersionsRequest(Request):
-    """A client that asks, and who it is."""
-
     api_key = 18
     versions = Versions(0, 4, flexible=3)
 
@@ -41,8 +39,6 @@ class ApiVersionsRequest(Request):
 
 @struct
 class ApiVersion:
-    """One API and its range of versions."""
-
     api_key: Int16 = 0
     min_version: Int16 = 0
     max_version: Int16 = 0
@@ -50,8 +46,6 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """A feature that the broker supports."""
-
     name: String = ""
     min_version: Int16 = 0
     max_version: Int16 = 0
@@ -59,7 +53,7 @@ class SupportedFeatureKey:
 
 @struct
 class FinalizedFeatureKey:
-    """A feature that the whole cluster has agreed on."""
+    """Feature that the whole cluster has agreed on."""
 
     name: String = ""
     max_version_level: Int16 = 0
@@ -68,7 +62,7 @@ class FinalizedFeatureKey:
 
 @struct
 class ApiVersionsResponse(Response):
-    """The ranges.  With UNSUPPORTED_VERSION it is in the layout of version 0."""
+    """With UNSUPPORTED_VERSION, the response has the layout of version 0."""
 
     api_key = 18
     versions = Versions(0, 4, flexible=3)

@@ -1,11 +1,11 @@
-"""CreateAcls (key 30): new entries of access control lists.
+"""CreateAcls (key 30): create ACL entries.
 
-== ======================================
+== =======================================
  0 literal resource names alone
  1 prefixed names: `resource_pattern_type`
  2 flexible
  3 resources of the type user
-== ======================================
+== =======================================
 """
 
 from typing import Annotated
@@ -27,8 +27,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class AclCreation:
-    """One entry to create."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     resource_pattern_type: Annotated[Int8, Since(1)] = LITERAL
@@ -40,8 +38,6 @@ class AclCreation:
 
 @struct
 class CreateAclsRequest(Request):
-    """The entries to create."""
-
     api_key = 30
     versions = Versions(0, 3, flexible=2)
 
@@ -50,15 +46,13 @@ class CreateAclsRequest(Request):
 
 @struct
 class AclCreationResult:
-    """Whether one entry was created."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
 
 
 @struct
 class CreateAclsResponse(Response):
-    """Whether the entries were created, in the order of the request."""
+    """Results in the order of the request."""
 
     api_key = 30
     versions = Versions(0, 3, flexible=2)

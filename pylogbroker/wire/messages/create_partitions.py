@@ -1,11 +1,11 @@
-"""CreatePartitions (key 37): more partitions for topics.
+"""CreatePartitions (key 37): add partitions to topics.
 
-== ===========================================================
+== ==============================================
  0 the new number of partitions, or an assignment
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
- 3 as version 2; THROTTLING_QUOTA_EXCEEDED may be answered
-== ===========================================================
+ 3 THROTTLING_QUOTA_EXCEEDED may be answered
+== ==============================================
 """
 
 from pylogbroker.wire.schema import (
@@ -24,14 +24,14 @@ from pylogbroker.wire.schema import (
 
 @struct
 class CreatePartitionsAssignment:
-    """The brokers of one new partition."""
+    """Brokers of one new partition."""
 
     broker_ids: list[Int32] = fresh(list)
 
 
 @struct
 class CreatePartitionsTopic:
-    """How many partitions a topic is to have in all.  Null `assignments` leaves them to the broker."""
+    """`count` is the total. With null `assignments` the broker chooses."""
 
     name: String = ""
     count: Int32 = 0
@@ -40,8 +40,6 @@ class CreatePartitionsTopic:
 
 @struct
 class CreatePartitionsRequest(Request):
-    """The topics to widen."""
-
     api_key = 37
     versions = Versions(0, 3, flexible=2)
 
@@ -52,8 +50,6 @@ class CreatePartitionsRequest(Request):
 
 @struct
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
-
     name: String = ""
     error_code: Int16 = 0
     error_message: ErrorText | None = None
@@ -61,8 +57,6 @@ class CreatePartitionsTopicResult:
 
 @struct
 class CreatePartitionsResponse(Response):
-    """What became of the topics."""
-
     api_key = 37
     versions = Versions(0, 3, flexible=2)
 

@@ -1,15 +1,15 @@
-"""CreateTopics (key 19): new topics.
+"""CreateTopics (key 19): create topics.
 
-== ==================================================================
+== ===================================================
  0 partitions and replicas, or an assignment; settings
  1 validation alone; the response has error messages
- 2 the response has a throttle time
- 3 a throttled response is sent before the pause, not after it
- 4 -1 as number of partitions or replicas: the broker's default
- 5 flexible; the response tells what was made of the topic's settings
- 6 as version 5; THROTTLING_QUOTA_EXCEEDED may be answered
+ 2 `throttle_time_ms` in the response
+ 3 the client waits out throttling (KIP-219)
+ 4 -1 partitions or replicas: the broker's default
+ 5 flexible; the topic's settings in the response
+ 6 THROTTLING_QUOTA_EXCEEDED may be answered
  7 the response has topic ids
-== ==================================================================
+== ===================================================
 """
 
 from typing import Annotated
@@ -36,7 +36,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class CreatableReplicaAssignment:
-    """The brokers of one partition, the preferred leader first."""
+    """Brokers of one partition, the preferred leader first."""
 
     partition_index: Int32 = 0
     broker_ids: list[Int32] = fresh(list)
@@ -44,15 +44,13 @@ class CreatableReplicaAssignment:
 
 @struct
 class CreatableTopicConfig:
-    """A setting of the new topic."""
-
     name: String = ""
     value: String | None = ""
 
 
 @struct
 class CreatableTopic:
-    """A topic to create.  Counts are -1 where `assignments` say it."""
+    """Counts are -1 if `assignments` is given."""
 
     name: String = ""
     num_partitions: Int32 = 0
@@ -63,8 +61,6 @@ class CreatableTopic:
 
 @struct
 class CreateTopicsRequest(Request):
-    """The topics to create."""
-
     api_key = 19
     versions = Versions(0, 7, flexible=5)
 
@@ -75,8 +71,6 @@ class CreateTopicsRequest(Request):
 
 @struct
 class CreatableTopicConfigs:
-    """A setting as the created topic has it."""
-
     name: String = ""
     value: String | None = ""
     read_only: Boolean = False
@@ -86,7 +80,7 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """What became of one topic.  `topic_config_error_code` says why there are no `configs`."""
+    """`topic_config_error_code` is the reason for missing `configs`."""
 
     name: String = ""
     topic_id: Annotated[Uuid, Since(7), IGNORABLE] = NO_ID
@@ -100,8 +94,6 @@ class CreatableTopicResult:
 
 @struct
 class CreateTopicsResponse(Response):
-    """What became of the topics."""
-
     api_key = 19
     versions = Versions(0, 7, flexible=5)
 

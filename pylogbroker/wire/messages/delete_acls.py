@@ -1,11 +1,11 @@
-"""DeleteAcls (key 31): remove the entries of access control lists that match filters.
+"""DeleteAcls (key 31): delete the ACL entries that match filters.
 
-== ======================================
+== ==============================
  0 literal resource names alone
  1 prefixed names: `pattern_type`
  2 flexible
  3 resources of the type user
-== ======================================
+== ==============================
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DeleteAclsFilter:
-    """One filter; null matches any."""
+    """Null matches any."""
 
     resource_type_filter: Int8 = 0
     resource_name_filter: String | None = ""
@@ -40,8 +40,6 @@ class DeleteAclsFilter:
 
 @struct
 class DeleteAclsRequest(Request):
-    """The filters."""
-
     api_key = 31
     versions = Versions(0, 3, flexible=2)
 
@@ -50,8 +48,6 @@ class DeleteAclsRequest(Request):
 
 @struct
 class DeleteAclsMatchingAcl:
-    """One entry that matched, and whether it was removed."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     resource_type: Int8 = 0
@@ -65,8 +61,6 @@ class DeleteAclsMatchingAcl:
 
 @struct
 class DeleteAclsFilterResult:
-    """The entries that matched one filter."""
-
     error_code: Int16 = 0
     error_message: String | None = ""
     matching_acls: list[DeleteAclsMatchingAcl] = fresh(list)
@@ -74,7 +68,7 @@ class DeleteAclsFilterResult:
 
 @struct
 class DeleteAclsResponse(Response):
-    """The entries that were removed, by filter, in the order of the request."""
+    """Results in the order of the request."""
 
     api_key = 31
     versions = Versions(0, 3, flexible=2)

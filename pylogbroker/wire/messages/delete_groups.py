@@ -1,10 +1,10 @@
-"""DeleteGroups (key 42): remove empty groups with their offsets.
+"""DeleteGroups (key 42): delete empty groups with their offsets.
 
-== ===========================================================
+== =========================================
  0 groups by name
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
-== ===========================================================
+== =========================================
 """
 
 from pylogbroker.wire.schema import (
@@ -21,8 +21,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DeleteGroupsRequest(Request):
-    """The groups to delete."""
-
     api_key = 42
     versions = Versions(0, 2, flexible=2)
 
@@ -31,16 +29,12 @@ class DeleteGroupsRequest(Request):
 
 @struct
 class DeletableGroupResult:
-    """Whether one group was deleted."""
-
     group_id: String = ""
     error_code: Int16 = 0
 
 
 @struct
 class DeleteGroupsResponse(Response):
-    """Whether they were deleted."""
-
     api_key = 42
     versions = Versions(0, 2, flexible=2)
 

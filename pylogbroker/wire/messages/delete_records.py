@@ -1,10 +1,10 @@
-"""DeleteRecords (key 21): let logs begin later.
+"""DeleteRecords (key 21): raise log start offsets.
 
-== ===========================================================
+== =========================================
  0 offsets per partition
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
-== ===========================================================
+== =========================================
 """
 
 from pylogbroker.wire.schema import (
@@ -22,7 +22,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DeleteRecordsPartition:
-    """The offset below which one partition loses its records; -1 is its high watermark."""
+    """Records below `offset` are deleted; -1 is the high watermark."""
 
     partition_index: Int32 = 0
     offset: Int64 = 0
@@ -30,16 +30,12 @@ class DeleteRecordsPartition:
 
 @struct
 class DeleteRecordsTopic:
-    """The offsets of one topic."""
-
     name: String = ""
     partitions: list[DeleteRecordsPartition] = fresh(list)
 
 
 @struct
 class DeleteRecordsRequest(Request):
-    """The offsets below which records go."""
-
     api_key = 21
     versions = Versions(0, 2, flexible=2)
 
@@ -49,7 +45,7 @@ class DeleteRecordsRequest(Request):
 
 @struct
 class DeleteRecordsPartitionResult:
-    """Where one partition begins now."""
+    """`low_watermark` is the new log start offset."""
 
     partition_index: Int32 = 0
     low_watermark: Int64 = 0
@@ -58,16 +54,12 @@ class DeleteRecordsPartitionResult:
 
 @struct
 class DeleteRecordsTopicResult:
-    """Where the partitions of one topic begin now."""
-
     name: String = ""
     partitions: list[DeleteRecordsPartitionResult] = fresh(list)
 
 
 @struct
 class DeleteRecordsResponse(Response):
-    """Where the logs begin now."""
-
     api_key = 21
     versions = Versions(0, 2, flexible=2)
 

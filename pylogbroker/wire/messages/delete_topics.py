@@ -1,14 +1,14 @@
-"""DeleteTopics (key 20): remove topics.
+"""DeleteTopics (key 20): delete topics.
 
-== ===========================================================
+== ================================================
  0 topics by name
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
- 3 as version 2; TOPIC_DELETION_DISABLED may be answered
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
+ 3 TOPIC_DELETION_DISABLED replaces INVALID_REQUEST
  4 flexible
  5 the response has error messages
  6 topics by name or by id
-== ===========================================================
+== ================================================
 """
 
 from typing import Annotated
@@ -34,7 +34,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DeleteTopicState:
-    """A topic to delete: its name, or null and its id."""
+    """Topic by name, or by id if the name is null."""
 
     name: String | None = None
     topic_id: Uuid = NO_ID
@@ -42,7 +42,7 @@ class DeleteTopicState:
 
 @struct
 class DeleteTopicsRequest(Request):
-    """The topics to delete: `topic_names` below version 6, `topics` from then on."""
+    """`topic_names` is used below version 6, `topics` from then on."""
 
     api_key = 20
     versions = Versions(0, 6, flexible=4)
@@ -54,8 +54,6 @@ class DeleteTopicsRequest(Request):
 
 @struct
 class DeletableTopicResult:
-    """What became of one topic."""
-
     name: Annotated[String | None, NullableSince(6)] = ""
     topic_id: Annotated[Uuid, Since(6), IGNORABLE] = NO_ID
     error_code: Int16 = 0
@@ -64,8 +62,6 @@ class DeletableTopicResult:
 
 @struct
 class DeleteTopicsResponse(Response):
-    """What became of the topics."""
-
     api_key = 20
     versions = Versions(0, 6, flexible=4)
 

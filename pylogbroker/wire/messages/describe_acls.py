@@ -1,11 +1,11 @@
-"""DescribeAcls (key 29): the access control lists that match a filter.
+"""DescribeAcls (key 29): the ACL entries that match a filter.
 
-== ======================================
+== ==============================
  0 literal resource names alone
  1 prefixed names: `pattern_type`
  2 flexible
  3 resources of the type user
-== ======================================
+== ==============================
 """
 
 from typing import Annotated
@@ -29,7 +29,7 @@ LITERAL = 3
 
 @struct
 class DescribeAclsRequest(Request):
-    """The filter; null matches any."""
+    """A filter: null matches any."""
 
     api_key = 29
     versions = Versions(0, 3, flexible=2)
@@ -45,8 +45,6 @@ class DescribeAclsRequest(Request):
 
 @struct
 class AclDescription:
-    """One entry of a list."""
-
     principal: String = ""
     host: String = ""
     operation: Int8 = 0
@@ -55,8 +53,6 @@ class AclDescription:
 
 @struct
 class DescribeAclsResource:
-    """The entries of one resource."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     pattern_type: Annotated[Int8, Since(1)] = LITERAL
@@ -65,8 +61,6 @@ class DescribeAclsResource:
 
 @struct
 class DescribeAclsResponse(Response):
-    """The resources with entries that match."""
-
     api_key = 29
     versions = Versions(0, 3, flexible=2)
 

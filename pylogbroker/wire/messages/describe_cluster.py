@@ -1,9 +1,9 @@
-"""DescribeCluster (key 60): the cluster, without its topics.
+"""DescribeCluster (key 60): the cluster's brokers and controller.
 
-== ============================================
- 0 flexible from the start
- 1 brokers (endpoint type 1) or controllers (2)
-== ============================================
+== =========================================================
+ 0 flexible
+ 1 `endpoint_type`: brokers (1) or controllers (2) (KIP-919)
+== =========================================================
 """
 
 from typing import Annotated
@@ -27,8 +27,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeClusterRequest(Request):
-    """What to describe."""
-
     api_key = 60
     versions = Versions(0, 1, flexible=0)
 
@@ -38,8 +36,6 @@ class DescribeClusterRequest(Request):
 
 @struct
 class DescribeClusterBroker:
-    """A broker and its address."""
-
     broker_id: Int32 = 0
     host: String = ""
     port: Int32 = 0
@@ -48,8 +44,6 @@ class DescribeClusterBroker:
 
 @struct
 class DescribeClusterResponse(Response):
-    """The cluster."""
-
     api_key = 60
     versions = Versions(0, 1, flexible=0)
 

@@ -1,12 +1,12 @@
-"""DescribeConfigs (key 32): the settings of topics (resource type 2), brokers (4) and loggers (8).
+"""DescribeConfigs (key 32): settings of topics (resource type 2), brokers (4) and loggers (8).
 
-== ===========================================================
+== =========================================
  0 name, value, whether it is the default
- 1 where a value comes from, and its synonyms
- 2 a throttled response is sent before the pause, not after it
+ 1 a value's source and synonyms
+ 2 the client waits out throttling (KIP-219)
  3 types and documentation
  4 flexible
-== ===========================================================
+== =========================================
 """
 
 from typing import Annotated
@@ -31,7 +31,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeConfigsResource:
-    """A resource asked about.  Null `configuration_keys` means all of its settings."""
+    """Null `configuration_keys` means all settings."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -40,8 +40,6 @@ class DescribeConfigsResource:
 
 @struct
 class DescribeConfigsRequest(Request):
-    """What to describe."""
-
     api_key = 32
     versions = Versions(0, 4, flexible=4)
 
@@ -52,7 +50,7 @@ class DescribeConfigsRequest(Request):
 
 @struct
 class DescribeConfigsSynonym:
-    """Another setting that gives the value, in the order in which they are looked at."""
+    """Setting that gives the value, in order of precedence."""
 
     name: String = ""
     value: String | None = ""
@@ -61,7 +59,7 @@ class DescribeConfigsSynonym:
 
 @struct
 class DescribeConfigsResourceResult:
-    """A setting.  The value of a sensitive one is null."""
+    """The value of a sensitive setting is null."""
 
     name: String = ""
     value: String | None = ""
@@ -76,8 +74,6 @@ class DescribeConfigsResourceResult:
 
 @struct
 class DescribeConfigsResult:
-    """The settings of one resource."""
-
     error_code: Int16 = 0
     error_message: ErrorText | None = ""
     resource_type: Int8 = 0
@@ -87,8 +83,6 @@ class DescribeConfigsResult:
 
 @struct
 class DescribeConfigsResponse(Response):
-    """The settings."""
-
     api_key = 32
     versions = Versions(0, 4, flexible=4)
 

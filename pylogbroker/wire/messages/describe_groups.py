@@ -1,13 +1,13 @@
-"""DescribeGroups (key 15): groups with their members.
+"""DescribeGroups (key 15): groups and their members.
 
-== ===========================================================
+== =========================================
  0 groups by name
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
  3 authorised operations, when asked for
  4 static membership
  5 flexible
-== ===========================================================
+== =========================================
 """
 
 from typing import Annotated
@@ -31,8 +31,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeGroupsRequest(Request):
-    """The groups to describe."""
-
     api_key = 15
     versions = Versions(0, 5, flexible=5)
 
@@ -42,7 +40,7 @@ class DescribeGroupsRequest(Request):
 
 @struct
 class DescribedGroupMember:
-    """A member.  Metadata and assignment are there only while the group is stable."""
+    """Metadata and assignment are set only while the group is stable."""
 
     member_id: String = ""
     group_instance_id: Annotated[String | None, Since(4), IGNORABLE] = None
@@ -54,8 +52,6 @@ class DescribedGroupMember:
 
 @struct
 class DescribedGroup:
-    """A group."""
-
     error_code: Int16 = 0
     group_id: String = ""
     group_state: String = ""
@@ -67,8 +63,6 @@ class DescribedGroup:
 
 @struct
 class DescribeGroupsResponse(Response):
-    """The groups."""
-
     api_key = 15
     versions = Versions(0, 5, flexible=5)
 

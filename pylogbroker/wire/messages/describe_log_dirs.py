@@ -1,12 +1,12 @@
-"""DescribeLogDirs (key 35): what lies in a broker's log directories.
+"""DescribeLogDirs (key 35): a broker's log directories and their logs.
 
-== ===========================================================
+== ===============================================
  0 directories, partitions and sizes
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
  3 the response has an error of its own
- 4 the size of each directory's disk and what is free of it
-== ===========================================================
+ 4 total and usable bytes of each directory's disk
+== ===============================================
 """
 
 from typing import Annotated
@@ -29,15 +29,13 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribableLogDirTopic:
-    """The partitions asked about, of one topic."""
-
     topic: String = ""
     partitions: list[Int32] = fresh(list)
 
 
 @struct
 class DescribeLogDirsRequest(Request):
-    """What to look for.  Null `topics` means everything."""
+    """Null `topics` means everything."""
 
     api_key = 35
     versions = Versions(0, 4, flexible=2)
@@ -47,7 +45,7 @@ class DescribeLogDirsRequest(Request):
 
 @struct
 class DescribeLogDirsPartition:
-    """A log, its size, and how far it lags behind; `is_future_key` while it moves here."""
+    """`is_future_key` is true for a log that is being moved to this directory."""
 
     partition_index: Int32 = 0
     partition_size: Int64 = 0
@@ -57,16 +55,12 @@ class DescribeLogDirsPartition:
 
 @struct
 class DescribeLogDirsTopic:
-    """The logs of one topic."""
-
     name: String = ""
     partitions: list[DescribeLogDirsPartition] = fresh(list)
 
 
 @struct
 class DescribeLogDirsResult:
-    """One directory."""
-
     error_code: Int16 = 0
     log_dir: String = ""
     topics: list[DescribeLogDirsTopic] = fresh(list)
@@ -76,8 +70,6 @@ class DescribeLogDirsResult:
 
 @struct
 class DescribeLogDirsResponse(Response):
-    """The directories."""
-
     api_key = 35
     versions = Versions(0, 4, flexible=2)
 

@@ -1,8 +1,8 @@
-"""DescribeProducers (key 61): who writes to a partition with a producer id, and in which transaction.
+"""DescribeProducers (key 61): producers of a partition and their open transactions.
 
-== =======================
- 0 flexible from the start
-== =======================
+== ========
+ 0 flexible
+== ========
 """
 
 from pylogbroker.wire.schema import (
@@ -21,16 +21,12 @@ from pylogbroker.wire.schema import (
 
 @struct
 class TopicRequest:
-    """Partitions asked for."""
-
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
 
 
 @struct
 class DescribeProducersRequest(Request):
-    """What to describe."""
-
     api_key = 61
     versions = Versions(0, 0, flexible=0)
 
@@ -39,7 +35,7 @@ class DescribeProducersRequest(Request):
 
 @struct
 class ProducerState:
-    """What the partition knows of a producer; -1 stands for what there is not."""
+    """Missing values are -1."""
 
     producer_id: Int64 = 0
     producer_epoch: Int32 = 0
@@ -51,8 +47,6 @@ class ProducerState:
 
 @struct
 class PartitionResponse:
-    """A partition."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: ErrorText | None = None
@@ -61,15 +55,13 @@ class PartitionResponse:
 
 @struct
 class TopicResponse:
-    """A topic."""
-
     name: String = ""
     partitions: list[PartitionResponse] = fresh(list)
 
 
 @struct
 class DescribeProducersResponse(Response):
-    """What was asked for, in that order."""
+    """Topics in the order of the request."""
 
     api_key = 61
     versions = Versions(0, 0, flexible=0)

@@ -1,8 +1,8 @@
-"""DescribeTopicPartitions (key 75): topics page by page.
+"""DescribeTopicPartitions (key 75): topics, page by page.
 
-== =======================
- 0 flexible from the start
-== =======================
+== ========
+ 0 flexible
+== ========
 """
 
 from pylogbroker.wire.schema import (
@@ -24,14 +24,12 @@ from pylogbroker.wire.schema import (
 
 @struct
 class TopicRequest:
-    """A topic asked for."""
-
     name: String = ""
 
 
 @frozen_struct
 class Cursor:
-    """Where the next page begins."""
+    """Start of the next page."""
 
     topic_name: String = ""
     partition_index: Int32 = 0
@@ -39,7 +37,7 @@ class Cursor:
 
 @struct
 class DescribeTopicPartitionsRequest(Request):
-    """What to describe.  No topics means all of them."""
+    """No topics means all topics."""
 
     api_key = 75
     versions = Versions(0, 0, flexible=0)
@@ -51,8 +49,6 @@ class DescribeTopicPartitionsRequest(Request):
 
 @struct
 class DescribeTopicPartitionsResponsePartition:
-    """A partition."""
-
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -66,8 +62,6 @@ class DescribeTopicPartitionsResponsePartition:
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """A topic."""
-
     error_code: Int16 = 0
     name: String | None = ""
     topic_id: Uuid = NO_ID
@@ -78,7 +72,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @struct
 class DescribeTopicPartitionsResponse(Response):
-    """One page.  Null `next_cursor`: the last one."""
+    """`next_cursor` is null on the last page."""
 
     api_key = 75
     versions = Versions(0, 0, flexible=0)

@@ -1,8 +1,8 @@
-"""DescribeTransactions (key 65): how far transactions have come.
+"""DescribeTransactions (key 65): states of transactions.
 
-== =========
+== ========
  0 flexible
-== =========
+== ========
 """
 
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct
@@ -10,8 +10,6 @@ from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Stri
 
 @struct
 class DescribeTransactionsRequest(Request):
-    """Whose transactions."""
-
     api_key = 65
     versions = Versions(0, 0, flexible=0)
 
@@ -20,7 +18,7 @@ class DescribeTransactionsRequest(Request):
 
 @struct
 class TopicData:
-    """Partitions of one topic that the transaction writes to and that have no marker yet."""
+    """Partitions of one topic without a marker yet."""
 
     topic: String = ""
     partitions: list[Int32] = fresh(list)
@@ -28,8 +26,6 @@ class TopicData:
 
 @struct
 class TransactionState:
-    """The transaction of one transactional id."""
-
     error_code: Int16 = 0
     transactional_id: String = ""
     transaction_state: String = ""
@@ -42,8 +38,6 @@ class TransactionState:
 
 @struct
 class DescribeTransactionsResponse(Response):
-    """Their transactions."""
-
     api_key = 65
     versions = Versions(0, 0, flexible=0)
 

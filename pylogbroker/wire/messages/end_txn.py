@@ -1,12 +1,12 @@
 """EndTxn (key 26): commit or abort a transaction.
 
-== ===========================================================
+== ===============================================
  0 a transaction
- 1 a throttled response is sent before the pause, not after it
- 2 PRODUCER_FENCED may be answered
+ 1 the client waits out throttling (KIP-219)
+ 2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
  3 flexible
  4 TRANSACTION_ABORTABLE may be answered
-== ===========================================================
+== ===============================================
 """
 
 from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Response, String, Versions, struct
@@ -14,8 +14,6 @@ from pylogbroker.wire.schema import Boolean, Int16, Int32, Int64, Request, Respo
 
 @struct
 class EndTxnRequest(Request):
-    """The transaction, and how it ends."""
-
     api_key = 26
     versions = Versions(0, 4, flexible=3)
 
@@ -27,8 +25,6 @@ class EndTxnRequest(Request):
 
 @struct
 class EndTxnResponse(Response):
-    """Whether it has been decided so."""
-
     api_key = 26
     versions = Versions(0, 4, flexible=3)
 

@@ -1,23 +1,23 @@
-"""Fetch (key 1): the log from an offset on, for consumers and followers.
+"""Fetch (key 1): read logs, for consumers and followers.
 
 == =========================================================================================
  0 messages in format v0
- 1 the response has a throttle time
+ 1 `throttle_time_ms` in the response
  2 messages up to format v1
- 3 a limit in bytes for the whole response; partitions are served in the order asked
+ 3 `max_bytes` for the whole response; partitions in the order asked
  4 record batches (format v2); isolation level, aborted transactions, the last stable offset
- 5 the log's start offset, both ways
- 6 as version 5; KAFKA_STORAGE_ERROR may be answered
- 7 fetch sessions: only changes are sent
- 8 a throttled response is sent before the pause, not after it
- 9 the leader epoch that the fetcher believes in
+ 5 `log_start_offset`, both ways
+ 6 KAFKA_STORAGE_ERROR may be answered
+ 7 fetch sessions (KIP-227)
+ 8 the client waits out throttling (KIP-219)
+ 9 `current_leader_epoch` (KIP-320)
 10 batches may be compressed with zstd
-11 the fetcher's rack, and the replica it should rather read from
-12 flexible; the epoch of the last record fetched, and where logs diverge
-13 topics are named by their ids
-14 as version 13; OFFSET_MOVED_TO_TIERED_STORAGE may be answered
-15 the follower's id moves into `replica_state`, with its broker epoch
-16 the response has the addresses of new leaders
+11 the consumer's rack, and the preferred replica to read from (KIP-392)
+12 flexible; last fetched epoch, diverging epoch (KIP-595)
+13 topic ids replace names (KIP-516)
+14 OFFSET_MOVED_TO_TIERED_STORAGE may be answered
+15 `replica_state` replaces `replica_id`
+16 addresses of new leaders (KIP-951)
 17 the follower's directory id
 == =========================================================================================
 """
@@ -48,7 +48,7 @@ from pylogbroker.wire.schema import (
 
 @frozen_struct
 class ReplicaState:
-    """Which follower fetches, and its broker epoch."""
+    """Follower that fetches, and its broker epoch."""
 
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
@@ -56,8 +56,6 @@ class ReplicaState:
 
 @struct
 class FetchPartition:
-    """From where on, and how much, to read of one partition."""
-
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, Since(9), IGNORABLE] = -1
     fetch_offset: Int64 = 0
@@ -69,8 +67,6 @@ class FetchPartition:
 
 @struct
 class FetchTopic:
-    """The partitions to read of one topic."""
-
     topic: Annotated[String, Until(12), IGNORABLE] = ""
     topic_id: Annotated[Uuid, Since(13), IGNORABLE] = NO_ID
     partitions: list[FetchPartition] = fresh(list)
@@ -87,7 +83,7 @@ class ForgottenTopic:
 
 @struct
 class FetchRequest(Request):
-    """What to read.  `replica_id` (from version 15 on in `replica_state`) is -1 for a consumer."""
+    """`replica_id` (from version 15 on in `replica_state`) is -1 for a consumer."""
 
     api_key = 1
     versions = Versions(0, 17, flexible=12)
@@ -108,7 +104,7 @@ class FetchRequest(Request):
 
 @frozen_struct
 class EpochEndOffset:
-    """The largest epoch up to which the logs agree, and where it ends."""
+    """Largest epoch up to which the logs agree, and its end."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -116,7 +112,7 @@ class EpochEndOffset:
 
 @frozen_struct
 class LeaderIdAndEpoch:
-    """Who leads the partition now, as far as known."""
+    """Current leader, as far as known."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -124,7 +120,7 @@ class LeaderIdAndEpoch:
 
 @frozen_struct
 class SnapshotId:
-    """The snapshot to fetch instead, where the log no longer reaches back."""
+    """Snapshot to fetch instead, if the log begins too late."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -132,7 +128,7 @@ class SnapshotId:
 
 @struct
 class AbortedTransaction:
-    """An aborted transaction: from `first_offset` on, records of this producer are not to be seen."""
+    """Records of this producer from `first_offset` to its abort marker must be skipped."""
 
     producer_id: Int64 = 0
     first_offset: Int64 = 0
@@ -140,7 +136,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """What was read of one partition.  `records` is sent as it is, be it bytes or a region of a file."""
+    """`records` is sent as it is: bytes, or a region of a file."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -157,8 +153,6 @@ class PartitionData:
 
 @struct
 class FetchableTopicResponse:
-    """What was read of one topic."""
-
     topic: Annotated[String, Until(12), IGNORABLE] = ""
     topic_id: Annotated[Uuid, Since(13), IGNORABLE] = NO_ID
     partitions: list[PartitionData] = fresh(list)
@@ -166,7 +160,7 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """The address of a broker that some `current_leader` names."""
+    """Address of a broker named in a `current_leader`."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -176,7 +170,7 @@ class NodeEndpoint:
 
 @struct
 class FetchResponse(Response):
-    """What was read.  A `session_id` of 0 says that there is no session."""
+    """`session_id` 0 means no session."""
 
     api_key = 1
     versions = Versions(0, 17, flexible=12)

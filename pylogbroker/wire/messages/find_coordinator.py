@@ -1,12 +1,12 @@
-"""FindCoordinator (key 10): which broker coordinates a group (key type 0) or a transactional id (1).
+"""FindCoordinator (key 10): coordinators of groups (key type 0) and transactional ids (1).
 
 == ========================================================================
  0 groups only
  1 transactional ids; the response has an error message and a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 2 the client waits out throttling (KIP-219)
  3 flexible
  4 several keys at once
- 5 as version 4; TRANSACTION_ABORTABLE may be answered
+ 5 TRANSACTION_ABORTABLE may be answered
  6 key type 2, share groups
 == ========================================================================
 """
@@ -32,7 +32,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class FindCoordinatorRequest(Request):
-    """The keys to find the coordinators of: `key` below version 4, `coordinator_keys` from then on."""
+    """`key` is used below version 4, `coordinator_keys` from then on."""
 
     api_key = 10
     versions = Versions(0, 6, flexible=3)
@@ -44,8 +44,6 @@ class FindCoordinatorRequest(Request):
 
 @struct
 class Coordinator:
-    """The coordinator of one key."""
-
     key: String = ""
     node_id: Int32 = 0
     host: String = ""
@@ -56,7 +54,7 @@ class Coordinator:
 
 @struct
 class FindCoordinatorResponse(Response):
-    """The coordinator below version 4, the `coordinators` from then on."""
+    """`coordinators` is used from version 4 on."""
 
     api_key = 10
     versions = Versions(0, 6, flexible=3)

@@ -1,12 +1,12 @@
-"""Heartbeat (key 12): a member is alive, and is told of a rebalance.
+"""Heartbeat (key 12): keep a membership alive, and learn of rebalances.
 
-== ===========================================================
+== =========================================
  0 group, generation and member
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
  3 static membership
  4 flexible
-== ===========================================================
+== =========================================
 """
 
 from typing import Annotated
@@ -26,8 +26,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class HeartbeatRequest(Request):
-    """A sign of life."""
-
     api_key = 12
     versions = Versions(0, 4, flexible=4)
 
@@ -39,7 +37,7 @@ class HeartbeatRequest(Request):
 
 @struct
 class HeartbeatResponse(Response):
-    """The answer; REBALANCE_IN_PROGRESS sends the member to JoinGroup."""
+    """REBALANCE_IN_PROGRESS tells the member to send JoinGroup."""
 
     api_key = 12
     versions = Versions(0, 4, flexible=4)

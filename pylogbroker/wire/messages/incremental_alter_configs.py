@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (key 44): change single settings of a resource.
 
-== ==========================================
- 0 resources and what to do to their settings
+== ============================================
+ 0 resources, with operations on their settings
  1 flexible
-== ==========================================
+== ============================================
 """
 
 from pylogbroker.wire.schema import (
@@ -23,7 +23,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class AlterableConfig:
-    """What to do to a setting: 0 set it, 1 delete it, 2 append to a list, 3 subtract from a list."""
+    """Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
 
     name: String = ""
     config_operation: Int8 = 0
@@ -32,8 +32,6 @@ class AlterableConfig:
 
 @struct
 class AlterConfigsResource:
-    """The changes to one resource."""
-
     resource_type: Int8 = 0
     resource_name: String = ""
     configs: list[AlterableConfig] = fresh(list)
@@ -41,8 +39,6 @@ class AlterConfigsResource:
 
 @struct
 class IncrementalAlterConfigsRequest(Request):
-    """The resources to change."""
-
     api_key = 44
     versions = Versions(0, 1, flexible=1)
 
@@ -52,8 +48,6 @@ class IncrementalAlterConfigsRequest(Request):
 
 @struct
 class AlterConfigsResourceResponse:
-    """Whether one resource was changed."""
-
     error_code: Int16 = 0
     error_message: ErrorText | None = ""
     resource_type: Int8 = 0
@@ -62,8 +56,6 @@ class AlterConfigsResourceResponse:
 
 @struct
 class IncrementalAlterConfigsResponse(Response):
-    """Whether they were changed."""
-
     api_key = 44
     versions = Versions(0, 1, flexible=1)
 

@@ -1,12 +1,12 @@
-"""InitProducerId (key 22): an id and an epoch for an idempotent or transactional producer.
+"""InitProducerId (key 22): id and epoch for an idempotent or transactional producer.
 
 == =================================================================
  0 a transactional id, or null
- 1 a throttled response is sent before the pause, not after it
+ 1 the client waits out throttling (KIP-219)
  2 flexible
- 3 the producer's present id and epoch, to go on with the next epoch
- 4 as version 3; PRODUCER_FENCED may be answered
- 5 as version 4; TRANSACTION_ABORTABLE may be answered
+ 3 the producer's current id and epoch, to raise the epoch (KIP-360)
+ 4 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
+ 5 TRANSACTION_ABORTABLE may be answered
 == =================================================================
 """
 
@@ -27,8 +27,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class InitProducerIdRequest(Request):
-    """A producer that begins, or resumes."""
-
     api_key = 22
     versions = Versions(0, 5, flexible=2)
 
@@ -40,8 +38,6 @@ class InitProducerIdRequest(Request):
 
 @struct
 class InitProducerIdResponse(Response):
-    """Its id and epoch."""
-
     api_key = 22
     versions = Versions(0, 5, flexible=2)
 

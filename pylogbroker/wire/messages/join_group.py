@@ -1,17 +1,17 @@
-"""JoinGroup (key 11): enter a group's next generation.
+"""JoinGroup (key 11): join a group's next generation.
 
-== =======================================================================================
- 0 the session timeout serves as the rebalance timeout too
- 1 a rebalance timeout of its own
- 2 the response has a throttle time
- 3 a throttled response is sent before the pause, not after it
- 4 a member without an id is given one first (MEMBER_ID_REQUIRED), and joins again with it
+== ============================================================
+ 0 the session timeout is also the rebalance timeout
+ 1 rebalance timeout
+ 2 `throttle_time_ms` in the response
+ 3 the client waits out throttling (KIP-219)
+ 4 a new member gets an id (MEMBER_ID_REQUIRED) and joins again
  5 static membership
  6 flexible
  7 the response has the protocol's type
  8 the reason for joining
  9 the leader may be told to skip the assignment
-== =======================================================================================
+== ============================================================
 """
 
 from typing import Annotated
@@ -35,7 +35,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class JoinGroupRequestProtocol:
-    """An assignment protocol that the member can do, and what it says about itself in it."""
+    """Assignment protocol and the member's metadata for it."""
 
     name: String = ""
     metadata: Bytes = b""
@@ -43,7 +43,7 @@ class JoinGroupRequestProtocol:
 
 @struct
 class JoinGroupRequest(Request):
-    """A member that wants in, with its protocols in the order it prefers them."""
+    """Protocols are in order of preference."""
 
     api_key = 11
     versions = Versions(0, 9, flexible=6)
@@ -60,8 +60,6 @@ class JoinGroupRequest(Request):
 
 @struct
 class JoinGroupResponseMember:
-    """A member of the new generation."""
-
     member_id: String = ""
     group_instance_id: Annotated[String | None, Since(5), IGNORABLE] = None
     metadata: Bytes = b""
@@ -69,7 +67,7 @@ class JoinGroupResponseMember:
 
 @struct
 class JoinGroupResponse(Response):
-    """The new generation.  Only its leader is told the `members`."""
+    """Only the leader gets `members`."""
 
     api_key = 11
     versions = Versions(0, 9, flexible=6)

@@ -1,13 +1,13 @@
-"""LeaveGroup (key 13): members leave their group.
+"""LeaveGroup (key 13): remove members from their group.
 
-== ===========================================================
+== =========================================
  0 one member
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
  3 several members, static ones too
  4 flexible
  5 the reason for leaving
-== ===========================================================
+== =========================================
 """
 
 from typing import Annotated
@@ -29,8 +29,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class MemberIdentity:
-    """A member that leaves."""
-
     member_id: String = ""
     group_instance_id: String | None = None
     reason: Annotated[String | None, Since(5), IGNORABLE] = None
@@ -38,7 +36,7 @@ class MemberIdentity:
 
 @struct
 class LeaveGroupRequest(Request):
-    """Who leaves: `member_id` below version 3, `members` from then on."""
+    """`member_id` is used below version 3, `members` from then on."""
 
     api_key = 13
     versions = Versions(0, 5, flexible=4)
@@ -50,8 +48,6 @@ class LeaveGroupRequest(Request):
 
 @struct
 class MemberResponse:
-    """Whether one member has left."""
-
     member_id: String = ""
     group_instance_id: String | None = ""
     error_code: Int16 = 0
@@ -59,8 +55,6 @@ class MemberResponse:
 
 @struct
 class LeaveGroupResponse(Response):
-    """Whether they have left."""
-
     api_key = 13
     versions = Versions(0, 5, flexible=4)
 

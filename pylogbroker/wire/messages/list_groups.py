@@ -1,13 +1,13 @@
 """ListGroups (key 16): the groups that a broker coordinates.
 
-== ===========================================================
+== =========================================
  0 all groups
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
  3 flexible
- 4 only groups in some states; the response has states
- 5 only groups of some types; the response has types
-== ===========================================================
+ 4 filter by state
+ 5 filter by type
+== =========================================
 """
 
 from typing import Annotated
@@ -28,7 +28,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ListGroupsRequest(Request):
-    """Which groups to list.  An empty filter lets all pass."""
+    """An empty filter matches all groups."""
 
     api_key = 16
     versions = Versions(0, 5, flexible=3)
@@ -39,8 +39,6 @@ class ListGroupsRequest(Request):
 
 @struct
 class ListedGroup:
-    """A group."""
-
     group_id: String = ""
     protocol_type: String = ""
     group_state: Annotated[String, Since(4), IGNORABLE] = ""
@@ -49,8 +47,6 @@ class ListedGroup:
 
 @struct
 class ListGroupsResponse(Response):
-    """The groups."""
-
     api_key = 16
     versions = Versions(0, 5, flexible=3)
 

@@ -1,12 +1,12 @@
-"""ListOffsets (key 2): offsets by time.  Special times: -1 latest, -2 earliest, -3 of the greatest timestamp.
+"""ListOffsets (key 2): offsets by timestamp; -1 latest, -2 earliest, -3 greatest timestamp.
 
 == ======================================================================
  0 the start offsets of segments, latest first, `max_num_offsets` of them
  1 one offset, with its timestamp
  2 isolation level; the response has a throttle time
- 3 a throttled response is sent before the pause, not after it
+ 3 the client waits out throttling (KIP-219)
  4 leader epochs, both ways
- 5 as version 4; OFFSET_NOT_AVAILABLE may be answered
+ 5 OFFSET_NOT_AVAILABLE may be answered
  6 flexible
  7 time -3, the offset of the greatest timestamp
  8 time -4, the earliest offset on local disk
@@ -35,8 +35,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class ListOffsetsPartition:
-    """The time to look up in one partition."""
-
     partition_index: Int32 = 0
     current_leader_epoch: Annotated[Int32, Since(4), IGNORABLE] = -1
     timestamp: Int64 = 0
@@ -45,15 +43,13 @@ class ListOffsetsPartition:
 
 @struct
 class ListOffsetsTopic:
-    """The times to look up in one topic."""
-
     name: String = ""
     partitions: list[ListOffsetsPartition] = fresh(list)
 
 
 @struct
 class ListOffsetsRequest(Request):
-    """The times to look up.  `replica_id` is -1 for a consumer."""
+    """`replica_id` is -1 for a consumer."""
 
     api_key = 2
     versions = Versions(0, 9, flexible=6)
@@ -65,7 +61,7 @@ class ListOffsetsRequest(Request):
 
 @struct
 class ListOffsetsPartitionResponse:
-    """The offset found in one partition; -1 if there is none."""
+    """`offset` is -1 if none was found."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -77,16 +73,12 @@ class ListOffsetsPartitionResponse:
 
 @struct
 class ListOffsetsTopicResponse:
-    """The offsets found in one topic."""
-
     name: String = ""
     partitions: list[ListOffsetsPartitionResponse] = fresh(list)
 
 
 @struct
 class ListOffsetsResponse(Response):
-    """The offsets found."""
-
     api_key = 2
     versions = Versions(0, 9, flexible=6)
 

@@ -1,9 +1,9 @@
 """ListTransactions (key 66): the transactional ids that a broker coordinates.
 
-== ==========================================
+== ==================
  0 flexible
- 1 only transactions that last for some time
-== ==========================================
+ 1 filter by duration
+== ==================
 """
 
 from typing import Annotated
@@ -13,7 +13,7 @@ from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, Sinc
 
 @struct
 class ListTransactionsRequest(Request):
-    """Which to list.  An empty filter, and a negative duration, let all pass."""
+    """An empty filter, or a negative duration, matches all."""
 
     api_key = 66
     versions = Versions(0, 1, flexible=0)
@@ -25,8 +25,6 @@ class ListTransactionsRequest(Request):
 
 @struct
 class TransactionState:
-    """One transactional id."""
-
     transactional_id: String = ""
     producer_id: Int64 = 0
     transaction_state: String = ""
@@ -34,7 +32,7 @@ class TransactionState:
 
 @struct
 class ListTransactionsResponse(Response):
-    """What there is, and the states asked for that there are none of."""
+    """`unknown_state_filters` are the filter's states that do not exist."""
 
     api_key = 66
     versions = Versions(0, 1, flexible=0)

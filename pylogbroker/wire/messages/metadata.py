@@ -1,20 +1,20 @@
-"""Metadata (key 3): the cluster's brokers, and its topics' partitions and leaders.
+"""Metadata (key 3): brokers, topics, partitions and leaders.
 
-== ==================================================================================================
- 0 no topics named means all topics
- 1 null means all topics and none means none; the response has racks, the controller, internal topics
+== =============================================================
+ 0 an empty list means all topics
+ 1 null means all topics; racks, controller, internal topics
  2 the cluster's id
- 3 the response has a throttle time
- 4 topics may be created on the way, if the request allows it
+ 3 `throttle_time_ms` in the response
+ 4 `allow_auto_topic_creation`
  5 offline replicas
- 6 a throttled response is sent before the pause, not after it
+ 6 the client waits out throttling (KIP-219)
  7 leader epochs
- 8 authorised operations, of the cluster and of topics, when asked for
+ 8 authorised operations, if requested
  9 flexible
 10 topic ids
-11 no more authorised operations of the cluster: DescribeCluster has them
-12 topics may be asked for by id alone
-== ==================================================================================================
+11 no authorised operations of the cluster (see DescribeCluster)
+12 topics by id alone
+== =============================================================
 """
 
 from typing import Annotated
@@ -41,7 +41,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class MetadataRequestTopic:
-    """A topic asked for, by name or by id."""
+    """Topic by name or by id."""
 
     topic_id: Annotated[Uuid, Since(10), IGNORABLE] = NO_ID
     name: Annotated[String | None, NullableSince(10)] = ""
@@ -49,7 +49,7 @@ class MetadataRequestTopic:
 
 @struct
 class MetadataRequest(Request):
-    """What to tell.  Null `topics` means all of them."""
+    """Null `topics` means all topics."""
 
     api_key = 3
     versions = Versions(0, 12, flexible=9)
@@ -62,7 +62,7 @@ class MetadataRequest(Request):
 
 @struct
 class MetadataResponseBroker:
-    """A broker and its address on the listener asked."""
+    """Broker and its address on the listener asked."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -72,7 +72,7 @@ class MetadataResponseBroker:
 
 @struct
 class MetadataResponsePartition:
-    """A partition: its leader, its replicas and those in sync.  A leader of -1 is none."""
+    """A leader of -1 means none."""
 
     error_code: Int16 = 0
     partition_index: Int32 = 0
@@ -85,8 +85,6 @@ class MetadataResponsePartition:
 
 @struct
 class MetadataResponseTopic:
-    """A topic."""
-
     error_code: Int16 = 0
     name: Annotated[String | None, NullableSince(12)] = ""
     topic_id: Annotated[Uuid, Since(10), IGNORABLE] = NO_ID
@@ -97,8 +95,6 @@ class MetadataResponseTopic:
 
 @struct
 class MetadataResponse(Response):
-    """Brokers and topics."""
-
     api_key = 3
     versions = Versions(0, 12, flexible=9)
 

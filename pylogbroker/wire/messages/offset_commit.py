@@ -1,17 +1,17 @@
-"""OffsetCommit (key 8): how far a group has consumed.
+"""OffsetCommit (key 8): commit a group's offsets.
 
-== ==============================================================
+== ==================================================
  0 offsets alone
- 1 the group's generation and member; a timestamp for each offset
+ 1 generation and member; a timestamp for each offset
  2 a retention time instead of timestamps
- 3 the response has a throttle time
- 4 a throttled response is sent before the pause, not after it
- 5 no more retention time: the broker's settings decide
+ 3 `throttle_time_ms` in the response
+ 4 the client waits out throttling (KIP-219)
+ 5 no retention time: the broker's settings hold
  6 leader epochs
  7 static membership
  8 flexible
- 9 as version 8, for the new group protocol too
-== ==============================================================
+ 9 consumer group protocol (KIP-848)
+== ==================================================
 """
 
 from typing import Annotated
@@ -34,7 +34,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class OffsetCommitRequestPartition:
-    """The offset to commit for one partition: that of the next record to consume."""
+    """`committed_offset` is the offset of the next record to consume."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -45,15 +45,13 @@ class OffsetCommitRequestPartition:
 
 @struct
 class OffsetCommitRequestTopic:
-    """The offsets to commit for one topic."""
-
     name: String = ""
     partitions: list[OffsetCommitRequestPartition] = fresh(list)
 
 
 @struct
 class OffsetCommitRequest(Request):
-    """The offsets to commit.  Outside a group, the generation is -1 and the member id empty."""
+    """Outside a group, the generation is -1 and the member id empty."""
 
     api_key = 8
     versions = Versions(0, 9, flexible=8)
@@ -68,24 +66,18 @@ class OffsetCommitRequest(Request):
 
 @struct
 class OffsetCommitResponsePartition:
-    """Whether one offset was committed."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class OffsetCommitResponseTopic:
-    """Whether the offsets of one topic were committed."""
-
     name: String = ""
     partitions: list[OffsetCommitResponsePartition] = fresh(list)
 
 
 @struct
 class OffsetCommitResponse(Response):
-    """Whether the offsets were committed."""
-
     api_key = 8
     versions = Versions(0, 9, flexible=8)
 

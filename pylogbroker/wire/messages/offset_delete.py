@@ -1,8 +1,8 @@
-"""OffsetDelete (key 47): forget what a group has committed for some partitions.
+"""OffsetDelete (key 47): delete a group's committed offsets.
 
-== ===================================
- 0 partitions by topic; never flexible
-== ===================================
+== ==============
+ 0 never flexible
+== ==============
 """
 
 from pylogbroker.wire.schema import (
@@ -19,23 +19,17 @@ from pylogbroker.wire.schema import (
 
 @struct
 class OffsetDeleteRequestPartition:
-    """A partition."""
-
     partition_index: Int32 = 0
 
 
 @struct
 class OffsetDeleteRequestTopic:
-    """The partitions of one topic."""
-
     name: String = ""
     partitions: list[OffsetDeleteRequestPartition] = fresh(list)
 
 
 @struct
 class OffsetDeleteRequest(Request):
-    """The offsets to forget."""
-
     api_key = 47
     versions = Versions(0, 0)
 
@@ -45,24 +39,18 @@ class OffsetDeleteRequest(Request):
 
 @struct
 class OffsetDeleteResponsePartition:
-    """Whether one offset was forgotten."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class OffsetDeleteResponseTopic:
-    """Whether the offsets of one topic were forgotten."""
-
     name: String = ""
     partitions: list[OffsetDeleteResponsePartition] = fresh(list)
 
 
 @struct
 class OffsetDeleteResponse(Response):
-    """Whether they were forgotten."""
-
     api_key = 47
     versions = Versions(0, 0)
 

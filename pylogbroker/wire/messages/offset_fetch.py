@@ -1,17 +1,17 @@
-"""OffsetFetch (key 9): what a group has committed.
+"""OffsetFetch (key 9): read groups' committed offsets.
 
-== ===========================================================
- 0 offsets kept in ZooKeeper
- 1 offsets kept in the log
+== ============================================================
+ 0 an unknown offset is UNKNOWN_TOPIC_OR_PARTITION
+ 1 an unknown offset is -1
  2 null means all topics; the response has an error of its own
- 3 the response has a throttle time
- 4 a throttled response is sent before the pause, not after it
+ 3 `throttle_time_ms` in the response
+ 4 the client waits out throttling (KIP-219)
  5 leader epochs
  6 flexible
- 7 offsets that a transaction may yet change can be refused
- 8 several groups at once, in structs of their own
- 9 member and epoch, for the new group protocol
-== ===========================================================
+ 7 `require_stable`: pending transactional offsets are an error
+ 8 several groups
+ 9 consumer group protocol (KIP-848)
+== ============================================================
 """
 
 from typing import Annotated
@@ -36,7 +36,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class OffsetFetchRequestTopic:
-    """The partitions asked about, below version 8."""
+    """Used below version 8."""
 
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
@@ -44,7 +44,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestTopics:
-    """The partitions asked about, from version 8 on."""
+    """Used from version 8 on."""
 
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
@@ -52,7 +52,7 @@ class OffsetFetchRequestTopics:
 
 @struct
 class OffsetFetchRequestGroup:
-    """A group asked about.  Null `topics` means all that it has committed."""
+    """Null `topics` means all committed offsets."""
 
     group_id: String = ""
     member_id: Annotated[String | None, Since(9), IGNORABLE] = None
@@ -62,7 +62,7 @@ class OffsetFetchRequestGroup:
 
 @struct
 class OffsetFetchRequest(Request):
-    """What to look up: `group_id` and `topics` below version 8, `groups` from then on."""
+    """`group_id` and `topics` are used below version 8, `groups` from then on."""
 
     api_key = 9
     versions = Versions(0, 9, flexible=6)
@@ -75,7 +75,7 @@ class OffsetFetchRequest(Request):
 
 @struct
 class OffsetFetchResponsePartition:
-    """One committed offset, below version 8; -1 if there is none."""
+    """Used below version 8; offset -1 means none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -86,7 +86,7 @@ class OffsetFetchResponsePartition:
 
 @struct
 class OffsetFetchResponseTopic:
-    """One topic's offsets, below version 8."""
+    """Used below version 8."""
 
     name: String = ""
     partitions: list[OffsetFetchResponsePartition] = fresh(list)
@@ -94,7 +94,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """One committed offset, from version 8 on; -1 if there is none."""
+    """Used from version 8 on; offset -1 means none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -105,7 +105,7 @@ class OffsetFetchResponsePartitions:
 
 @struct
 class OffsetFetchResponseTopics:
-    """One topic's offsets, from version 8 on."""
+    """Used from version 8 on."""
 
     name: String = ""
     partitions: list[OffsetFetchResponsePartitions] = fresh(list)
@@ -113,8 +113,6 @@ class OffsetFetchResponseTopics:
 
 @struct
 class OffsetFetchResponseGroup:
-    """One group's offsets."""
-
     group_id: String = ""
     topics: list[OffsetFetchResponseTopics] = fresh(list)
     error_code: Int16 = 0
@@ -122,7 +120,7 @@ class OffsetFetchResponseGroup:
 
 @struct
 class OffsetFetchResponse(Response):
-    """What is committed: in `topics` below version 8, in `groups` from then on."""
+    """`topics` is used below version 8, `groups` from then on."""
 
     api_key = 9
     versions = Versions(0, 9, flexible=6)

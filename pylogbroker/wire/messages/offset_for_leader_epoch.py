@@ -1,12 +1,12 @@
-"""OffsetForLeaderEpoch (key 23): where an epoch ends in the log, to find out where two logs part.
+"""OffsetForLeaderEpoch (key 23): end offsets of leader epochs, to find where two logs diverge.
 
-== =============================================================================
+== =========================================================================
  0 the end offset
  1 the response has the epoch found
- 2 the leader epoch that the asker believes in; the response has a throttle time
- 3 who asks
+ 2 `current_leader_epoch` in the request; `throttle_time_ms` in the response
+ 3 `replica_id`
  4 flexible
-== =============================================================================
+== =========================================================================
 """
 
 from typing import Annotated
@@ -28,8 +28,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class OffsetForLeaderPartition:
-    """The epoch to look up in one partition."""
-
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, Since(2), IGNORABLE] = -1
     leader_epoch: Int32 = 0
@@ -37,15 +35,13 @@ class OffsetForLeaderPartition:
 
 @struct
 class OffsetForLeaderTopic:
-    """The epochs to look up in one topic."""
-
     topic: String = ""
     partitions: list[OffsetForLeaderPartition] = fresh(list)
 
 
 @struct
 class OffsetForLeaderEpochRequest(Request):
-    """The epochs to look up.  `replica_id` is -1 for a consumer, -2 for a debugging one."""
+    """`replica_id` is -1 for a consumer, -2 for a debugging consumer."""
 
     api_key = 23
     versions = Versions(0, 4, flexible=4)
@@ -56,7 +52,7 @@ class OffsetForLeaderEpochRequest(Request):
 
 @struct
 class EpochEndOffset:
-    """The largest epoch not above the one asked for, and where it ends."""
+    """Largest epoch not above the one asked for, and its end."""
 
     error_code: Int16 = 0
     partition: Int32 = 0
@@ -66,16 +62,12 @@ class EpochEndOffset:
 
 @struct
 class OffsetForLeaderTopicResult:
-    """The ends of epochs in one topic."""
-
     topic: String = ""
     partitions: list[EpochEndOffset] = fresh(list)
 
 
 @struct
 class OffsetForLeaderEpochResponse(Response):
-    """The ends of epochs."""
-
     api_key = 23
     versions = Versions(0, 4, flexible=4)
 

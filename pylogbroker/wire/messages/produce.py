@@ -1,19 +1,19 @@
-"""Produce (key 0): batches of records to append, and where they went.
+"""Produce (key 0): append record batches.
 
-== ==================================================================
+== ================================================
  0 messages in format v0
- 1 the response has a throttle time
- 2 messages in format v1; the response has the time of appending
+ 1 `throttle_time_ms` in the response
+ 2 messages in format v1; `log_append_time_ms`
  3 record batches (format v2); the transactional id
- 4 the storage error KAFKA_STORAGE_ERROR may be answered
- 5 the response has the log's start offset
- 6 a throttled response is sent before the pause, not after it
+ 4 KAFKA_STORAGE_ERROR may be answered
+ 5 `log_start_offset` in the response
+ 6 the client waits out throttling (KIP-219)
  7 batches may be compressed with zstd
- 8 the response says which records of a batch were at fault
+ 8 `record_errors` (KIP-467)
  9 flexible
-10 the response names the new leader and its address
-11 as version 10; a transaction may be answered TRANSACTION_ABORTABLE
-== ==================================================================
+10 the new leader and its address (KIP-951)
+11 TRANSACTION_ABORTABLE may be answered
+== ================================================
 """
 
 from typing import Annotated
@@ -39,23 +39,19 @@ from pylogbroker.wire.schema import (
 
 @struct
 class PartitionProduceData:
-    """The records for one partition."""
-
     index: Int32 = 0
     records: Records | None = None
 
 
 @struct
 class TopicProduceData:
-    """The records for one topic."""
-
     name: String = ""
     partition_data: list[PartitionProduceData] = fresh(list)
 
 
 @struct
 class ProduceRequest(Request):
-    """Records to append.  With `acks` 0 there is no response; 1 waits for the leader, -1 for all in sync."""
+    """`acks` 0: no response; 1: the leader has the records; -1: all in-sync replicas have them."""
 
     api_key = 0
     versions = Versions(0, 11, flexible=9)
@@ -68,7 +64,7 @@ class ProduceRequest(Request):
 
 @struct
 class BatchIndexAndErrorMessage:
-    """A record at fault: its index in the batch, and why."""
+    """Invalid record: its index in the batch, and the reason."""
 
     batch_index: Int32 = 0
     batch_index_error_message: ErrorText | None = None
@@ -76,7 +72,7 @@ class BatchIndexAndErrorMessage:
 
 @frozen_struct
 class LeaderIdAndEpoch:
-    """Who leads the partition now, if it is not the broker asked."""
+    """Current leader, if it is another broker."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -84,7 +80,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class PartitionProduceResponse:
-    """What became of the records for one partition.  `log_append_time_ms` is -1 under CreateTime."""
+    """`log_append_time_ms` is -1 with CreateTime."""
 
     index: Int32 = 0
     error_code: Int16 = 0
@@ -98,15 +94,13 @@ class PartitionProduceResponse:
 
 @struct
 class TopicProduceResponse:
-    """What became of the records for one topic."""
-
     name: String = ""
     partition_responses: list[PartitionProduceResponse] = fresh(list)
 
 
 @struct
 class NodeEndpoint:
-    """The address of a broker that some `current_leader` names."""
+    """Address of a broker named in a `current_leader`."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -116,8 +110,6 @@ class NodeEndpoint:
 
 @struct
 class ProduceResponse(Response):
-    """What became of the records."""
-
     api_key = 0
     versions = Versions(0, 11, flexible=9)
 

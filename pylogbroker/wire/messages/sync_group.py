@@ -1,13 +1,13 @@
-"""SyncGroup (key 14): the leader hands in the assignment, everyone gets their part.
+"""SyncGroup (key 14): send the leader's assignment to the members.
 
-== ===========================================================
+== =========================================
  0 group, generation and member
- 1 the response has a throttle time
- 2 a throttled response is sent before the pause, not after it
+ 1 `throttle_time_ms` in the response
+ 2 the client waits out throttling (KIP-219)
  3 static membership
  4 flexible
  5 the protocol's type and name, both ways
-== ===========================================================
+== =========================================
 """
 
 from typing import Annotated
@@ -29,15 +29,13 @@ from pylogbroker.wire.schema import (
 
 @struct
 class SyncGroupRequestAssignment:
-    """One member's part."""
-
     member_id: String = ""
     assignment: Bytes = b""
 
 
 @struct
 class SyncGroupRequest(Request):
-    """A member that waits for its part.  Only the leader's request has `assignments`."""
+    """Only the leader's request has `assignments`."""
 
     api_key = 14
     versions = Versions(0, 5, flexible=4)
@@ -53,8 +51,6 @@ class SyncGroupRequest(Request):
 
 @struct
 class SyncGroupResponse(Response):
-    """The member's part."""
-
     api_key = 14
     versions = Versions(0, 5, flexible=4)
 

@@ -1,12 +1,12 @@
-"""TxnOffsetCommit (key 28): how far a group has consumed, to be true once the producer's transaction is committed.
+"""TxnOffsetCommit (key 28): commit a group's offsets as part of a transaction.
 
-= =============================================================
-0 the producer and the offsets
-1 a throttled response is sent before the pause, not after it
-2 leader epochs
-3 the group's generation and member; flexible
-4 the error TRANSACTION_ABORTABLE
-= =============================================================
+== ================================================
+ 0 the producer and the offsets
+ 1 the client waits out throttling (KIP-219)
+ 2 leader epochs
+ 3 generation and member; flexible
+ 4 TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
+== ================================================
 """
 
 from typing import Annotated
@@ -28,7 +28,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class TxnOffsetCommitRequestPartition:
-    """The offset to commit for one partition: that of the next record to consume."""
+    """`committed_offset` is the offset of the next record to consume."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -38,15 +38,13 @@ class TxnOffsetCommitRequestPartition:
 
 @struct
 class TxnOffsetCommitRequestTopic:
-    """The offsets to commit for one topic."""
-
     name: String = ""
     partitions: list[TxnOffsetCommitRequestPartition] = fresh(list)
 
 
 @struct
 class TxnOffsetCommitRequest(Request):
-    """The offsets to commit.  Without membership, the generation is -1 and the member id empty."""
+    """Without membership, the generation is -1 and the member id empty."""
 
     api_key = 28
     versions = Versions(0, 4, flexible=3)
@@ -63,24 +61,18 @@ class TxnOffsetCommitRequest(Request):
 
 @struct
 class TxnOffsetCommitResponsePartition:
-    """Whether one offset was taken."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class TxnOffsetCommitResponseTopic:
-    """Whether the offsets of one topic were taken."""
-
     name: String = ""
     partitions: list[TxnOffsetCommitResponsePartition] = fresh(list)
 
 
 @struct
 class TxnOffsetCommitResponse(Response):
-    """Whether the offsets were taken."""
-
     api_key = 28
     versions = Versions(0, 4, flexible=3)
 

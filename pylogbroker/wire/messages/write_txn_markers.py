@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): write into partitions that a producer's transaction has ended.
+"""WriteTxnMarkers (key 27): write transaction markers into partitions.
 
 == ========
  0 markers
@@ -22,15 +22,13 @@ from pylogbroker.wire.schema import (
 
 @struct
 class WritableTxnMarkerTopic:
-    """Partitions of one topic."""
-
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
 
 
 @struct
 class WritableTxnMarker:
-    """The end of one transaction; `transaction_result` is whether it was committed."""
+    """`transaction_result` is true for a commit."""
 
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
@@ -41,8 +39,6 @@ class WritableTxnMarker:
 
 @struct
 class WriteTxnMarkersRequest(Request):
-    """The markers to write."""
-
     api_key = 27
     versions = Versions(0, 1, flexible=1)
 
@@ -51,32 +47,24 @@ class WriteTxnMarkersRequest(Request):
 
 @struct
 class WritableTxnMarkerPartitionResult:
-    """Whether the marker is in one partition."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 @struct
 class WritableTxnMarkerTopicResult:
-    """The results of one topic's partitions."""
-
     name: String = ""
     partitions: list[WritableTxnMarkerPartitionResult] = fresh(list)
 
 
 @struct
 class WritableTxnMarkerResult:
-    """The results of one marker."""
-
     producer_id: Int64 = 0
     topics: list[WritableTxnMarkerTopicResult] = fresh(list)
 
 
 @struct
 class WriteTxnMarkersResponse(Response):
-    """The results of the markers."""
-
     api_key = 27
     versions = Versions(0, 1, flexible=1)
 
