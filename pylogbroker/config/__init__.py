@@ -1,12 +1,12 @@
-"""Settings: one table of them all, and the values in force.
+"""Settings: the table of all settings, and the values in force.
 
     config = BrokerConfig(properties.read("etc/server.properties"))
     config.integer("num.partitions")                   # typed access by Kafka's names
-    topic = config.topic({"retention.ms": "60000"})    # what holds for a topic with settings of its own
-    topic.integer("segment.bytes")                     # its own, or else the broker's log.segment.bytes
+    topic = config.topic({"retention.ms": "60000"})    # a topic with overrides
+    topic.integer("segment.bytes")                     # its own value, or the broker's log.segment.bytes
 
-Every setting is a row of `table`: its name, kind of value, default, meaning, and how it can be changed. The same rows
-validate, describe and give the defaults, so that they cannot disagree.
+Each setting is one row of `table`: name, kind of value, default, documentation, and how it can be changed. Validation,
+descriptions and defaults all come from that row.
 """
 
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded

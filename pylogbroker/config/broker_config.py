@@ -1,11 +1,11 @@
-"""The settings in force for a broker.
+"""Settings in force for a broker.
 
-A value is looked for in layers, the first that has it counting; a setting without a value asks its synonyms in turn:
+A value comes from the first layer that has it. A setting without a value takes that of its synonyms, in order:
 
-    1  dynamic, for this broker          set by AlterConfigs, kept in the coordination tree
-    2  dynamic, for the whole cluster
-    3  static                            the file and the command line
-    4  the table's default
+    1  dynamic, this broker          AlterConfigs, stored in the coordination tree
+    2  dynamic, the whole cluster    AlterConfigs, stored in the coordination tree
+    3  static                        file and command line
+    4  default                       the table
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BRO
 
 @attrs.frozen
 class Reloaded:
-    """The outcome of reading the file again while the broker runs."""
+    """Result of reloading the file while the broker runs."""
 
     changes: Mapping[str, tuple[Value, Value]]  # before and after
     postponed: tuple[str, ...]  # these wait for the next start
@@ -38,9 +38,9 @@ class Reloaded:
 
 
 class BrokerConfig(Values):
-    """A broker's settings, made from the texts of its file and command line.
+    """A broker's settings, from the texts of its file and command line.
 
-    Raises ConfigError if a value is not acceptable; what is merely unknown or without effect is in `warnings`.
+    ConfigError for an invalid value. Unknown settings, and those without effect, are in `warnings`.
     """
 
     __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
@@ -59,57 +59,56 @@ class BrokerConfig(Values):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The directories of the data."""
+        """Log directories."""
         return tuple(path.strip() for path in self.text("log.dirs").split(",") if path.strip())
 
     @property
     def metadata_dir(self) -> str:
-        """The directory of the embedded coordination's file."""
+        """Directory of the embedded coordination tree."""
         return self.optional_text("metadata.log.dir") or self.log_dirs[0]
 
     @property
     def address_limits(self) -> dict[str, int]:
-        """The number of connections allowed to the addresses that have a limit of their own."""
+        """Connection limits of single addresses."""
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
 
     def decide(self, name: str, text: str) -> None:
-        """Fix a setting that the file left open, as if the file had said it."""
+        """Set a value that the file left open, as if it were in the file."""
         static = dict(self.explicit(ConfigSource.STATIC_BROKER_CONFIG))
         self._layers[ConfigSource.STATIC_BROKER_CONFIG] = static | {name: text}
         self._decided.add(name)
         self._values = _effective(self._layers)
 
     def explicit(self, source: ConfigSource) -> Texts:
-        """What is set in one layer."""
+        """Return the settings of one layer."""
         return self._layers.get(source, {})
 
     def topic(self, overrides: Texts) -> TopicConfig:
-        """The settings in force for a topic with these of its own; ConfigError if they are not acceptable."""
+        """Return the settings in force for a topic with these overrides; ConfigError if they are invalid."""
         return self._topics.resolve(overrides)
 
     def add_topic_check(self, check: TopicCheck) -> None:
-        """Let `check` raise ConfigError, too, for topics' settings that are about to be changed.
+        """Set a further check of topics' settings before a change; `check` raises ConfigError.
 
-        It is called with all that would be in force, the names of what is set, and what is in force before, if anything
-        is.
+        It is called with the new settings, the names of the overrides, and the current settings or None.
         """
         self._check_topic = check
 
     def check_topic(self, overrides: Texts, before: Texts | None = None) -> None:
-        """Refuse, by ConfigError, settings that a topic must not be given: more than if it has them already.
+        """ConfigError for overrides that a topic must not be given.
 
-        `before` are those it has.
+        `before` are its current overrides, which are not rejected.
         """
         settings, known = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, known)
         self._check_topic(settings, overrides, known)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
-        """Call `observer` with the names of the settings that changed, after every dynamic change."""
+        """Call `observer` with the names of changed settings after every dynamic change."""
         self._observers.append(observer)
 
     def check_dynamic(self, source: ConfigSource, texts: Mapping[str, str | None]) -> dict[str, str]:
-        """Refuse, by ConfigError, a dynamic layer that could not be put in force; else return it."""
+        """Return a valid dynamic layer; ConfigError if it cannot take effect."""
         checked = {name: _check_dynamic(name, text, source) for name, text in texts.items()}
         values = Values(_effective(self._layers | {source: checked}))
         topic = _topic_defaults(values).resolve({})
@@ -118,16 +117,16 @@ class BrokerConfig(Values):
         return checked
 
     def set_dynamic(self, source: ConfigSource, texts: Texts) -> frozenset[str]:
-        """Put a dynamic layer in force in place of the one before; return the names whose values changed.
+        """Replace a dynamic layer; return the names of the settings whose values changed.
 
-        What the table no longer knows, or no longer takes, is left out: it must not keep a broker from starting.
+        Settings that are no longer valid are left out: they must not prevent a start.
         """
         return self._put(source, {name: text for name, text in texts.items() if _acceptable(name, text, source)})
 
     def reload(self, static: Texts) -> Reloaded:
-        """Put in force what a changed file and command line say, as far as it can be while the broker runs.
+        """Apply a changed file and command line, as far as possible while the broker runs.
 
-        ConfigError, with nothing changed, if a broker could not start with it.
+        ConfigError, with nothing changed, if a broker could not start with them.
         """
         loaded = BrokerConfig(static)
         new, old = loaded.explicit(ConfigSource.STATIC_BROKER_CONFIG), self.explicit(ConfigSource.STATIC_BROKER_CONFIG)
@@ -190,8 +189,8 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
 
 def _warnings(static: Texts) -> Iterator[str]:
     for name, text in static.items():
-        if text and (refused := effect_reasons.reason_to_reject(name)):
-            raise ConfigError(f"{name}: must not be set: {refused}")
+        if text and (rejected := effect_reasons.reason_to_reject(name)):
+            raise ConfigError(f"{name}: must not be set: {rejected}")
         known = table.BROKER.get(name)
         reason = known.no_effect if known else effect_reasons.reason_without_effect(name)
         if known and not reason:
@@ -231,7 +230,7 @@ def _check_broker_id(config: BrokerConfig) -> None:
 
 
 def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
-    """What is listened on; the listeners of Kafka's controllers are left out."""
+    """Return the listeners, without those of Kafka's controllers."""
     controllers = () if config[_CONTROLLERS] is None else config.texts(_CONTROLLERS)
     try:
         return listeners.resolve(

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs make of the settings of one resource."""
+"""Changes to the settings of a resource, by AlterConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.errors import ConfigError
 
 
 class ConfigOperation(IntEnum):
-    """What to do with a setting, by its number in IncrementalAlterConfigs."""
+    """Operation on a setting, by its number in IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -23,8 +23,6 @@ class ConfigOperation(IntEnum):
 
 @attrs.frozen
 class SettingChange:
-    """One setting's change."""
-
     name: str
     operation: ConfigOperation
     value: str | None = None
@@ -36,10 +34,10 @@ def apply(
     settings: Mapping[str, Setting],
     inherited: Mapping[str, Value] | None = None,
 ) -> dict[str, str | None]:
-    """The settings after the changes, not yet validated.
+    """Return the settings after the changes, not validated.
 
-    Lists are appended to and subtracted from as they are in force: `inherited` gives what holds where `current` is
-    silent. ConfigError if a change makes no sense.
+    APPEND and SUBTRACT apply to the list in force: where `current` has none, that of `inherited`. ConfigError if a
+    setting is not a list.
     """
     result: dict[str, str | None] = dict(current)
     for change in changes:

@@ -1,4 +1,4 @@
-"""Settings with their values and sources, as DescribeConfigs shows them."""
+"""Settings with values and sources, for DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BROKER_SOURCES = (
 
 @attrs.frozen
 class SynonymValue:
-    """A value that a setting has, or would have without those before it."""
+    """Value of a setting in one layer, or of one of its synonyms."""
 
     name: str
     value: str | None
@@ -30,7 +30,7 @@ class SynonymValue:
 
 @attrs.frozen
 class Description:
-    """One setting as DescribeConfigs shows it. A sensitive value is None everywhere."""
+    """One setting for DescribeConfigs. Values of sensitive settings are None."""
 
     name: str
     value: str | None
@@ -45,7 +45,6 @@ class Description:
     def of(
         cls, setting: Setting, value: Value, source: ConfigSource, synonyms: tuple[SynonymValue, ...]
     ) -> Description:
-        """The row of a setting that has this value from this source."""
         return cls(
             name=setting.name,
             value=_shown(setting, value),
@@ -59,7 +58,7 @@ class Description:
 
 
 def describe_broker(config: BrokerConfig) -> list[Description]:
-    """The settings of a broker, sorted by name."""
+    """Return the settings of a broker, sorted by name."""
     shown = [setting for setting in table.BROKER.values() if not setting.internal]
     for name in {name for source in _BROKER_SOURCES for name in config.explicit(source)} - table.BROKER.keys():
         of_one_listener = table.broker_setting(name)
@@ -68,7 +67,7 @@ def describe_broker(config: BrokerConfig) -> list[Description]:
 
 
 def describe_topic(config: BrokerConfig, topic: TopicConfig) -> list[Description]:
-    """The settings of a topic, sorted by name."""
+    """Return the settings of a topic, sorted by name."""
     shown = (name for name, setting in table.TOPIC.items() if not setting.internal)
     return [_describe_topic(config, topic, table.TOPIC[name]) for name in sorted(shown)]
 
@@ -93,7 +92,7 @@ def _describe_topic(config: BrokerConfig, topic: TopicConfig, setting: Setting) 
 
 
 def _broker_values(config: BrokerConfig, names: tuple[str, ...]) -> Iterator[SynonymValue]:
-    """What the layers say about the names, the strongest first."""
+    """Yield the layers' values of the names, in order of precedence."""
     for source in _BROKER_SOURCES:
         layer = config.explicit(source)
         for name in names:

@@ -1,7 +1,7 @@
-"""Why settings that Kafka defines have no effect here: a server.properties of Kafka's may hold them.
+"""Reasons why settings of Kafka have no effect here.
 
-Setting one is a warning that says what the broker does instead. To set one in the file that would promise protection
-which is not there is an error.
+Using one is a warning that says what the broker does instead. A setting that would promise absent protection is an
+error in the file.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ _REJECTED = {"authorizer.class.name": "no authorizer can be loaded, and without 
 
 
 def reason_without_effect(name: str) -> str | None:
-    """Why Kafka's setting `name` has no effect here; None if it is not known as one of Kafka's."""
+    """Return the reason why Kafka's setting has no effect; None for an unknown setting."""
     return next((reason for pattern, reason in _REASONS if fnmatchcase(name, pattern)), None)
 
 
 def reason_to_reject(name: str) -> str | None:
-    """Why Kafka's setting `name` must not be set here; None if it may be."""
+    """Return the reason why Kafka's setting must not be set; None if it may be."""
     return _REJECTED.get(name)

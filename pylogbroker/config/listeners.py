@@ -1,8 +1,8 @@
-"""Listeners: names, addresses and protocols, from the texts of `listeners` and its companions.
+"""Listeners: names, addresses and protocols.
 
-listeners             INSIDE://0.0.0.0:9092,OUTSIDE://[::1]:0     where the broker listens
-advertised.listeners  INSIDE://broker1:9092                       what clients are told instead
-listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SIMPLE   what is spoken there
+listeners                       INSIDE://0.0.0.0:9092,OUTSIDE://[::1]:0    addresses to listen on
+advertised.listeners            INSIDE://broker1:9092                      addresses for clients
+listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SIMPLE            protocols
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFERED = (PLAINTEXT, SIMPLE)
 
 @attrs.frozen
 class Endpoint:
-    """A named address; no host stands for every interface, port 0 for any free one."""
+    """Named address. An empty host means every interface, port 0 any free port."""
 
     name: str
     host: str
@@ -38,10 +38,9 @@ class Endpoint:
 
 @attrs.frozen
 class Listener:
-    """Where the broker listens, and what it tells clients.
+    """Address to listen on, and the address for clients.
 
-    `advertised_host` is empty when the broker listens on every interface and nothing else is configured: then the
-    address that a client reached is the one to tell it. `advertised_port` is 0 when it is the one listened on.
+    An empty `advertised_host` means the address that the client has connected to; port 0 means the port listened on.
     """
 
     name: str
@@ -53,7 +52,7 @@ class Listener:
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """The endpoints in `NAME://host:port,...`; ValueError if one is not of that form or is named twice."""
+    """Parse `NAME://host:port,...`; ValueError if it is malformed or repeats a name."""
     endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
@@ -71,7 +70,7 @@ def _parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_protocols(text: str) -> dict[str, str]:
-    """The protocol of each listener's name, from `NAME:PROTOCOL,...`."""
+    """Parse `NAME:PROTOCOL,...`."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
@@ -82,7 +81,7 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 
 def parse_address_limits(text: str) -> dict[str, int]:
-    """The number for each host, from `host:number,...`."""
+    """Parse `host:number,...`."""
     limits: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, number = item.rpartition(":")
@@ -95,9 +94,9 @@ def parse_address_limits(text: str) -> dict[str, int]:
 def resolve(
     listeners: str, advertised: str | None, protocols: str, without: frozenset[str] = frozenset()
 ) -> tuple[Listener, ...]:
-    """The listeners that three settings describe together, `without` those of some names.
+    """Return the listeners that three settings describe, except the names in `without`.
 
-    Raises ValueError, with the name of the setting at fault and what is expected of it.
+    ValueError names the wrong setting and what is expected.
     """
     endpoints = tuple(endpoint for endpoint in parse_endpoints(listeners) if endpoint.name not in without)
     advertised_endpoints = {

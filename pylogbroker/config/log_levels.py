@@ -1,6 +1,6 @@
-"""The text of `logger.levels`: a level for all, and other ones for packages.
+"""Log levels: `logger.levels` has one for everything, and others for packages.
 
-info,pylogbroker.groups=debug       of `pylogbroker.groups` everything, of all others what is info or more
+info,pylogbroker.groups=debug       all events of `pylogbroker.groups`; info and above elsewhere
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LEVELS = ("debug", "info", "warn", "error", "critical")
 
 
 def parse_log_levels(text: str) -> dict[str, str]:
-    """The level of each package that is named, and of `DEFAULT`; the last one counts.  ValueError."""
+    """Return the level of each named package and of `DEFAULT`; ValueError if invalid. The last of several counts."""
     levels = {DEFAULT: "info"}
     for item in filter(None, (part.strip() for part in text.split(","))):
         package, equals, level = (part.strip() for part in item.rpartition("="))

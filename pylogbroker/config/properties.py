@@ -1,4 +1,4 @@
-"""The file of settings: Java's properties format, in UTF-8, or else in Latin-1 as Java has it."""
+"""Properties files: Java's format, in UTF-8 or else Latin-1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pylogbroker.errors import ConfigError
 
 
 def read(path: str) -> dict[str, str]:
-    """The settings in a file; ConfigError when it cannot be read or is not a properties file."""
+    """Return the settings in a file; ConfigError if it is unreadable or no properties file."""
     try:
         with open(path, "rb") as file:
             return dict(javaproperties.loads(_text(file.read())))
@@ -28,7 +28,7 @@ def _text(data: bytes) -> str:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """The settings in `name=value` texts, the last one counting; ConfigError when a text has no `=`."""
+    """Return the settings in `name=value` texts; ConfigError without `=`. The last of several counts."""
     settings: dict[str, str] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

@@ -1,7 +1,4 @@
-"""The table of settings as a reference for readers: text for a terminal, JSON for programs, Markdown for `docs/`.
-
-`select` finds the rows of a name or of a pattern (`log.*`); `as_text`, `as_json` and `as_markdown` render rows.
-"""
+"""Reference of all settings: text for terminals, JSON for programs, Markdown for `docs/`."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ _WIDTH = 100
 
 
 def select(names: Iterable[str]) -> list[Setting]:
-    """Return the rows that `names` or patterns like `log.retention.*` stand for; all rows if there are no names.
+    """Return the rows that match names or patterns (`log.retention.*`); all rows without any.
 
-    A name that is both a broker's and a topic's setting gives both rows. Raises ConfigError on a name that gives none.
+    A broker's and a topic's setting may have the same name. ConfigError for a name without a row.
     """
     patterns = list(names)
     if not patterns:
@@ -41,17 +38,17 @@ def select(names: Iterable[str]) -> list[Setting]:
 
 
 def as_text(settings: Sequence[Setting]) -> str:
-    """Render rows as paragraphs of at most 100 columns."""
+    """Format rows as paragraphs of at most 100 columns."""
     return "\n".join(_paragraph(setting) for setting in settings)
 
 
 def as_json(settings: Sequence[Setting]) -> str:
-    """Render rows as a JSON array of objects, whose keys are those of `facts`."""
+    """Format rows as a JSON array of objects with the keys of `facts`."""
     return json.dumps([facts(setting) for setting in settings], indent=2) + "\n"
 
 
 def as_markdown(settings: Sequence[Setting]) -> str:
-    """Render rows as the page `docs/settings.md`: tables of broker and topic settings, and of those without effect."""
+    """Format rows as the page `docs/settings.md`."""
     lines = [
         "# Settings",
         "",
@@ -85,7 +82,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Setting]], str]] = {
 
 
 def facts(setting: Setting) -> dict[str, object]:
-    """Return a row's facts by name; `default` is text as in a file of settings, or None."""
+    """Return a row's facts by name; `default` is text as in a properties file, or None."""
     return {
         "name": setting.name,
         "scope": setting.scope.value,

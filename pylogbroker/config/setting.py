@@ -1,4 +1,4 @@
-"""One row of the table of settings."""
+"""Setting: one row of the table of settings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from pylogbroker.config.value_kinds import ConfigType, Value, ValueKind
 
 
 class Scope(StrEnum):
-    """What a setting belongs to."""
-
     BROKER = "broker"
     TOPIC = "topic"
 
 
 class Importance(StrEnum):
-    """How likely a reader of the table needs the setting."""
+    """Kafka's importance of a setting."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -25,7 +23,7 @@ class Importance(StrEnum):
 
 
 class Mode(StrEnum):
-    """How a broker's setting can be changed while the broker runs."""
+    """Ways to change a broker's setting while the broker runs."""
 
     READ_ONLY = "read-only"  # by the file or the command line, and a restart
     PER_BROKER = "per-broker"  # for one broker or for the whole cluster
@@ -33,7 +31,7 @@ class Mode(StrEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, by its number in a DescribeConfigs response."""
+    """Source of a value, by its number in DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -44,7 +42,7 @@ class ConfigSource(IntEnum):
 
 @attrs.frozen
 class Synonym:
-    """Another setting that speaks when this one is silent, and what its number is multiplied by."""
+    """Setting that gives the value if this one has none; numbers are multiplied by `factor`."""
 
     name: str
     factor: int = 1
@@ -52,8 +50,6 @@ class Synonym:
 
 @attrs.frozen
 class Setting:
-    """A setting: its name, what it may hold, what it holds unless told otherwise, and what it means."""
-
     name: str
     kind: ValueKind
     default: Value
@@ -67,10 +63,10 @@ class Setting:
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value must never be shown."""
+        """True if the value must never be shown."""
         return self.kind.type is ConfigType.PASSWORD
 
     @property
     def dynamic(self) -> bool:
-        """Whether the value can be changed while the broker runs."""
+        """True if the value can be changed while the broker runs."""
         return self.scope is Scope.TOPIC or self.mode is not Mode.READ_ONLY

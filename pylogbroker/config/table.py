@@ -1,4 +1,4 @@
-"""The one table of every setting: what validates them, describes them and gives their defaults."""
+"""Table of all settings: the base of validation, descriptions and defaults."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SETTINGS: tuple[Setting, ...] = tuple(
 
 
 def broker_setting(name: str) -> Setting | None:
-    """Find a broker's setting by name, also one for a single listener: `listener.name.<listener>.ssl.key.password`."""
+    """Return a broker's setting by name, or one of a single listener: `listener.name.<listener>.ssl.key.password`."""
     known = BROKER.get(name)
     if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
         common = BROKER.get(match[1])
@@ -60,7 +60,7 @@ def broker_setting(name: str) -> Setting | None:
 
 
 def parse(setting: Setting, text: str) -> Value:
-    """The value of a setting's text; ConfigError names the setting, the text and what is expected."""
+    """Return the value of a setting's text; ConfigError names setting, text and expected values."""
     size = len(text.encode(errors="replace"))
     if size > VALUE_BYTES_MAX:
         raise ConfigError(
@@ -82,13 +82,13 @@ def _not_accepted(setting: Setting, text: str, reason: str) -> str:
 def notes_without_effect(
     texts: Mapping[str, str], before: Mapping[str, str], find: Callable[[str], Setting | None]
 ) -> list[str]:
-    """Say of each setting that differs from `before` and that the broker does not use why it has no effect."""
+    """Return a note for each setting that differs from `before` but has no effect."""
     changed = (find(name) for name, text in texts.items() if before.get(name) != text)
     return [f"{setting.name} ({setting.no_effect})" for setting in changed if setting is not None and setting.no_effect]
 
 
 def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> str | None:
-    """The known name that `name` may have been meant for; 1 is the likeness of equal names."""
+    """Return the known name most similar to `name`, if any; equal names have the similarity 1."""
     if len(name) > _NAME_MAX:  # to compare it with all others would take long, and none is like it
         return None
     return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

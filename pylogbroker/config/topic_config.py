@@ -1,4 +1,4 @@
-"""The settings in force for one topic: its own, and the broker's for what it leaves open."""
+"""Settings in force for a topic: its overrides, and the broker's settings for the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
 class TopicConfig(Values):
-    """What holds for a topic; immutable. `overrides` are the topic's own settings, as text."""
+    """Settings in force for a topic; immutable. `overrides` are the topic's own, as text."""
 
     __slots__ = ("__weakref__", "overrides")
 
@@ -31,7 +31,7 @@ class TopicConfig(Values):
 
     @property
     def magic(self) -> int:
-        """The message format's magic: 0, 1 or 2; 0 also if it is 0.7's."""
+        """Magic of the message format: 0, 1 or 2; 0 for byte-addressed formats."""
         return 0 if self.byte_addressed else magic_of(self.text(_FORMAT))
 
     @property
@@ -41,22 +41,22 @@ class TopicConfig(Values):
 
     @property
     def compacts(self) -> bool:
-        """Whether only the newest record of each key is to be kept: then every record needs a key."""
+        """True if only the newest record of each key is kept; every record needs a key then."""
         return "compact" in self.texts("cleanup.policy")
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments are removed by age and size."""
+        """True if old segments are deleted by age and size."""
         return "delete" in self.texts("cleanup.policy")
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """How far a timestamp may lie behind the clock; the older common bound counts if this one is not set."""
+        """Largest age of a timestamp; without it, the older setting for both bounds applies."""
         return self._timestamp_bound("message.timestamp.before.max.ms")
 
     @property
     def timestamp_after_max_ms(self) -> int:
-        """How far a timestamp may lie ahead of the clock; the older common bound counts if this one is not set."""
+        """Largest lead of a timestamp; without it, the older setting for both bounds applies."""
         return self._timestamp_bound("message.timestamp.after.max.ms")
 
     def _timestamp_bound(self, name: str) -> int:
@@ -68,7 +68,7 @@ TopicCheck = Callable[[TopicConfig, Container[str], TopicConfig | None], object]
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
-    """The values of a topic's own settings; ConfigError if one is unknown, empty or not accepted."""
+    """Return the values of a topic's overrides; ConfigError if one is unknown or invalid."""
     return {name: _parse(name, text) for name, text in overrides.items()}
 
 
@@ -83,7 +83,7 @@ def _parse(name: str, text: str | None) -> Value:
 
 
 def check_together(config: TopicConfig) -> None:
-    """Refuse a topic's settings that contradict each other: its own, if one of them is the broker's."""
+    """ConfigError for settings of a topic that contradict each other."""
     least, most = config.integer(_LEAST_LAG), config.integer(_MOST_LAG)
     if least > most:
         least_name, most_name = _written(_LEAST_LAG, config), _written(_MOST_LAG, config)
@@ -93,7 +93,7 @@ def check_together(config: TopicConfig) -> None:
 
 
 def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
-    """Refuse what a topic of format 0.7 cannot be, and that a topic becomes or ceases to be one."""
+    """ConfigError for settings that the topic's message format excludes, and for a change of its addressing."""
     if before is not None and before.byte_addressed != config.byte_addressed:
         raise ConfigError(
             f"{_FORMAT}: {config.text(_FORMAT)} is not accepted; a topic is of format 0.7 from its creation on or never"
@@ -108,23 +108,23 @@ def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
 
 
 def _written(name: str, config: TopicConfig) -> str:
-    """The name under which a value was given: the topic's, or the broker's."""
+    """Return the name of the setting that gave the value: the topic's or the broker's."""
     return name if name in config.overrides else table.TOPIC[name].synonyms[0].name
 
 
 @attrs.define
 class TopicDefaults:
-    """The values that the broker gives to every topic, and topics' settings made of them.
+    """Broker's values for all topics, and the settings of topics with overrides.
 
-    Topics with the same overrides share one TopicConfig, so that ten thousand plain topics cost one.  They are kept
-    only up to a number, since a request that is refused or only checked leaves some, too.
+    Topics with equal overrides share one TopicConfig, so that ten thousand plain topics cost one. The cache is bounded:
+    rejected and validate-only requests add to it.
     """
 
     _values: dict[str, Value]
     _made: dict[tuple[tuple[str, str], ...], TopicConfig] = attrs.field(init=False, factory=dict)
 
     def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """The settings in force for a topic with these overrides; ConfigError if they are not acceptable."""
+        """Return the settings of a topic with these overrides; ConfigError if they are invalid."""
         key = tuple(sorted(overrides.items()))
         made = self._made.get(key)
         if made is None:

@@ -1,7 +1,7 @@
-"""Settings that Kafka defines and this broker accepts, keeps and shows, without using them.
+"""Settings of Kafka that this broker accepts, stores and shows, but does not use.
 
-`kafka_settings.tsv` lists those of Kafka 3.9 and 4.x by name, type, default and how they can be changed; `foreign` says
-why each has no effect.  Their values are checked as Kafka checks them, by type and bounds.
+`kafka_settings.tsv` lists those of Kafka 3.9 and 4.x: name, type, default, mode, bounds. Values are validated like
+Kafka's. The reasons are in `effect_reasons`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
-"""The kinds of value a setting may have: how its text is read, checked, described and written.
+"""Kinds of values: parsing, validation, description and formatting.
 
-A kind is data: a type as Kafka's DescribeConfigs names it, bounds or choices, and perhaps a checking function
-for what bounds cannot say. `parse` turns text into a value or raises `ValueError`; `expected` says in words what
-would have been accepted.
+A kind is data: a type of Kafka's DescribeConfigs, bounds or choices, and an optional check.
 
-| type     | Python value      | text                                    |
-|----------|-------------------|-----------------------------------------|
-| BOOLEAN  | bool              | true, false (any case)                  |
-| STRING   | str               | as it is, outer space removed           |
-| INT ...  | int               | decimal, within 16, 32 or 64 bits       |
-| DOUBLE   | float             | decimal, perhaps with an exponent       |
-| LIST     | tuple of str      | separated by commas; empty: no elements |
-| CLASS    | str               | as it is                                |
-| PASSWORD | str, never shown  | as it is                                |
+| type     | Python value      | text                                |
+|----------|-------------------|-------------------------------------|
+| BOOLEAN  | bool              | true, false (any case)              |
+| STRING   | str               | as it is, without outer whitespace  |
+| INT ...  | int               | decimal, within 16, 32 or 64 bits   |
+| DOUBLE   | float             | decimal, optional exponent          |
+| LIST     | tuple of str      | separated by commas; may be empty   |
+| CLASS    | str               | as it is                            |
+| PASSWORD | str, never shown  | as it is                            |
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """The type of a setting, by its number in a DescribeConfigs response."""
+    """Type of a setting, by its number in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -61,12 +59,12 @@ LONG_MAX = 2**63 - 1
 
 
 class NotAccepted(ValueError):
-    """A value that is refused for a reason more precise than what `Kind.expected` says; the text gives it."""
+    """Invalid value with a reason more precise than `ValueKind.expected`."""
 
 
 @attrs.frozen
 class ValueKind:
-    """What values a setting may have."""
+    """Valid values of a setting."""
 
     type: ConfigType
     low: float | None = None
@@ -78,7 +76,7 @@ class ValueKind:
     wanted: str = ""  # replaces the words of `expected`
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for; ValueError when it stands for none."""
+        """Return the value of a text; ValueError if it is invalid."""
         text = text.strip()
         value = _PARSERS[self.type](self, text)
         if self.required and not value and isinstance(value, str | tuple):
@@ -89,7 +87,7 @@ class ValueKind:
 
     @property
     def expected(self) -> str:
-        """What is accepted, in words that end a sentence."""
+        """Description of valid values, for the end of a sentence."""
         if self.wanted:
             return self.wanted
         if self.type is ConfigType.BOOLEAN:
@@ -116,7 +114,7 @@ class ValueKind:
 
 
 def render(value: Value) -> str | None:
-    """The text that stands for a value, as Kafka writes it; None for no value."""
+    """Return a value as text in Kafka's form; None for no value."""
     match value:
         case None:
             return None
@@ -187,12 +185,11 @@ LONG = ValueKind(ConfigType.LONG)
 
 
 def at_least(low: int, kind: ValueKind = INT) -> ValueKind:
-    """Whole numbers from `low` up."""
     return attrs.evolve(kind, low=low)
 
 
 def between(low: float, high: float, kind: ValueKind = INT, also: int | None = None) -> ValueKind:
-    """Numbers from `low` to `high`, both included, and perhaps one more."""
+    """Numbers from `low` to `high`, inclusive, and optionally one more."""
     return attrs.evolve(kind, low=low, high=high, also=also)
 
 
@@ -200,10 +197,9 @@ NEW_PARTITIONS = between(1, NEW_PARTITIONS_MAX)
 
 
 def one_of(*choices: str) -> ValueKind:
-    """Exactly one of the texts."""
     return attrs.evolve(TEXT, choices=choices)
 
 
 def any_of(*choices: str) -> ValueKind:
-    """A list of these texts."""
+    """Non-empty list of these texts."""
     return attrs.evolve(LIST, choices=choices, required=True)

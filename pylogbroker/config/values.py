@@ -1,4 +1,4 @@
-"""Typed access to the values of settings."""
+"""Typed access to values of settings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pylogbroker.config.value_kinds import Value
 
 
 class Values:
-    """Settings by their names, each in its own type: `config.integer("num.partitions")`.
+    """Values by setting: `config.integer("num.partitions")`.
 
-    Asking for a name that is not in the table is a KeyError, and in another type a TypeError: both are mistakes in the
-    code that asks. Where a setting is silent (None) and others speak for it, the value is theirs, in its unit.
+    KeyError for an unknown name and TypeError for another type: both are mistakes of the caller. A setting without a
+    value of its own has that of its synonym, in its own unit.
     """
 
     __slots__ = ("_values",)
@@ -24,43 +24,39 @@ class Values:
         return self._values[name]
 
     def by_name(self) -> Mapping[str, Value]:
-        """All values, which cannot be changed, by their names."""
+        """Return a read-only view of all values."""
         return MappingProxyType(dict(self._values))
 
     def integer(self, name: str) -> int:
-        """The value of a setting that is a whole number."""
         value = self._values[name]
         if not isinstance(value, int) or isinstance(value, bool):
             raise _mistyped(name, value)
         return value
 
     def number(self, name: str) -> float:
-        """The value of a setting that is a number."""
         value = self._values[name]
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise _mistyped(name, value)
         return value
 
     def boolean(self, name: str) -> bool:
-        """The value of a setting that is true or false."""
         value = self._values[name]
         if not isinstance(value, bool):
             raise _mistyped(name, value)
         return value
 
     def text(self, name: str) -> str:
-        """The value of a setting that is a text."""
         value = self._values[name]
         if not isinstance(value, str):
             raise _mistyped(name, value)
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """The value of a setting that is a text, or None while it is not set."""
+        """Return a text, or None if it is not set."""
         return None if self._values[name] is None else self.text(name)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """The value of a setting that is a list."""
+        """Return a list as a tuple."""
         value = self._values[name]
         if not isinstance(value, tuple):
             raise _mistyped(name, value)

@@ -1,40 +1,39 @@
-"""The wire: Kafka's protocol as bytes and messages, without I/O.
+"""Kafka's protocol: bytes to messages and back. No I/O.
 
-Every message is declared once, in `pylogbroker.wire.messages`, as a class whose annotations are its schema,
-and is a plain object to whoever uses it::
+Each message is declared once, as a class in `pylogbroker.wire.messages`, and is used as a plain object::
 
     from pylogbroker.wire.messages.produce import ProduceRequest, ProduceResponse
 
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[...])
 
-A codec is a message compiled for one version.  A broker reads a frame's header, looks codecs up and answers::
+A codec is a message compiled for one version. A broker uses codecs like this::
 
     header, position = decode_request_header(frame)
     request = request_codec(header.api_key, header.api_version).decode(frame, position)
     response = ...
     chunks = response_codec(header.api_key, header.api_version).frame(header.correlation_id, response)
 
-and a client does the reverse::
+and a client like this::
 
     chunks = request_codec(0, 9).frame(correlation_id, client_id, request)
     correlation_id, position = decode_response_header(frame, 0, 9)
     response = response_codec(0, 9).decode(frame, position)
 
-Bytes that are no message raise `WireError`, whatever they are; a message that its version cannot express
-raises `EncodingError`; a version or an API that is not declared raises `UnsupportedVersion`.
+Errors: `WireError` for bytes that are no message, `EncodingError` for a message that its version cannot express,
+`UnsupportedVersion` for an undeclared API or version.
 
-==============  ============================================================================
-`schema`        how messages are declared
-`messages`      the declarations, one module per API
-`decoding`      the compiler of decoders
-`encoding`      the compiler of encoders
-`source`        the source text that both write
-`codecs`        both for one message in one version, and frames
-`headers`       what stands before a message
-`framing`       what stands before that: the splitting of a stream into frames
-`primitives`    varints, strings, ids
-`versioned`     messages behind a version, as coordinators keep them
-==============  ============================================================================
+====================  =========================================================
+`schema`              the declaration of messages
+`messages`            the declarations, one module per API
+`decoder_compiler`    generates decoders
+`encoder_compiler`    generates encoders
+`source`              source text of generated functions
+`codecs`              decoder and encoder of one message and version, and frames
+`headers`             request and response headers
+`frame_splitter`      splits a stream into frames
+`primitives`          varints, strings, ids
+`versioned_messages`  messages with a version prefix, in coordinators' topics
+====================  =========================================================
 """
 
 from functools import cache
@@ -85,19 +84,19 @@ M = TypeVar("M", bound=WireMessage)
 
 @cache
 def codec(message: type[M], version: int) -> MessageCodec[M]:
-    """The codec of any message in a version."""
+    """Return the codec of any message in a version."""
     return MessageCodec(message, version)
 
 
 @cache
 def request_codec(api_key: int, version: int) -> RequestCodec[Any]:
-    """The codec of an API's request in a version."""
+    """Return the codec of an API's request in a version."""
     return RequestCodec(_declared(api_key)[0], version)
 
 
 @cache
 def response_codec(api_key: int, version: int) -> ResponseCodec[Any]:
-    """The codec of an API's response in a version."""
+    """Return the codec of an API's response in a version."""
     return ResponseCodec(_declared(api_key)[1], version)
 
 

@@ -1,15 +1,11 @@
-"""Messages to bytes and back: the compiled decoder and encoder of one message in one version, held together.
+"""Codecs: the compiled decoder and encoder of one message in one version.
 
-`decode` gives a message or raises `WireError`, whatever the bytes.  A frame, as it stands on the wire, is
+A frame on the wire::
 
-===  ==============================================
-i4   the size of all that follows
-...  the header: see `pylogbroker.wire.headers`
-...  the message
-===  ==============================================
+    size int32 | header (see `pylogbroker.wire.headers`) | message        size: bytes after this field
 
-and is made as a list of chunks to be sent one after the other: bytes first, then by turns the regions and the
-large records that the message holds, as they are, and the bytes between them.
+An encoded frame is a list of chunks to send in order. The first is bytes. Regions and large records are chunks of their
+own, not copied.
 """
 
 import struct
@@ -32,10 +28,9 @@ _pack_size = struct.Struct(">i").pack
 
 
 class MessageCodec(Generic[M]):
-    """The encoding of one message in one version.
+    """Codec of one message in one version.
 
-    What reads the message is compiled at once, so that a wrong declaration is refused here; what writes it,
-    when it is first used.
+    The decoder is compiled at once, so that a wrong declaration fails here; the encoder on its first use.
     """
 
     def __init__(self, message: type[M], version: int) -> None:
@@ -58,22 +53,21 @@ class MessageCodec(Generic[M]):
         return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
-        """The message that fills a buffer from a position to its end."""
+        """Decode the message that fills `buffer` from `position` to its end."""
         message, end = self._decoded(buffer, position)
         if end != len(buffer):
             raise WireError(f"{self} ends at {end}, but its frame at {len(buffer)}")
         return message
 
     def decode_first(self, buffer: Buffer, position: int = 0) -> M:
-        """The message that begins at a position, whatever follows.
+        """Decode the message at `position`; bytes after it are ignored.
 
-        So a broker reads requests, as Kafka does: librdkafka asks for the metadata of all topics with some bytes too
-        many in flexible versions.
+        Brokers decode requests like this, as Kafka does: librdkafka appends a few bytes to flexible Metadata requests.
         """
         return self._decoded(buffer, position)[0]
 
     def decode_first_in_steps(self, buffer: memoryview, position: int = 0) -> Generator[None, None, M]:
-        """Like `decode_first`, but yields now and then, if the message is long."""
+        """Like `decode_first`, but yields from time to time if the message is long."""
         try:
             message, end = yield from self._decode_in_steps(buffer, position)
         except (struct.error, IndexError):
@@ -83,7 +77,7 @@ class MessageCodec(Generic[M]):
         return message  # type: ignore[no-any-return]
 
     def _decoded(self, buffer: Buffer, position: int) -> tuple[M, int]:
-        """The message at a position, and where it ends."""
+        """Return the message and the position after it."""
         try:
             message, end = self._decode(buffer if type(buffer) is memoryview else memoryview(buffer), position)
         except (struct.error, IndexError):
@@ -93,19 +87,19 @@ class MessageCodec(Generic[M]):
         return message, end
 
     def encode(self, message: M) -> bytes:
-        """The message as bytes, copied into one; it must hold no regions."""
+        """Encode a message without regions to bytes."""
         chunks: list[Any] = self.chunks(message)
         return b"".join(chunks)
 
     def chunks(self, message: M) -> list[Chunk]:
-        """The message as few chunks, of which the first one is bytes."""
+        """Encode a message to chunks; the first is bytes."""
         try:
             return self._encode(message)
         except _UNENCODABLE as error:
             raise EncodingError(f"{self} cannot be encoded: {error}") from error
 
     def chunks_in_steps(self, message: M) -> Generator[None, None, list[Chunk]]:
-        """Like `chunks`, but yields now and then, if the message is long."""
+        """Like `chunks`, but yields from time to time if the message is long."""
         try:
             return (yield from self._encode_in_steps(message))
         except _UNENCODABLE as error:
@@ -116,10 +110,8 @@ class MessageCodec(Generic[M]):
 
 
 class RequestCodec(MessageCodec[Q]):
-    """The encoding of a request in one version."""
-
     def frame(self, correlation_id: int, client_id: str | None, message: Q) -> list[Chunk]:
-        """The request's whole frame."""
+        """Encode the whole frame."""
         header = RequestHeader(self.message.api_key, self.version, correlation_id, client_id)
         start = encode_request_header(header)
         chunks: list[Any] = self.chunks(message)
@@ -128,8 +120,6 @@ class RequestCodec(MessageCodec[Q]):
 
 
 class ResponseCodec(MessageCodec[R]):
-    """The encoding of a response in one version."""
-
     def __init__(self, message: type[R], version: int) -> None:
         super().__init__(message, version)
         header = struct.Struct(">i" + response_header_format(message.api_key, version))
@@ -137,11 +127,11 @@ class ResponseCodec(MessageCodec[R]):
         self._header_size: Final = header.size - 4
 
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
-        """The response's whole frame."""
+        """Encode the whole frame."""
         return self._framed(correlation_id, self.chunks(message))
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
-        """Like `frame`, but yields now and then, if the message is long."""
+        """Like `frame`, but yields from time to time if the message is long."""
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
 
     def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:

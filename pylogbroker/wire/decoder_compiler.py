@@ -1,9 +1,8 @@
-"""The compiler of decoders: a declaration and a version in, the source of one straight-line function out.
+"""Decoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-The function is `decode(buffer, position) -> (message, position)`.  Consecutive fields of fixed size are read by
-one `struct.Struct`, together with the *lead* of the variable field behind them where it is of fixed size too:
-the length of a string, the count of an array, of the compact kinds its first byte, the count of tagged fields.
-Structs and arrays stand in the text where they stand on the wire.  Of ProduceRequest 9::
+The function is `decode(buffer, position) -> (message, position)`. One `struct.Struct` reads consecutive fields of fixed
+size, and the size prefix of the variable field after them (for compact fields, its first byte). Nested structs and
+arrays are inlined. From ProduceRequest 9::
 
     def decode(buffer, position):
         left = 50000
@@ -14,7 +13,7 @@ Structs and arrays stand in the text where they stand on the wire.  Of ProduceRe
         if size > 0x7F:
             size, position = rest_of_uvarint(buffer, position, size)
         if size < 1:
-            raise WireError("topic_data is null or of an impossible size")
+            raise WireError("topic_data is null or has an invalid size")
         left -= size - 1
         if left < 0:
             raise WireError("ProduceRequest v9 has more than 50000 elements: send several requests")
@@ -34,12 +33,12 @@ Structs and arrays stand in the text where they stand on the wire.  Of ProduceRe
             position, left = read_tagged(buffer, position, tags, message, {}, left)
         return message, position
 
-Nothing is checked twice.  A slice beyond the end is short, but the position behind it is not: the next field
-fails there, or at last `Codec.decode`, which wants every byte read and none missing.  An array grows by its
-elements as they are read, each of a byte at least, and is never made as long as it claims to be.
+A slice beyond the end of the buffer is short, but the position after it is not. So the next field fails, or at last
+`MessageCodec`, which compares the final position with the end. Arrays grow as elements are read; a claimed size
+allocates nothing.
 
-`left` counts down how many elements of arrays, and tagged fields, a message may still have: an element takes a hundred
-times its bytes in memory, so a limit on a frame's bytes alone would not bound what its message costs.
+`left` is the number of array elements and tagged fields that the message may still have. An element takes a hundred
+times its bytes in memory, so a limit on the frame's bytes would not bound memory.
 """
 
 import struct
@@ -61,20 +60,18 @@ Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
 
 
 def decoder(cls: type[WireMessage], version: int, flexible: bool) -> Decode:
-    """The decoder of a message."""
+    """Compile the decoder of a message."""
     made: Decode = _DecoderCompiler(cls, version, flexible).message(cls)
     return made
 
 
 def stepwise_decoder(cls: type[WireMessage], version: int, flexible: bool) -> DecodeInSteps:
-    """A decoder that yields after every `STEP` structs of arrays, so that other work can be done between them."""
+    """Compile a decoder that yields after every `STEP` structs in arrays, so that other work can run."""
     made: DecodeInSteps = _DecoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
 
 class _DecoderCompiler:
-    """Writes the decoder of one message."""
-
     def __init__(self, cls: type[WireMessage], version: int, flexible: bool, in_steps: bool = False) -> None:
         self._in_steps = in_steps
         self._elements_max = cls.elements_max
@@ -98,7 +95,7 @@ class _DecoderCompiler:
     # -- structs -------------------------------------------------------------------------------------------
 
     def _struct(self, cls: type, target: str) -> None:
-        """Read a struct.  A frozen one is made when its fields are known, any other at first and then filled."""
+        """Read a struct. A frozen one is created from its fields, any other is created first and filled."""
         new = self._source.name(cls, cls.__name__)
         fields = fields_of(cls)
         plain = [field for field in fields if field.tag is None and field.is_in(self._version)]
@@ -117,7 +114,7 @@ class _DecoderCompiler:
             self._tagged([field for field in fields if field.tag is not None], target)
 
     def _plain(self, targets: dict[Field, str]) -> None:
-        """Read what is not tagged, and the count of what is."""
+        """Read the untagged fields, and the number of tagged ones."""
         for field, target in targets.items():
             self._field(field, target)
         if self._flexible:
@@ -125,7 +122,7 @@ class _DecoderCompiler:
         self._unpack()
 
     def _tagged(self, fields: Iterable[Field], target: str) -> None:
-        """Read the tagged fields of a struct, if there are any."""
+        """Read the tagged fields of a struct."""
         fields = [field for field in fields if field.is_in(self._version)]
         decoders = ", ".join(f"{field.tag}: ({field.name!r}, {self._function(field)})" for field in fields)
         known = self._source.constant(f"{{{decoders}}}") if fields else "{}"
@@ -133,7 +130,7 @@ class _DecoderCompiler:
             self._line(f"position, left = read_tagged(buffer, position, tags, {target}, {known}, left)")
 
     def _function(self, field: Field) -> str:
-        """The name of a function that decodes a field's value."""
+        """Generate a function that decodes a field's value; return its name."""
         name = f"decode_{field.name}"
         in_steps, self._in_steps = self._in_steps, False
         with self._source.function(f"{name}(buffer, position, left)"):
@@ -146,12 +143,12 @@ class _DecoderCompiler:
     # -- fields --------------------------------------------------------------------------------------------
 
     def _fixed(self, code: str, target: str) -> None:
-        """Read a field of fixed size, in one with those before it."""
+        """Add a field of fixed size, to be read together with those before it."""
         self._codes += code
         self._targets.append(target)
 
     def _unpack(self) -> None:
-        """Read the fields of fixed size that have come together."""
+        """Read the collected fields of fixed size."""
         codes, targets = self._codes, self._targets
         self._codes, self._targets = "", []
         if codes == "B":
@@ -181,7 +178,7 @@ class _DecoderCompiler:
                 self._line("position = end")
 
     def _nested(self, field: Field, cls: type, target: str) -> None:
-        """Read a struct in a struct; where it may be null, a byte says whether it is there."""
+        """Read a nested struct; a nullable one has a presence byte."""
         if not field.is_nullable(self._version):
             self._struct(cls, target)
             return
@@ -194,7 +191,7 @@ class _DecoderCompiler:
 
     @contextmanager
     def _sized(self, field: Field, code: str, target: str) -> Iterator[None]:
-        """Read a lead, and then what is written in this context unless the field is null."""
+        """Read a size, and then what the context generates, unless the field is null."""
         self._fixed("B" if self._flexible else code, "size")
         self._unpack()
         if self._flexible:
@@ -217,7 +214,7 @@ class _DecoderCompiler:
 
     def _reject_below(self, least: int, field: Field) -> None:
         with self._source.block(f"if size < {least}"):
-            self._line(f'raise WireError("{field.name} is null or of an impossible size")')
+            self._line(f'raise WireError("{field.name} is null or has an invalid size")')
 
     def _array(self, field: Field, target: str) -> None:
         count = "size - 1" if self._flexible else "size"
@@ -245,10 +242,10 @@ class _DecoderCompiler:
 def read_tagged(
     buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged, left: int
 ) -> tuple[int, int]:
-    """Set a message's tagged fields, of whose count one byte is read; skip those that are not known.
+    """Set a message's known tagged fields and skip the others; one byte of their `count` has been read.
 
-    The message may have `left` more elements and tagged fields.  Return the position behind the fields, and how many
-    elements are left then.
+    The message may have `left` more elements and tagged fields. Return the position after the fields, and the elements
+    left.
     """
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, count)

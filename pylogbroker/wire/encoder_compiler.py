@@ -1,9 +1,8 @@
-"""The compiler of encoders: a declaration and a version in, the source of one straight-line function out.
+"""Encoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-The function is `encode(message) -> chunks`.  It collects pieces of bytes, and joins them at the end or where
-records stand that are a region of a file, or large: those become chunks of their own and are never copied.
-Consecutive numbers, with the lengths in front of what is not compact, are packed by one `struct.Struct`; an
-empty section of tagged fields is a zero byte behind them, `x`.  Of ProduceResponse 9::
+The function is `encode(message) -> chunks`. It collects pieces of bytes and joins them. Records that are a region of a
+file, or large, become chunks of their own and are not copied. One `struct.Struct` packs consecutive numbers, including
+sizes that are not compact; `x` is an empty section of tagged fields. From ProduceResponse 9::
 
     def encode(message):
         ...
@@ -15,7 +14,7 @@ empty section of tagged fields is a zero byte behind them, `x`.  Of ProduceRespo
             ...
             for item_2 in value:
                 if not (item_2.current_leader is default_LeaderIdAndEpoch):
-                    refuse(item_2, 9, lost_1)
+                    reject(item_2, 9, lost_1)
                 ...
                 append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
                 ...
@@ -24,8 +23,7 @@ empty section of tagged fields is a zero byte behind them, `x`.  Of ProduceRespo
         ...
         return chunks
 
-What a version does not carry, and what is tagged, is compared with its default: first in the quickest way, by
-identity, and by value only if that fails.
+Tagged fields, and fields that the version lacks, are compared with their defaults: by identity first, then by value.
 """
 
 import struct
@@ -59,20 +57,18 @@ _PRESENT: Final = b"\1"
 
 
 def encoder(cls: type, version: int, flexible: bool) -> Encode:
-    """The encoder of a message."""
+    """Compile the encoder of a message."""
     made: Encode = _EncoderCompiler(cls, version, flexible).message(cls)
     return made
 
 
 def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
-    """An encoder that yields after every `STEP` structs of arrays, so that other work can be done between them."""
+    """Compile an encoder that yields after every `STEP` structs in arrays, so that other work can run."""
     made: EncodeInSteps = _EncoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
 
 class _EncoderCompiler:
-    """Writes the encoder of one message."""
-
     def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
         self._in_steps = in_steps
         self._version = version
@@ -117,14 +113,14 @@ class _EncoderCompiler:
             self._tagged([field for field in present if field.tag is not None], value)
 
     def _absent(self, fields: list[Field], value: str) -> None:
-        """Refuse values that this version would lose."""
+        """Reject values that this version would lose."""
         if fields:
             lost = self._source.name(fields, "lost")
             with self._source.block(f"if not ({self._at_default(fields, value)})"):
-                self._line(f"refuse({value}, {self._version}, {lost})")
+                self._line(f"reject({value}, {self._version}, {lost})")
 
     def _tagged(self, fields: list[Field], value: str) -> None:
-        """Write the tagged fields that are not at their default."""
+        """Write the tagged fields that differ from their defaults."""
         if not fields:
             self._fixed("x")
             return
@@ -138,7 +134,7 @@ class _EncoderCompiler:
         self._line(f"append({_EMPTY!r} if {self._at_default(fields, value)} else {section})")
 
     def _encoder(self, field: Field) -> str:
-        """The name of a function that encodes a field's value."""
+        """Generate a function that encodes a field's value; return its name."""
         name = f"encode_{field.name}"
         in_steps, self._in_steps = self._in_steps, False
         with self._function(f"{name}(tagged)"):
@@ -147,7 +143,7 @@ class _EncoderCompiler:
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
-        """A condition: true only if all these fields are at their defaults."""
+        """Return a condition that is true only if all `fields` have their defaults."""
         return " and ".join(
             f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
         )
@@ -155,12 +151,12 @@ class _EncoderCompiler:
     # -- fields --------------------------------------------------------------------------------------------
 
     def _fixed(self, code: str, *value: str) -> None:
-        """Write what is of fixed size, in one with what is before it."""
+        """Add a value of fixed size, to be packed together with those before it."""
         self._codes += code
         self._values += value
 
     def _pack(self) -> None:
-        """Write what has come together."""
+        """Write the collected values."""
         codes, values = self._codes, self._values
         self._codes, self._values = "", []
         if values:
@@ -192,7 +188,7 @@ class _EncoderCompiler:
                 self._records() if field.kind is FieldType.RECORDS else self._append("bytes(value)")
 
     def _nested(self, field: Field, cls: type, value: str) -> None:
-        """Write a struct in a struct; where it may be null, a byte says whether it is there."""
+        """Write a nested struct; a nullable one has a presence byte."""
         if not field.is_nullable(self._version):
             self._struct(cls, value)
             return
@@ -210,7 +206,7 @@ class _EncoderCompiler:
         self._append(f"{nullable}{strings}({value})")
 
     def _error_text(self, field: Field, value: str) -> None:
-        """Write a text that may be cut."""
+        """Write an error text, shortened if needed."""
         self._line(f"explanation = {value}")
         with self._source.block("if explanation"):
             self._line("explanation = shortened(explanation, texts_left)")
@@ -219,7 +215,7 @@ class _EncoderCompiler:
 
     @contextmanager
     def _given(self, field: Field, value: str) -> Iterator[None]:
-        """Write null if a field is null; if not, what is written in this context, of its `value`."""
+        """Write null for a null field; otherwise what the context generates for `value`."""
         self._line(f"value = {value}")
         if not field.is_nullable(self._version):
             with self._source.block("if value is None"):
@@ -267,7 +263,7 @@ def _sameness(default: Any) -> str:
 
 
 def _explains(cls: type) -> bool:
-    """Whether a struct has error texts, in itself or in the structs that it holds."""
+    """Return True if a struct, or one nested in it, has error texts."""
     return any(
         field.kind is FieldType.ERROR_TEXT or (isinstance(field.kind, type) and _explains(field.kind))
         for field in fields_of(cls)
@@ -278,19 +274,19 @@ def _explains(cls: type) -> bool:
 
 
 def _shortened(explanation: str, texts_left: int) -> str:
-    """An error's text, cut if it is too long by itself or with those before it."""
+    """Return an error text, cut if it is too long alone or together with those before it."""
     most = min(ERROR_TEXT_MAX, texts_left)
     return explanation if len(explanation) <= most else explanation[: max(most - 3, 0)] + "..." * (most > 3)
 
 
-def _refuse(message: Any, version: int, fields: Iterable[Field]) -> None:
+def _reject(message: Any, version: int, fields: Iterable[Field]) -> None:
     lost = [field.name for field in fields if getattr(message, field.name) != field.default]
     if lost:
         raise EncodingError(f"version {version} of {type(message).__name__} has no {', '.join(lost)}")
 
 
 def _tagged_section(message: Any, tagged: Tagged) -> bytes:
-    """The tagged fields that are not at their default, behind their count."""
+    """Encode the tagged fields that differ from their defaults, with their count."""
     section = []
     for tag, name, default, encode in tagged:
         value = getattr(message, name)
@@ -325,7 +321,7 @@ _NAMES: Final = {
     "EncodingError": EncodingError,
     "OWN_CHUNK_BYTES_MIN": OWN_CHUNK_BYTES_MIN,
     "pack": struct.pack,
-    "refuse": _refuse,
+    "reject": _reject,
     "shortened": _shortened,
     "tagged_section": _tagged_section,
     "uvarint": uvarint,

@@ -1,17 +1,17 @@
-"""What can go wrong between bytes and messages."""
+"""Errors of encoding and decoding."""
 
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation, PylogbrokerError
 
 
 class WireError(ProtocolViolation):
-    """Bytes that are not what they are said to be: cut off, left over, or impossible in themselves."""
+    """Bytes that are not a valid message: truncated, too long, or contradictory."""
 
 
 class EncodingError(PylogbrokerError):
-    """A message that its version cannot carry: a value out of range, a null or a field it does not know."""
+    """A message that its version cannot express: a value out of range, an invalid null, or a field that it lacks."""
 
 
 class UnsupportedVersion(KafkaError):
-    """An API that is not declared here, or not in that version."""
+    """An undeclared API, or an undeclared version of one."""
 
     code = ErrorCode.UNSUPPORTED_VERSION

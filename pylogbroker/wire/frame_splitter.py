@@ -1,10 +1,10 @@
-"""Cuts a byte stream into frames: `length:4` (big-endian, counting what follows) and that many bytes.
+"""Frame splitter: cuts a byte stream into frames, each `size int32 (big-endian, bytes after it) | bytes`.
 
-Small frames are views of the bytes as they were received; a frame that is larger than what has come gets a buffer of
-its own, which the rest is received into.  So no byte is copied twice, and most are not copied at all.
+A frame inside the received bytes is a view of them. A larger frame gets a buffer, into which the rest is received. So
+no byte is copied twice, and most are not copied.
 
-The buffer of a very large frame grows with what arrives: the system moves its pages, no byte is copied.  A length that
-is claimed and never sent costs no more than `_PLAIN_SIZE`.
+The buffer of a very large frame grows with the data: the kernel moves its pages. A size that is claimed but not sent
+costs at most `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FREED_SIZE = 4 * 1024 * 1024  # bytes to give back to the system at once
 
 
 class FrameSplitter:
-    """Bytes in, whole frames out.  `max_size` bounds the length of one frame, in bytes.
+    """Splits received bytes into frames of at most `max_size` bytes.
 
-    `violation` is set when a length cannot be: the frames before it are given out, and then nothing is to be read.
+    An invalid size sets `violation`. The frames before it are still returned; after it, nothing more is read.
     """
 
     __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_size", "violation")
@@ -41,15 +41,15 @@ class FrameSplitter:
 
     @property
     def held(self) -> int:
-        """Bytes of memory held by a frame that is not whole yet."""
+        """Bytes of memory held by an incomplete frame."""
         if self._buffer is None:
             return len(self._head)
         return self._size if self._growing is None else self._filled
 
     def split(self, data: bytes) -> list[memoryview]:
-        """The frames that `data` completes, without their length; the rest is kept.
+        """Return the frames that `data` completes, without their sizes; keep the rest.
 
-        What belongs into `rest()` is copied there: who receives into it does without.
+        Bytes for `rest()` are copied there; receivers that fill `rest()` themselves save that copy.
         """
         while self._buffer is not None:
             if not data:
@@ -79,9 +79,9 @@ class FrameSplitter:
         return frames
 
     def rest(self) -> memoryview | None:
-        """Where the rest of a frame that has begun belongs, or at first a part of it; or None.
+        """Return the buffer for the rest of an incomplete frame, or for the next part of it; None without one.
 
-        Must not be used any more when this is called again.
+        A buffer from an earlier call must not be used any more.
         """
         if self._buffer is not None and self._filled == len(self._buffer) and self._growing is not None:
             self._buffer.release()
@@ -90,7 +90,7 @@ class FrameSplitter:
         return None if self._buffer is None else self._buffer[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
-        """`count` bytes were put at the start of `rest()`; the frame, if it is whole now."""
+        """Record that `count` bytes were written at the start of `rest()`; return the frame if it is complete now."""
         buffer = self._buffer
         if buffer is None:
             return None
@@ -101,15 +101,12 @@ class FrameSplitter:
         return buffer
 
     def forget(self) -> Callable[[], None] | None:
-        """Let go of what came of a frame that will never be whole.
-
-        To give a large buffer back to the system takes milliseconds: what is returned does that, in any thread.
-        """
+        """Drop an incomplete frame. Call the result, in any thread: freeing a large buffer takes milliseconds."""
         growing, self._growing, self._buffer, self._head = self._growing, None, None, b""
         return None if growing is None else partial(_free, growing)
 
     def _put(self, data: bytes) -> tuple[memoryview | None, int]:
-        """Copy what there is room for; the frame, if it is whole now, and how much was copied."""
+        """Copy into the buffer; return the frame if it is complete now, and the number of bytes copied."""
         with self.rest() or memoryview(b"") as rest:
             count = min(len(data), len(rest))
             rest[:count] = data[:count]
@@ -134,7 +131,7 @@ class FrameSplitter:
 
 
 def _free(memory: mmap.mmap) -> None:
-    """Give memory back piece by piece: other threads wait for no more than one."""
+    """Free memory in steps, so that other threads wait for one step at most."""
     for start in range(0, len(memory), _FREED_SIZE):
         memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
     memory.close()

@@ -1,14 +1,15 @@
-"""The headers of requests and responses.
+"""Request and response headers.
 
-A request's header::
+Request::
 
     api_key  api_version  correlation_id | client_id       | tagged fields
-    i2       i2           i4             | nullable string | of flexible versions
+    i2       i2           i4             | nullable string | flexible versions only
 
-Its client id is never compact, so that a broker can read the header of a version that it does not know.
-The first version of ControlledShutdown has no client id.  A response's header is the correlation id, and in
-flexible versions tagged fields; but a response to ApiVersions never has those, for a client reads it before
-it knows the versions.  No tagged field of a header is known, so all are skipped.
+The client id is never compact, so that a broker can read the header of an unknown version. Version 0 of
+ControlledShutdown has no client id.
+
+A response's header is the correlation id, and tagged fields in flexible versions. Responses to ApiVersions never have
+tagged fields: clients read them before they know the versions. All tagged fields of headers are unknown and skipped.
 """
 
 import struct
@@ -34,8 +35,6 @@ _unpack_correlation_id = struct.Struct(">i").unpack_from
 
 @attrs.define
 class RequestHeader:
-    """What stands before every request."""
-
     api_key: int
     api_version: int
     correlation_id: int
@@ -43,13 +42,13 @@ class RequestHeader:
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether a version of an API has compact lengths and tagged fields."""
+    """Return True if a version of an API has compact sizes and tagged fields."""
     declared = SUPPORTED.get(api_key)
     return declared is not None and declared[0].versions.is_flexible(version)
 
 
 def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
-    """The header at the start of a request's frame (its size taken off), and the position behind it."""
+    """Return the header at the start of a frame (without its size), and the position after it."""
     try:
         api_key, version, correlation_id, size = _unpack_request(buffer)
         if api_key == _CONTROLLED_SHUTDOWN and version == 0:
@@ -69,7 +68,6 @@ def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """A request's header."""
     start = _pack_request_start(header.api_key, header.api_version, header.correlation_id)
     if header.api_key == _CONTROLLED_SHUTDOWN and header.api_version == 0:
         return start
@@ -78,12 +76,12 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header_format(api_key: int, version: int) -> str:
-    """How `struct` packs a response's header: the correlation id, and that there are no tagged fields."""
+    """Return the `struct` format of a response's header: the correlation id, and a zero byte for no tagged fields."""
     return "ix" if is_flexible(api_key, version) and api_key != _API_VERSIONS else "i"
 
 
 def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """The correlation id at the start of a response's frame, and the position behind the header."""
+    """Return the correlation id at the start of a response's frame, and the position after the header."""
     try:
         (correlation_id,) = _unpack_correlation_id(buffer)
         if response_header_format(api_key, version) == "i":
@@ -94,7 +92,7 @@ def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tu
 
 
 def skip_tagged(buffer: memoryview, position: int) -> int:
-    """Where a header ends whose tagged fields begin at `position`; none of them is known."""
+    """Return the position after the tagged fields at `position`."""
     count = buffer[position]
     return read_tagged(buffer, position + 1, count, None, {}, _TAGGED_MAX)[0] if count else position + 1
 

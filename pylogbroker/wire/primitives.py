@@ -1,13 +1,12 @@
-"""The variable-size primitives: unsigned varints, strings and UUIDs.
+"""Primitives of variable size: unsigned varints, strings, UUIDs.
 
-An unsigned varint has seven bits of the number in each byte, the lowest first; all bytes but the last have
-the high bit set.  Of a 32-bit number that makes five bytes at most::
+An unsigned varint has seven bits in each byte, lowest first; bit 7 is set in all bytes but the last. A 32-bit number
+takes up to five bytes::
 
     300 = 0b10_0101100   ->   1_0101100  0_0000010
 
-Names of topics and clients, topic ids and sizes come again with each request, so what was made of them is
-kept in dictionaries of bounded size, and looked up instead of being made again.  The functions that do so are
-subscripts of such dictionaries: nothing is called for what is known.
+Names, ids and sizes recur in every request. So conversions are cached in dictionaries of bounded size, and the public
+functions are subscripts of these: a known value costs no function call.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,7 @@ V = TypeVar("V")
 
 
 class LookupCache(dict[K, V]):
-    """What a function makes of its argument, by subscript; of short arguments it is remembered."""
+    """Results of a function by its argument, by subscript; results for short arguments are cached."""
 
     def __init__(self, make: Callable[[K], V]) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ identifier: Final = _ids.__getitem__
 
 
 class _Varints(dict[int, bytes]):
-    """Numbers as unsigned varints, by subscript."""
+    """Unsigned varints by number."""
 
     def __missing__(self, number: int) -> bytes:
         made = bytes((number & 0x7F | 0x80,)) + self[number >> 7] if number > 0x7F else bytes((number,))
@@ -77,18 +76,18 @@ uvarint: Final = _varints.__getitem__
 
 
 def compact_size(size: int) -> bytes:
-    """A size as compact fields encode it: one more than it is, so that null, -1, is 0."""
+    """Encode the size of a compact field: one more than the size, since 0 is null."""
     return uvarint(size + 1)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """The unsigned varint at a position, and the position behind it."""
+    """Return the unsigned varint at `position`, and the position after it."""
     first = buffer[position]
     return (first, position + 1) if first < 0x80 else rest_of_uvarint(buffer, position + 1, first)
 
 
 def rest_of_uvarint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """The unsigned varint whose first byte, one with the high bit set, lies before a position."""
+    """Return the varint whose `first` byte, with bit 7 set, is before `position`, and the position after it."""
     byte = buffer[position]
     if byte < 0x80:
         return first - 0x80 | byte << 7, position + 1

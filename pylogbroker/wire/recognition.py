@@ -1,8 +1,6 @@
-"""Recognizes bytes of other protocols, so that an error can name the likely mistake.
+"""Recognition of other protocols, so that an error can name the likely mistake.
 
-A listener of one protocol is often reached by clients of another: browsers and health checks (HTTP), clients that are
-configured for TLS, and clients of Kafka's protocol and of Kafka 0.7's on each other's ports.  Only bytes that are wrong
-where they came are looked at here.
+Browsers, health checks and clients with TLS reach listeners by mistake. Only invalid bytes are examined here.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _TLS_RECORDS: Final = (b"\x16\x03", b"\x15\x03")  # a handshake, and an alert
 
 
 def describe_length(length: int) -> str | None:
-    """Say what the first four bytes of a stream look like if they are no length of a frame."""
+    """Describe the first four bytes of a stream that are not a frame's size; None if unknown."""
     start = struct.pack(">i", length)
     if start[:2] in _TLS_RECORDS:
         return (
@@ -32,7 +30,7 @@ def describe_length(length: int) -> str | None:
 
 
 def describe_kafka_request(frame: memoryview) -> str | None:
-    """Say that a frame looks like a request of Kafka's protocol, if it does."""
+    """Describe a frame that looks like a request of Kafka's protocol; None if it does not."""
     try:
         header, _ = decode_request_header(frame)
     except WireError:

@@ -1,4 +1,4 @@
-"""How a message is declared: a typed class whose annotations are its schema.
+"""Declaration of messages: typed classes whose annotations are the schema.
 
 ::
 
@@ -15,22 +15,19 @@
         transactional_id: Annotated[String | None, Since(3)] = None
         acks: Int16 = 0
 
-A field's annotation says everything about it:
+==================  ================================================================================
+`Int16`, `String`   type on the wire; for type checkers, the Python type
+`ErrorText`         string that explains an error; encoders shorten it
+`list[...]`         array
+`... | None`        nullable in all its versions, or from `NullableSince(n)` on
+`Since(n)`          absent below version n, where the field has its default
+`Until(n)`          absent above version n
+`Tag(n)`            tagged field, written only if it differs from its default
+`IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
+==================  ================================================================================
 
-==================  ==========================================================================================
-`Int16`, `String`   the type on the wire, and to a type checker the type in Python
-`ErrorText`         a string that explains an error: an encoder shortens it if it is long
-`list[...]`         an array
-`... | None`        may be null, from its first version on or from that of `NullableSince(n)`
-`Since(n)`          not carried below version n; it then has its default
-`Until(n)`          not carried above version n
-`Tag(n)`            a tagged field: at the end of its struct, and there only if it differs from its default
-`IGNORABLE`         left out silently where a version lacks it; any other field must then be at its default
-==================  ==========================================================================================
-
-The order of fields is their order on the wire and that of the constructor's arguments.  Every field has a
-default.  Annotations are read as objects, so modules that declare messages must not postpone their
-evaluation.
+Fields have the order of the wire and of the constructor's arguments. All have defaults. Annotations are read as
+objects, so modules with declarations must not use `from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -59,7 +56,7 @@ C = TypeVar("C", bound=type)
 
 
 class FieldType(Enum):
-    """The primitive types.  The value of a type of fixed size is its code in the `struct` module."""
+    """Primitive types. The value of a type of fixed size is its code in the `struct` module."""
 
     BOOLEAN = "?"
     INT8 = "b"
@@ -77,7 +74,7 @@ class FieldType(Enum):
 
     @property
     def code(self) -> str:
-        """The code in `struct` of a number, else nothing."""
+        """Code in `struct` of a number, else the empty string."""
         return self.value if len(self.value) == 1 else ""
 
 
@@ -87,34 +84,34 @@ TEXTS: Final = frozenset((FieldType.STRING, FieldType.ERROR_TEXT))
 
 @attrs.frozen
 class Since:
-    """The first version that carries the field."""
+    """First version that has the field."""
 
     version: int
 
 
 @attrs.frozen
 class Until:
-    """The last version that carries the field."""
+    """Last version that has the field."""
 
     version: int
 
 
 @attrs.frozen
 class NullableSince:
-    """The first version in which the field may be null."""
+    """First version in which the field may be null."""
 
     version: int
 
 
 @attrs.frozen
 class Tag:
-    """The field is a tagged one, of this number."""
+    """Number of a tagged field."""
 
     number: int
 
 
 class Ignorable(Enum):
-    """The type of `IGNORABLE`."""
+    """Type of `IGNORABLE`."""
 
     IGNORABLE = True
 
@@ -123,7 +120,7 @@ IGNORABLE = Ignorable.IGNORABLE
 
 
 class Region(Protocol):
-    """Bytes that are elsewhere, in a file: passed through an encoder as they are, behind their length."""
+    """Bytes in a file, which encoders pass on after their size."""
 
     def __len__(self) -> int: ...
 
@@ -155,7 +152,7 @@ NOT_ASKED: Final = -(1 << 31)
 
 @attrs.frozen
 class Versions:
-    """The versions of an API, and the first that is flexible: with compact lengths and tagged fields."""
+    """Versions of an API; from `flexible` on they have compact sizes and tagged fields."""
 
     first: int
     last: int
@@ -171,7 +168,7 @@ class Versions:
 class WireMessage:
     """Base class of all messages.
 
-    A decoder refuses a message with more than `elements_max` elements in all of its arrays together.
+    Decoders reject a message with more than `elements_max` elements in all arrays together.
     """
 
     __slots__ = ()
@@ -182,7 +179,7 @@ class WireMessage:
 
 
 class Request(WireMessage):
-    """The base of every request.  Its elements are limited, because whoever sends it need not be trusted."""
+    """Base class of requests. Senders are not trusted, so the number of elements is limited."""
 
     __slots__ = ()
 
@@ -190,8 +187,6 @@ class Request(WireMessage):
 
 
 class Response(WireMessage):
-    """The base of every response."""
-
     __slots__ = ()
 
 
@@ -199,7 +194,7 @@ class Response(WireMessage):
 def struct(cls: C) -> C:
     """Make a class a mutable struct with slots.
 
-    All of them share what compares and shows them: making these methods would be half the cost of a class.
+    All structs share their comparison and repr: generating these would be half the cost of a class.
     """
     made: Any = attrs.define(cls, eq=False, repr=False)
     made.__eq__, made.__repr__, made.__hash__ = _equal, _shown, None
@@ -223,24 +218,23 @@ def _names(value: Any) -> list[str]:
 
 @dataclass_transform(frozen_default=True)
 def frozen_struct(cls: C) -> C:
-    """Make a class an immutable struct: one that is itself the default of a field, shared by all."""
+    """Make a class an immutable struct, which can be the shared default of a field."""
     return attrs.frozen(cls)
 
 
 def is_frozen(cls: Any) -> bool:
-    """Whether a struct is an immutable one."""
     return cls.__setattr__ is not object.__setattr__
 
 
 def fresh(factory: Callable[[], T]) -> T:
-    """A default made anew for each message."""
+    """Return a default that `factory` creates for each message."""
     default: T = attrs.field(factory=factory)
     return default
 
 
 @attrs.frozen(eq=False)
 class Field:
-    """One field as its annotation declares it."""
+    """Field of a struct, from its annotation."""
 
     name: str
     kind: FieldType | type
@@ -254,7 +248,7 @@ class Field:
 
     @property
     def code(self) -> str:
-        """The code in `struct` of a field that is one number, else nothing."""
+        """Code in `struct` of a field that is one number, else the empty string."""
         return self.kind.code if isinstance(self.kind, FieldType) and not self.is_array else ""
 
     def is_in(self, version: int) -> bool:
@@ -266,7 +260,7 @@ class Field:
 
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
-    """The fields of a struct, in order."""
+    """Return the fields of a struct, in order."""
     return tuple(_field(cls, attribute) for attribute in attrs.fields(cls))
 
 
@@ -293,7 +287,7 @@ def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
 
 
 def _unwrap(hint: Any) -> tuple[Any, list[Any], bool]:
-    """Take an annotation apart: the bare type, what `Annotated` adds to it, and whether it may be None."""
+    """Split an annotation into the bare type, its `Annotated` marks, and whether it is nullable."""
     marks: list[Any] = []
     nullable = False
     while True:

@@ -1,4 +1,4 @@
-"""Whether a message is long, without encoding it: a compiled function that counts the structs in its arrays."""
+"""Size estimate of a message without encoding it: generated functions that count the structs in its arrays."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pylogbroker.wire.source import SourceText
 
 
 def counter(cls: type, enough: int) -> Callable[[object], int]:
-    """A function that counts the structs in arrays of a message of this class, and stops behind `enough`.
+    """Return a function that counts the structs in a message's arrays, and stops beyond `enough`.
 
-    Of MetadataResponse::
+    For MetadataResponse::
 
         def count(message):
             total = 0

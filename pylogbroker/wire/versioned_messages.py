@@ -1,6 +1,6 @@
-"""Messages that stand by themselves behind a version, as coordinators keep them in the records of their topics.
+"""Messages with a version prefix, as coordinators store them in their topics.
 
-0  2  version
+0  2  version int16
 2     the message in that version
 """
 
@@ -18,12 +18,11 @@ M = TypeVar("M", bound=WireMessage)
 
 
 def encode(message: WireMessage, version: int) -> bytes:
-    """The message behind its version."""
     return _VERSION.pack(version) + _codec(type(message), version).encode(message)
 
 
 def decode(kind: type[M], buffer: Buffer) -> M:
-    """The message of that kind in any of its versions; CorruptRecords if it is none."""
+    """Decode a message of this type in any of its versions; CorruptRecords if it is invalid."""
     version = version_of(buffer)
     if version not in kind.versions:
         raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
@@ -35,7 +34,7 @@ def decode(kind: type[M], buffer: Buffer) -> M:
 
 
 def version_of(buffer: Buffer) -> int:
-    """The version alone; CorruptRecords if there is not even that."""
+    """Return the version; CorruptRecords if there is none."""
     if len(buffer) < _VERSION.size:
         raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
     version: int = _VERSION.unpack_from(buffer)[0]
