@@ -1,0 +1,141 @@
+"""Immutable mapping in key order. A changed copy shares its structure with the original.
+
+    chunks   {a.., b..}   {f.., k..}   {m.., z..}     dicts of at most CHUNK_ENTRIES_MAX entries, in key order
+    firsts    -            f            m             first key of each chunk; the first one's is not used
+
+A change copies the chunks that it touches, and the two tuples. With 10,000 entries that is about 300 references for a
+change of one entry. A lookup is a binary search and a dict lookup. Keys must be comparable with each other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
+
+
+class _Comparable(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+
+K = TypeVar("K", bound=_Comparable)
+V = TypeVar("V")
+D = TypeVar("D")
+CHUNK_ENTRIES_MAX: Final = 128
+
+
+class PersistentMap(Mapping[K, V], Generic[K, V]):
+    """Mapping that never changes; `changed` returns a changed copy."""
+
+    __slots__ = ("_chunks", "_firsts", "_length")
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._set(list(_split(dict(sorted(dict(entries).items(), key=_key)))))
+
+    def _set(self, chunks: list[dict[K, V]]) -> None:
+        self._chunks: tuple[dict[K, V], ...] = tuple(chunks) or ({},)
+        self._firsts: tuple[Any, ...] = tuple(next(iter(chunk), None) for chunk in self._chunks)
+        self._length = sum(map(len, self._chunks))
+
+    def changed(self, changes: Mapping[K, V | None]) -> PersistentMap[K, V]:
+        """Return a copy with these entries; None removes an entry, if there is one."""
+        if not changes:
+            return self
+        touched: dict[int, dict[K, V]] = {}
+        for key, value in changes.items():
+            at = self._find(key)
+            chunk = touched.get(at)
+            if chunk is None:
+                chunk = touched[at] = self._chunks[at].copy()
+            if value is None:
+                chunk.pop(key, None)
+            else:
+                chunk[key] = value
+        chunks = list(self._chunks)
+        for at in sorted(touched, reverse=True):
+            chunks[at : at + 1] = _split(_sorted(touched[at]))
+        copy: PersistentMap[K, V] = PersistentMap.__new__(PersistentMap)
+        copy._set(chunks)
+        return copy
+
+    def chunks(self) -> tuple[Mapping[K, V], ...]:
+        """Return the parts that copies share, in key order."""
+        return self._chunks
+
+    def _find(self, key: Any) -> int:
+        return bisect_right(self._firsts, key, 1) - 1
+
+    def __getitem__(self, key: K) -> V:
+        return self._chunks[self._find(key)][key]
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+
+    def get(self, key: K, /, default: Any = None) -> Any:
+        return self._chunks[self._find(key)].get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._chunks[self._find(key)]
+
+    def __iter__(self) -> Iterator[K]:
+        for chunk in self._chunks:
+            yield from chunk
+
+    def __len__(self) -> int:
+        return self._length
+
+    def items(self) -> ItemsView[K, V]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
+
+    def __repr__(self) -> str:
+        return f"PersistentMap({dict(self)!r})"
+
+
+class _Items(ItemsView[K, V]):
+    """Entries, without a lookup for each."""
+
+    _mapping: PersistentMap[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        for chunk in self._mapping.chunks():
+            yield from chunk.items()
+
+
+class _Values(ValuesView[V]):
+    """Values, without a lookup for each."""
+
+    _mapping: PersistentMap[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        for chunk in self._mapping.chunks():
+            yield from chunk.values()
+
+
+def _key(entry: tuple[K, V]) -> K:
+    return entry[0]
+
+
+def _sorted(chunk: dict[K, V]) -> dict[K, V]:
+    """Return the chunk in key order; only an added entry can be out of order."""
+    keys = list(chunk)
+    ordered = sorted(keys)
+    return chunk if keys == ordered else {key: chunk[key] for key in ordered}
+
+
+def _split(chunk: dict[K, V]) -> Iterator[dict[K, V]]:
+    """Yield the entries in chunks that have room to grow; nothing if there are none."""
+    if 0 < len(chunk) <= CHUNK_ENTRIES_MAX:
+        yield chunk
+        return
+    entries = list(chunk.items())
+    size = CHUNK_ENTRIES_MAX * 3 // 4
+    for start in range(0, len(entries), size):
+        yield dict(entries[start : start + size])
