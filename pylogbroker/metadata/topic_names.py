@@ -61,7 +61,7 @@ def check_name(name: str) -> None:
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name, None when nothing is."""
+    """Return the reason why no topic may have this name; None if one may."""
     if not name:
         return "it is empty"
     if name in (".", ".."):

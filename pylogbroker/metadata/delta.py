@@ -1,0 +1,179 @@
+"""Changes from one image of the cluster to the next.
+
+    source of metadata ──> Delta ──> Delta.apply(image) ──> next image
+
+A delta is what a controller decides, and what a broker is sent: LeaderAndIsr, UpdateMetadata and the records of
+KRaft's metadata log say the same in other words. Changes apply in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+import attrs
+
+from pylogbroker.metadata.image import (
+    NO_TOPIC_ID,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    PartitionState,
+    TopicImage,
+    topic_resource,
+)
+from pylogbroker.metadata.persistent_map import PersistentMap
+
+K = TypeVar("K", bound=int | str | ConfigResource)
+V = TypeVar("V")
+
+
+@attrs.frozen
+class BrokerRegistered:
+    """A broker has registered, or changed its registration."""
+
+    broker: BrokerRegistration
+
+
+@attrs.frozen
+class BrokerUnregistered:
+    """A broker has stopped, or its session has expired."""
+
+    broker_id: int
+
+
+@attrs.frozen
+class ControllerElected:
+    """A broker has become the controller."""
+
+    broker_id: int
+
+
+@attrs.frozen
+class TopicCreated:
+    """A topic exists, with all of its partitions."""
+
+    topic: TopicImage
+
+
+@attrs.frozen
+class PartitionsChanged:
+    """Partitions of a topic have been added, or have another state."""
+
+    topic: str
+    partitions: Mapping[int, PartitionState]
+
+
+@attrs.frozen
+class TopicDeleted:
+    """A topic exists no longer, nor do its settings."""
+
+    topic: TopicImage
+
+
+@attrs.frozen
+class ConfigChanged:
+    """A resource has other settings of its own."""
+
+    resource: ConfigResource
+    settings: Mapping[str, str]
+
+
+Change = (
+    BrokerRegistered
+    | BrokerUnregistered
+    | ControllerElected
+    | TopicCreated
+    | PartitionsChanged
+    | TopicDeleted
+    | ConfigChanged
+)
+
+
+@attrs.frozen
+class Delta:
+    """Changes that become visible together."""
+
+    changes: tuple[Change, ...]
+
+    @classmethod
+    def of(cls, *changes: Change) -> Delta:
+        return cls(changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def apply(self, image: ClusterImage) -> ClusterImage:
+        """Return the image after the changes. Raise KeyError if it lacks a topic that they change or delete."""
+        editor = _Editor(image)
+        for change in self.changes:
+            editor.apply(change)
+        return editor.result()
+
+
+class _Edits(Generic[K, V]):
+    """Changes of one map of the image; None removes an entry."""
+
+    def __init__(self, before: PersistentMap[K, V]) -> None:
+        self._before = before
+        self._changes: dict[K, V | None] = {}
+
+    def __getitem__(self, key: K) -> V:
+        found = self._changes[key] if key in self._changes else self._before.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: K, value: V | None) -> None:
+        self._changes[key] = value
+
+    def result(self) -> PersistentMap[K, V]:
+        return self._before.changed(self._changes)
+
+
+class _Editor:
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._controller_id = image.controller_id
+        self._partition_count = image.partition_count
+        self._brokers = _Edits(image.brokers)
+        self._topics = _Edits(image.topics)
+        self._names = _Edits(image.topic_names)
+        self._configs = _Edits(image.configs)
+
+    def apply(self, change: Change) -> None:
+        match change:
+            case BrokerRegistered(broker):
+                self._brokers[broker.id] = broker
+            case BrokerUnregistered(broker_id):
+                self._brokers[broker_id] = None
+            case ControllerElected(broker_id):
+                self._controller_id = broker_id
+            case TopicCreated(topic):
+                self._topics[topic.name] = topic
+                self._partition_count += len(topic.partitions)
+                if topic.id != NO_TOPIC_ID:
+                    self._names[topic.id.int] = topic.name
+            case PartitionsChanged(name, partitions):
+                before = self._topics[name]
+                after = attrs.evolve(before, partitions=before.partitions.changed(partitions))
+                self._topics[name] = after
+                self._partition_count += len(after.partitions) - len(before.partitions)
+            case TopicDeleted(topic):
+                topic = self._topics[topic.name]
+                self._topics[topic.name] = None
+                self._names[topic.id.int] = None
+                self._configs[topic_resource(topic.name)] = None
+                self._partition_count -= len(topic.partitions)
+            case ConfigChanged(resource, settings):
+                self._configs[resource] = settings
+
+    def result(self) -> ClusterImage:
+        return ClusterImage(
+            brokers=self._brokers.result(),
+            controller_id=self._controller_id,
+            topics=self._topics.result(),
+            topic_names=self._names.result(),
+            partition_count=self._partition_count,
+            configs=self._configs.result(),
+        )

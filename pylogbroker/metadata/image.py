@@ -1,0 +1,145 @@
+"""Metadata of the cluster as an immutable value.
+
+    ClusterImage
+        brokers         by id      BrokerRegistration: epoch, listeners, rack
+        controller_id              broker that is the controller
+        topics          by name    TopicImage: id, and a PartitionState for each partition
+        configs         by ConfigResource: own settings of a topic or broker, as texts
+
+An image never changes: `pylogbroker.metadata.delta` makes the next one. Both share what the delta leaves alone, so that
+the change of a partition costs the same with ten partitions and with 10,000.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
+
+NO_LEADER: Final = -1
+NO_CONTROLLER: Final = -1
+NO_TOPIC_ID: Final = uuid.UUID(int=0)
+"""Id of topics whose nodes are older than topic ids."""
+
+
+@attrs.frozen
+class BrokerListener:
+    """Address of a broker that clients connect to."""
+
+    host: str
+    port: int
+    protocol: str
+
+
+@attrs.frozen
+class BrokerRegistration:
+    """Live broker. A broker that registers again has a larger epoch."""
+
+    id: int
+    epoch: int = -1
+    listeners: Mapping[str, BrokerListener] = attrs.field(factory=dict)
+    """By listener name."""
+    rack: str | None = None
+
+
+@attrs.frozen
+class PartitionState:
+    """Leader, replicas and in-sync replicas of a partition. The first replica is the preferred leader."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader_epoch: int = 0
+    """Grows with each election."""
+    partition_epoch: int = 0
+    """Grows with each change of this state: the version of its node in ZooKeeper."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class TopicImage:
+    """Topic and the states of its partitions, by number."""
+
+    name: str
+    id: uuid.UUID
+    partitions: PersistentMap[int, PartitionState]
+
+    @property
+    def internal(self) -> bool:
+        """Whether brokers keep their own state in the topic."""
+        return self.name in INTERNAL_TOPICS
+
+    @property
+    def replication_factor(self) -> int:
+        """Number of replicas of partition 0; Kafka reports it to clients as the topic's."""
+        return len(self.partitions[0].replicas)
+
+
+class ConfigType(StrEnum):
+    """Kinds of resources with settings, by their names in ZooKeeper."""
+
+    TOPICS = "topics"
+    BROKERS = "brokers"
+
+
+class ConfigResource(NamedTuple):
+    """Resource with settings of its own; the broker named DEFAULT_BROKER stands for all brokers."""
+
+    type: ConfigType
+    name: str
+
+
+DEFAULT_BROKER: Final = "<default>"
+
+
+def topic_resource(name: str) -> ConfigResource:
+    return ConfigResource(ConfigType.TOPICS, name)
+
+
+def broker_resource(broker_id: int | None) -> ConfigResource:
+    """Return the resource of a broker, or of all brokers if the id is None."""
+    return ConfigResource(ConfigType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
+
+
+@attrs.frozen
+class ClusterImage:
+    """State of the cluster at one moment."""
+
+    brokers: PersistentMap[int, BrokerRegistration] = attrs.field(factory=PersistentMap)
+    controller_id: int = NO_CONTROLLER
+    topics: PersistentMap[str, TopicImage] = attrs.field(factory=PersistentMap)
+    topic_names: PersistentMap[int, str] = attrs.field(factory=PersistentMap)
+    """Names by topic id as a number."""
+    partition_count: int = 0
+    configs: PersistentMap[ConfigResource, Mapping[str, str]] = attrs.field(factory=PersistentMap)
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
+        """Return the topic with that id."""
+        name = self.topic_names.get(topic_id.int)
+        return None if name is None else self.topics[name]
+
+    def require_topic(self, name: str) -> TopicImage:
+        """Return a topic; raise UNKNOWN_TOPIC_OR_PARTITION if there is none of that name."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def require_topic_id(self, topic_id: uuid.UUID) -> TopicImage:
+        """Return a topic; raise UNKNOWN_TOPIC_ID if there is none with that id."""
+        topic = self.topic_by_id(topic_id)
+        if topic is None:
+            raise KafkaError(f"There is no topic of the id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic
+
+    def settings(self, resource: ConfigResource) -> Mapping[str, str]:
+        """Return the settings that a resource has of its own."""
+        return self.configs.get(resource, {})
