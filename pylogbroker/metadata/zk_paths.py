@@ -76,6 +76,16 @@ def partition_state(name: str, number: int) -> str:
     return f"{TOPICS}/{name}/partitions/{number}/state"
 
 
+def configs(kind: str) -> str:
+    """Path of the parent of all settings of a kind of resources: `topics` or `brokers`."""
+    return f"/config/{kind}"
+
+
+def config(kind: str, name: str) -> str:
+    """Path of the settings of a resource."""
+    return f"/config/{kind}/{name}"
+
+
 def topic_config(name: str) -> str:
     return f"{CONFIG_TOPICS}/{name}"
 

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from pylogbroker.errors import PylogbrokerError
+
+_ENDPOINT: Final = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
 
 class BadNode(PylogbrokerError):
@@ -34,10 +37,15 @@ class BadNode(PylogbrokerError):
 
 @attrs.frozen
 class TopicNode:
-    """Topic id (nil in nodes older than ids), and each partition's replicas, the preferred one first."""
+    """Topic id (nil in nodes older than ids), and each partition's replicas, the preferred one first.
+
+    `adding` and `removing` have the partitions under reassignment.
+    """
 
     topic_id: uuid.UUID
     replicas: Mapping[int, tuple[int, ...]]
+    adding: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict)
+    removing: Mapping[int, tuple[int, ...]] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -111,13 +119,12 @@ def decode_cluster_id(data: bytes) -> str:
 
 
 def encode_topic(topic: TopicNode) -> bytes:
-    replicas = {str(number): list(brokers) for number, brokers in sorted(topic.replicas.items())}
     return _dump(
         {
-            "removing_replicas": {},
-            "partitions": replicas,
+            "removing_replicas": _replicas_json(topic.removing),
+            "partitions": _replicas_json(topic.replicas),
             "topic_id": id_text(topic.topic_id),
-            "adding_replicas": {},
+            "adding_replicas": _replicas_json(topic.adding),
             "version": 3,
         }
     )
@@ -130,8 +137,18 @@ def decode_topic(data: bytes) -> TopicNode:
     topic_id = value.get("topic_id")
     return TopicNode(
         topic_id=parse_id(topic_id) if isinstance(topic_id, str) else uuid.UUID(int=0),
-        replicas={_number(number): _numbers(brokers) for number, brokers in partitions.items()},
+        replicas=_replicas(partitions),
+        adding=_replicas(value.get("adding_replicas", {})),
+        removing=_replicas(value.get("removing_replicas", {})),
     )
+
+
+def _replicas_json(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+    return {str(number): list(brokers) for number, brokers in sorted(replicas.items())}
+
+
+def _replicas(value: Mapping[str, object]) -> dict[int, tuple[int, ...]]:
+    return {_number(number): _numbers(brokers) for number, brokers in value.items()}
 
 
 def encode_partition(state: PartitionNode) -> bytes:
@@ -202,6 +219,14 @@ def decode_broker(data: bytes) -> BrokerNode:
         host=value.get("host"),
         port=_field(value, "port", int),
     )
+
+
+def parse_endpoint(text: str) -> tuple[str, str, int]:
+    """Return listener name, host and port of an endpoint `NAME://host:port`; BadNode if it is none."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise BadNode(f"not an endpoint: {text!r}")
+    return match["name"], match["ipv6"] or match["host"], int(match["port"])
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:

@@ -1,0 +1,208 @@
+"""The image of the cluster in the coordination tree: `read_image` reads it, `operations` writes a delta.
+
+| change             | nodes                                                                                       |
+|--------------------|---------------------------------------------------------------------------------------------|
+| TopicCreated       | creates the topic, `partitions`, and each partition with its state                          |
+| PartitionsChanged  | creates or sets states; sets the topic if partitions are new or have other replicas         |
+| TopicDeleted       | marks the topic; `deletion` removes its nodes, once its logs are gone                       |
+| ConfigChanged      | creates or sets the settings                                                                |
+| others             | none: sessions of brokers make them                                                         |
+
+A state is set only if its version is still the partition epoch before the change, so that of two writers one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+import attrs
+
+from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import Change, ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.image import (
+    NO_TOPIC_ID,
+    BrokerListener,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    ConfigType,
+    PartitionState,
+    TopicImage,
+)
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.zk_schema import BrokerNode, PartitionNode, TopicNode
+
+T = TypeVar("T")
+_TOPICS_PER_STEP: Final = 20
+
+
+class Slices(Protocol):
+    """Iteration that gives way to other work."""
+
+    def over(self, items: Iterable[T], /) -> AsyncIterator[T]: ...
+
+
+@attrs.frozen
+class TreeContents:
+    """Image in the tree, and topics whose deletion was interrupted, which are not in the image."""
+
+    image: ClusterImage
+    deleted: tuple[TopicImage, ...] = ()
+
+
+async def read_image(tree: ITree, slices: Slices) -> TreeContents:
+    """Read the image from the tree."""
+    marked = set(await tree.children(zk_paths.DELETE_TOPICS))
+    topics: dict[str, TopicImage] = {}
+    deleted: list[TopicImage] = []
+    async for topic in _read_topics(tree, slices):
+        if topic.name in marked:
+            deleted.append(topic)
+        else:
+            topics[topic.name] = topic
+    configs = await _read_configs(tree, marked)
+    names = {topic.id.int: topic.name for topic in topics.values() if topic.id != NO_TOPIC_ID}
+    image = ClusterImage(
+        brokers=PersistentMap(await _read_brokers(tree)),
+        topics=PersistentMap(topics),
+        topic_names=PersistentMap(names),
+        partition_count=sum(len(topic.partitions) for topic in topics.values()),
+        configs=PersistentMap(configs),
+    )
+    return TreeContents(image, tuple(deleted))
+
+
+async def _read_topics(tree: ITree, slices: Slices) -> AsyncIterator[TopicImage]:
+    nodes = list((await tree.children_with_data(zk_paths.TOPICS)).items())
+    async for start in slices.over(range(0, len(nodes), _TOPICS_PER_STEP)):
+        decoded = {name: zk_schema.decode_topic(node.data) for name, node in nodes[start : start + _TOPICS_PER_STEP]}
+        keys = [(name, number) for name, topic in decoded.items() for number in topic.replicas]
+        states = await tree.get_many([zk_paths.partition_state(*key) for key in keys])
+        by_key = dict(zip(keys, states, strict=True))
+        for name, topic in decoded.items():
+            partitions = {number: _partition(topic, number, by_key[name, number]) for number in topic.replicas}
+            yield TopicImage(name, topic.topic_id, PersistentMap(partitions))
+
+
+def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionState:
+    replicas = topic.replicas[number]
+    if node is None:  # the topic is new, and the controller has not made the partition yet
+        return new_partition(replicas)
+    state = zk_schema.decode_partition(node.data)
+    return PartitionState(
+        leader=state.leader,
+        replicas=replicas,
+        isr=state.isr,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=node.stat.version,
+        adding=topic.adding.get(number, ()),
+        removing=topic.removing.get(number, ()),
+    )
+
+
+def new_partition(replicas: Sequence[int]) -> PartitionState:
+    """Return the state of a new partition: its first replica leads, and all are in sync."""
+    return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
+
+
+async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
+    found: dict[ConfigResource, Mapping[str, str]] = {}
+    for kind in ConfigType:
+        for name, node in (await tree.children_with_data(zk_paths.configs(kind))).items():
+            if kind is not ConfigType.TOPICS or name not in deleted:
+                found[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)
+    return found
+
+
+async def _read_brokers(tree: ITree) -> dict[int, BrokerRegistration]:
+    nodes = await tree.children_with_data(zk_paths.BROKER_IDS)
+    return {
+        int(name): registration(int(name), node.stat.created, zk_schema.decode_broker(node.data))
+        for name, node in nodes.items()
+    }
+
+
+def registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerRegistration:
+    """Return the registration that a broker's node describes."""
+    listeners = {
+        name: BrokerListener(host, port, node.protocols.get(name, name))
+        for name, host, port in map(zk_schema.parse_endpoint, node.endpoints)
+    }
+    return BrokerRegistration(broker_id, epoch, listeners, node.rack)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:
+    """Yield the operations that write a delta to the tree that `before` was read from."""
+    for change in delta:
+        yield from _operations(change, before)
+
+
+def deletion(topic: TopicImage) -> Iterator[Operation]:
+    """Yield the operations that remove a marked topic."""
+    for number in topic.partitions:
+        yield Delete(zk_paths.partition_state(topic.name, number))
+        yield Delete(zk_paths.partition(topic.name, number))
+    yield Delete(zk_paths.partitions(topic.name))
+    yield Delete(zk_paths.topic(topic.name))
+    yield Delete(zk_paths.topic_config(topic.name))
+    yield Delete(zk_paths.deleted_topic(topic.name))
+
+
+def _operations(change: Change, before: ClusterImage) -> Iterator[Operation]:
+    match change:
+        case TopicCreated(topic):
+            yield Create(zk_paths.topic(topic.name), _encode_topic(topic))
+            yield Create(zk_paths.partitions(topic.name))
+            for number, state in topic.partitions.items():
+                yield from _new_partition(topic.name, number, state)
+        case PartitionsChanged(name, partitions):
+            yield from _changed_partitions(before.topics[name], partitions)
+        case TopicDeleted(topic):
+            yield Create(zk_paths.deleted_topic(topic.name))
+        case ConfigChanged(resource, settings):
+            path = zk_paths.config(resource.type, resource.name)
+            data = zk_schema.encode_config(settings)
+            yield SetData(path, data) if resource in before.configs else Create(path, data)
+
+
+def _changed_partitions(topic: TopicImage, changed: Mapping[int, PartitionState]) -> Iterator[Operation]:
+    known = {number: topic.partitions.get(number) for number in changed}
+    if any(before is None or _assignment(before) != _assignment(changed[number]) for number, before in known.items()):
+        after = attrs.evolve(topic, partitions=topic.partitions.changed(changed))
+        yield SetData(zk_paths.topic(topic.name), _encode_topic(after))
+    for number, before in known.items():
+        if before is None:
+            yield from _new_partition(topic.name, number, changed[number])
+        else:
+            path = zk_paths.partition_state(topic.name, number)
+            yield SetData(path, _encode_state(changed[number]), before.partition_epoch)
+
+
+def _assignment(state: PartitionState) -> tuple[tuple[int, ...], ...]:
+    return state.replicas, state.adding, state.removing
+
+
+def _new_partition(name: str, number: int, state: PartitionState) -> Iterator[Operation]:
+    yield Create(zk_paths.partition(name, number))
+    yield Create(zk_paths.partition_state(name, number), _encode_state(state))
+
+
+def _encode_state(state: PartitionState) -> bytes:
+    return zk_schema.encode_partition(PartitionNode(state.leader, state.leader_epoch, state.isr))
+
+
+def _encode_topic(topic: TopicImage) -> bytes:
+    states = topic.partitions.items()
+    return zk_schema.encode_topic(
+        TopicNode(
+            topic.id,
+            replicas={number: state.replicas for number, state in states},
+            adding={number: state.adding for number, state in states if state.adding},
+            removing={number: state.removing for number, state in states if state.removing},
+        )
+    )
