@@ -19,7 +19,7 @@ from pylogbroker.errors import ProtocolViolation
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.failing_disks import PageCache, broken, failing
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 from tests.legacy07 import message_sets
 from tests.legacy07.test_requests import SimpleTests
 
@@ -120,7 +120,7 @@ class FailingDiskTests(SimpleTests):
 
     def test_what_cannot_be_read(self) -> None:
         error = failing(errno.EIO)
-        with broken("preadv", self.bad, error), unsent(self.bad), said() as lines:
+        with broken("preadv", self.bad, error), unsent(self.bad), logged_lines() as lines:
             found = self.send(message_sets.multifetch((b"t", 0, 0, 99), (b"t", 1, 0, 99)))
         self.assertEqual(
             found, message_sets.answer(0, message_sets.answer(-1) + message_sets.answer(0, message_sets.TWO))

@@ -35,7 +35,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.simple import decode_legacy07_request
-from tests.broker.log_lines import said
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
 from tests.legacy07 import message_sets
@@ -202,7 +202,7 @@ class RequestTests(SimpleTests):
 
     def test_a_topic_of_another_format_is_not_served(self) -> None:
         self.node.create("t")
-        with said() as lines:
+        with logged_lines() as lines:
             self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(-1))
             self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(-1))
         self.assertIn("it is not of format 0.7", "\n".join(lines))

@@ -27,7 +27,7 @@ def collected(node: pytest.Collector) -> Iterator[pytest.Item]:
 
 
 def test_each_needs_what_its_name_says(request: pytest.FixtureRequest) -> None:
-    module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needing.py"))
+    module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needs_samples.py"))
     found = [(item.name, needs(item)) for item in collected(module)]
     assert found == [(name, NEEDS[re.split(r"[_[]", name)[1]]) for name, _ in found]
     assert len(found) == 11
