@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import NoBrokers, NotConnected, raise_for
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
@@ -30,6 +28,8 @@ from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.connection import BrokerConnection, connect
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

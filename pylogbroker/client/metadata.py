@@ -12,9 +12,9 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 #: Transient errors of a topic, after which its cached metadata stays valid.

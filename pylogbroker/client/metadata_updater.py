@@ -16,11 +16,11 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.client.connection import BrokerConnection
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
+from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 log = Logger()

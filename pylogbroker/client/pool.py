@@ -33,12 +33,12 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.connection import BrokerConnection, connect
+from pylogbroker.rpc.settings import Address
 
 T = TypeVar("T")
 

@@ -27,17 +27,17 @@ from pylogbroker.client import arguments
 from pylogbroker.client.adapters import EARLIEST, LATEST, FetchResult, FetchTarget, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
 from pylogbroker.client.adapters.legacy07 import Legacy07Adapter, Legacy07Connection
-from pylogbroker.client.address import Address
-from pylogbroker.client.connection import connect
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.plugin_guards import guarded_decoder
 from pylogbroker.client.plugin_lookup import DECODER, resolve_plugin
 from pylogbroker.client.settings import CONSUMER, read
-from pylogbroker.client.transport import dial
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import IDecoder, TopicPartition
+from pylogbroker.rpc.connection import connect
+from pylogbroker.rpc.endpoint import dial
+from pylogbroker.rpc.settings import Address
 
 __all__ = ["EARLIEST", "LATEST", "SimpleConsumer"]
 

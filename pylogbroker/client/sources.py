@@ -15,11 +15,11 @@ from typing import Protocol
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.client.address import Address, parse_address
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Changed, ITree, Watch
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode, decode_broker
+from pylogbroker.rpc.settings import Address, parse_address
 
 log = Logger()
 

@@ -34,7 +34,7 @@ from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.routes import NotOffered, Route, read_header
 from pylogbroker.net.transport import ChunkServer
-from pylogbroker.transport import BUFFERS
+from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged

@@ -1,7 +1,7 @@
 """The broker's side of a TCP connection: sends bytes and file regions at once, in order, and gives way to others.
 
-`pylogbroker.transport` is what both sides have in common. To the bytes come regions of files, written with `sendfile`,
-so that a log's bytes go from the page cache to the socket without passing through Python.
+Adds regions of files to `pylogbroker.rpc.transport`. They are written with `sendfile`, so that a log's bytes go from
+the page cache to the socket without passing through Python.
 
 Who has much to send may keep the reactor for all that its socket takes. So after every `_PIECE` bytes of a call the
 connection asks whether others wait; if they do, it is their turn, and it goes on with the reactor's next one.
@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.net.poller import others_wait
-from pylogbroker.transport import BUFFERS, ChunkConnection, ChunkReceiver
+from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 
 _PIECE = 256 * 1024  # of a file, which take the kernel about 50 us
 

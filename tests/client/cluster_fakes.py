@@ -18,13 +18,13 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.connection import BrokerConnection
 from pylogbroker.client.errors import NotConnected
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sources import BrokerSource, StaticBrokers
 from pylogbroker.config import Values
+from pylogbroker.rpc.connection import BrokerConnection
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import SUPPORTED, FrameSplitter, Request, Response, decode_request_header, response_codec
 from pylogbroker.wire import codec as codec_of
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -9,11 +9,11 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.errors import Closed, ConnectionLost, NoBrokers, NotConnected, RequestTimedOut
 from pylogbroker.client.pool import broker_of, coordinator_node
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

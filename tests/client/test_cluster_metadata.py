@@ -6,9 +6,9 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

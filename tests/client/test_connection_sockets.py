@@ -16,15 +16,15 @@ from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.connection import BrokerConnection, connect
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.client.settings import CLIENT, read
-from pylogbroker.client.transport import endpoint
+from pylogbroker.rpc.connection import BrokerConnection, connect
+from pylogbroker.rpc.endpoint import endpoint
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.client.test_connection import API_VERSIONS, HEARTBEAT, PRODUCE, frame, heartbeat_answer, versions_answer
+from tests.rpc.test_connection import API_VERSIONS, HEARTBEAT, PRODUCE, frame, heartbeat_answer, versions_answer
 from tests.support.reactor_run import wait_for
 
 FETCH = 1

@@ -14,7 +14,6 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.client.adapters.legacy07 import Legacy07Adapter, Legacy07Connection
-from pylogbroker.client.address import Address
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, RecordTooLarge, RequestTimedOut
 from pylogbroker.client.legacy07_messages import Legacy07MessageSet
 from pylogbroker.client.messages import Message
@@ -22,6 +21,7 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.records import TimestampType
+from pylogbroker.rpc.settings import Address
 from tests.legacy07 import message_sets
 from tests.legacy07.message_sets import ONE, THREE, TWO, ZIPPED, message
 

@@ -10,10 +10,10 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.address import Address, parse_address
 from pylogbroker.client.sources import StaticBrokers, TreeBrokers
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, Delete
+from pylogbroker.rpc.settings import Address, parse_address
 from tests.broker.trees import now, opened_tree
 from tests.client.cluster_fakes import FakeNetwork
 

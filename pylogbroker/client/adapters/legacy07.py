@@ -13,11 +13,11 @@ from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
 from pylogbroker.client.legacy07_messages import Legacy07MessageSet
 from pylogbroker.client.messages import Decode
-from pylogbroker.client.pipelined_connection import PipelinedConnection
 from pylogbroker.config import Values
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.simple import may_be_message
+from pylogbroker.rpc.pipelined_connection import PipelinedConnection
 from pylogbroker.wire import WireError
 from pylogbroker.wire.simple import (
     Fetch,

@@ -21,12 +21,12 @@ from uuid import UUID
 import attrs
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential, wait_random
 
-from pylogbroker.client.address import Address, parse_address
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, error_of, is_retriable, raise_for
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.settings import Address, parse_address
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -16,11 +16,11 @@ import struct
 from collections import deque
 from typing import Any, Final
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.api_versions import ApiCodec, VersionNegotiation
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.malloc_tuning import retain_freed_memory
 from pylogbroker.config import Values
+from pylogbroker.rpc.api_versions import ApiCodec, VersionNegotiation
+from pylogbroker.rpc.malloc_tuning import retain_freed_memory
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request, WireError
 
 _length_of = struct.Struct(">i").unpack

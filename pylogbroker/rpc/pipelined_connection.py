@@ -19,10 +19,10 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.transport import ChunkClient, set_options
 from pylogbroker.config import Values
+from pylogbroker.rpc.endpoint import ChunkClient, set_options
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import FrameSplitter, WireError
 
 Read = Callable[[memoryview], Any]
@@ -41,7 +41,7 @@ class _PendingRequest:
 
 
 class PipelinedConnection(Protocol):
-    """Client side of one connection; made by `pylogbroker.client.transport.dial`."""
+    """Client side of one connection; made by `pylogbroker.rpc.endpoint.dial`."""
 
     protocol_name: ClassVar[str]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.api_versions import VersionNegotiation
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.pipelined_connection import PipelinedConnection
-from pylogbroker.client.transport import dial
 from pylogbroker.config import Values
+from pylogbroker.rpc.api_versions import VersionNegotiation
+from pylogbroker.rpc.endpoint import dial
+from pylogbroker.rpc.pipelined_connection import PipelinedConnection
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 _IDS = 2**31

@@ -12,11 +12,11 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.address import Address
-from pylogbroker.client.connection import BrokerConnection
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.connection import BrokerConnection
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import EncodingError, UnsupportedVersion
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest

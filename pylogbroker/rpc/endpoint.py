@@ -2,7 +2,7 @@
 
     connection = await dial(reactor, Address("localhost", 9092), settings, BrokerConnection)
 
-`pylogbroker.transport` implements the connections.
+`pylogbroker.rpc.transport` implements the connections.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.address import Address
 from pylogbroker.client.errors import NotConnected
-from pylogbroker.client.malloc_tuning import retain_freed_memory
 from pylogbroker.config import Values
-from pylogbroker.transport import ChunkConnection
+from pylogbroker.rpc.malloc_tuning import retain_freed_memory
+from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.transport import ChunkConnection
 
 P = TypeVar("P", bound=Protocol)
 

@@ -1,0 +1,1 @@
+"""Connections to brokers, below the client and the broker."""
