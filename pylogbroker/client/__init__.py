@@ -1,27 +1,21 @@
 """The Python client: Kafka's protocol on Twisted, against any broker that speaks it.
 
-==============  ============================================================================================
-`producer`      `Producer`: sends records
-`consumer`      `ConsumerConnector`: a member of a group, and its streams of messages
-`simple_...`    `SimpleConsumer`: one connection to one broker, no state
-`messages`      messages and message sets for consumers
-`sync`          the same classes without Deferreds
-`cluster`       brokers, topics, leaders and coordinators; requests to any of them
-`pool`          connections, one for each broker in use
-`conversation`  one connection: requests and responses; `connection`: in Kafka's protocol
-`speaking`      negotiation of API versions, encoding and decoding
-`transport`     connecting, and the sockets' options
-`memory`        malloc tuning for large responses
-`metadata`      brokers and topics, as values
-`refreshing`    the metadata updater
-`sources`       bootstrap addresses
-`retrying`      backoff and deadlines
-`settings`      every setting of clients
-`arguments`     validation of method arguments
-`joint`         work done once for several waiters
-`address`       host and port of a broker
-`errors`        client errors
-==============  ============================================================================================
+==================  ========================================================================================
+`producer`          `Producer`: sends records
+`consumer`          `ConsumerConnector`: a member of a group, and its streams of messages
+`simple_consumer`   `SimpleConsumer`: one connection to one broker, no state; `adapters`: its protocols
+`messages`          messages and message sets for consumers; `legacy07_messages`: those of Kafka 0.7
+`sync`              the same classes without Deferreds
+`cluster`           brokers, topics, leaders and coordinators; requests to any of them
+`pool`              connections (`pylogbroker.rpc`), one for each broker in use
+`metadata`          brokers and topics, as values; `metadata_updater`: when they are requested
+`sources`           bootstrap addresses
+`retries`           backoff and deadlines
+`settings`          every setting of clients; `arguments`: validation of method arguments
+`plugin_lookup`     plugins by name; `plugin_guards`: safe calls of them; `callbacks`: callback handlers
+`single_flight`     work done once for several waiters
+`errors`            client errors
+==================  ========================================================================================
 
 Classes are imported on first use, so that code without Twisted can import this package.
 """

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.errors import NoBrokers, NotConnected, raise_for
+from pylogbroker.client.errors import NoBrokers, NotConnected
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
@@ -29,6 +29,7 @@ from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.connection import BrokerConnection, connect
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator

@@ -16,34 +16,28 @@ whether a retry may succeed.
 
 from __future__ import annotations
 
-from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Unavailable
+from pylogbroker.rpc.errors import ClientError, Closed, ConnectionLost, NotConnected, RequestTimedOut
 
-_CODES = {code.value: code for code in ErrorCode}
-
-
-class ClientError(PylogbrokerError):
-    """Base class of client errors."""
-
-
-class ConnectionLost(ClientError):
-    """The connection ended before the response arrived; the outcome of the request is unknown."""
-
-
-class NotConnected(ConnectionLost):
-    """No connection existed; the request was not sent."""
-
-
-class RequestTimedOut(ClientError):
-    """The response did not arrive in time; the outcome of the request is unknown."""
+__all__ = [
+    "ClientError",
+    "Closed",
+    "ConnectionLost",
+    "NoBrokers",
+    "NotConnected",
+    "OutOfRange",
+    "PluginFailed",
+    "QueueFull",
+    "RecordTooLarge",
+    "RequestTimedOut",
+    "Truncated",
+    "is_retriable",
+]
 
 
 class NoBrokers(ClientError):
     """None of the brokers could be reached; the text has the reason for each."""
-
-
-class Closed(ClientError):
-    """The client has been closed."""
 
 
 class QueueFull(ClientError):
@@ -102,17 +96,3 @@ def is_retriable(error: BaseException) -> bool:
     if isinstance(error, KafkaError):
         return error.code.retriable
     return isinstance(error, ConnectionLost | RequestTimedOut | NoBrokers | Unavailable)
-
-
-def error_of(code: int, detail: str | None = None) -> KafkaError:
-    """Return the exception for an error code; a code newer than `ErrorCode` becomes an unknown error."""
-    known = _CODES.get(code)
-    if known is None:
-        return KafkaError(f"error code {code}: {detail or 'of a newer broker'}")
-    return KafkaError(detail or "", known)
-
-
-def raise_for(code: int, detail: str | None = None) -> None:
-    """Raise the exception for an error code, unless it is 0."""
-    if code:
-        raise error_of(code, detail)

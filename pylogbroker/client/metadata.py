@@ -12,8 +12,8 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 

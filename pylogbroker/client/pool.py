@@ -38,11 +38,11 @@ from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.rpc.connection import BrokerConnection, connect
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 
 T = TypeVar("T")
 
-Dial = Callable[[Any, Address, Values], Awaitable[BrokerConnection]]
+Dial = Callable[[Any, Address, ConnectionSettings], Awaitable[BrokerConnection]]
 
 _COORDINATORS = 2**31 - 1
 _SWEEP_SECONDS = 10.0
@@ -71,7 +71,7 @@ class _BrokerEndpoint:
     ClientService's own hook, `prepareConnection`, fails if the connection is lost meanwhile.
     """
 
-    def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
+    def __init__(self, reactor: Any, address: Address, settings: ConnectionSettings, dial: Dial) -> None:
         self._dialling = reactor, address, settings
         self._dial = dial
         self._address = HostnameAddress(address.host.encode(), address.port)
@@ -92,7 +92,9 @@ class _BrokerEndpoint:
 class Channel:
     """Connection to one broker, kept as long as it is in use."""
 
-    def __init__(self, reactor: Any, address: Address, settings: Values, dial: Dial) -> None:
+    def __init__(
+        self, reactor: Any, address: Address, settings: ConnectionSettings, backoff: Backoff, dial: Dial
+    ) -> None:
         self.address = address
         self.connection: BrokerConnection | None = None  # None while requests are waiting for it
         self.newest: BrokerConnection | None = None
@@ -100,7 +102,6 @@ class Channel:
         self._waiting: deque[Deferred[BrokerConnection]] = deque()
         self._sent = -1
         self._idle_since = reactor.seconds()
-        backoff = Backoff.of(settings, "reconnect.backoff")
         self._service = ClientService(
             _BrokerEndpoint(reactor, address, settings, dial),
             Factory.forProtocol(_Session),
@@ -227,7 +228,8 @@ class ConnectionPool:
 
     def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
         self._reactor = reactor
-        self._settings = settings
+        self._settings = ConnectionSettings.of(settings)
+        self._backoff = Backoff.of(settings, "reconnect.backoff")
         self._dial = dial
         self._idle = settings.integer("connections.max.idle.ms") / 1000
         self._channels: dict[int, Channel] = {}
@@ -259,7 +261,9 @@ class ConnectionPool:
             address = self._addresses.get(broker_of(node_id))
             if address is None:
                 return fail(NotConnected(f"broker {broker_of(node_id)} is unknown"))
-            channel = self._channels[node_id] = Channel(self._reactor, address, self._settings, self._dial)
+            channel = self._channels[node_id] = Channel(
+                self._reactor, address, self._settings, self._backoff, self._dial
+            )
             self._sweep_later()
         return channel.when_connected()
 

@@ -37,7 +37,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import IDecoder, TopicPartition
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.endpoint import dial
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 
 __all__ = ["EARLIEST", "LATEST", "SimpleConsumer"]
 
@@ -217,11 +217,12 @@ class SimpleConsumer:
         return self._adapter
 
     async def _dial(self) -> ProtocolAdapter:
+        how = ConnectionSettings.of(self.settings)
         if self._protocol == "simple":
-            connection = await dial(self._reactor, self.address, self.settings, Legacy07Connection)
-            return Legacy07Adapter(connection, self.settings, self._decode_value)
-        speaking = await connect(self._reactor, self.address, self.settings)
-        return KafkaAdapter(self._reactor, speaking, self.settings, self._decode_key, self._decode_value)
+            legacy = await dial(self._reactor, self.address, how, Legacy07Connection)
+            return Legacy07Adapter(legacy, self.settings, self._decode_value)
+        connection = await connect(self._reactor, self.address, how)
+        return KafkaAdapter(self._reactor, connection, self.settings, self._decode_key, self._decode_value)
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:

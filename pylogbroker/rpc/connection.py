@@ -10,20 +10,16 @@ fails the pending ones when the connection ends.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 
-from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.config import Values
-from pylogbroker.rpc.api_versions import VersionNegotiation
+from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.rpc.endpoint import dial
+from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.pipelined_connection import PipelinedConnection
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
-
-_IDS = 2**31
 
 
 class BrokerConnection(PipelinedConnection):
@@ -31,14 +27,18 @@ class BrokerConnection(PipelinedConnection):
 
     protocol_name = "Kafka's protocol"
 
-    def __init__(self, clock: Any, address: Address, settings: Values) -> None:
+    def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
         super().__init__(clock, address, settings)
-        self.sent = 0
-        self._versions = VersionNegotiation(str(address), settings.text("client.id"))
+        self._kafka = ClientProtocol(str(address), settings.client_id)
+
+    @property
+    def sent(self) -> int:
+        """Number of requests sent so far, modulo 2^31."""
+        return self._kafka.encoded
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
-        return self._versions.newest(kind).version
+        return self._kafka.version_of(kind)
 
     def request(
         self,
@@ -57,32 +57,27 @@ class BrokerConnection(PipelinedConnection):
         """
         if not self.is_open:
             return self._not_connected()
-        kind = type(request)
         try:
-            codec = self._versions.newest(kind) if version is None else self._versions.of(kind, version)
-            correlation_id = self.sent
-            chunks = codec.request(correlation_id, request)
+            name, chunks, decode = self._kafka.encode(request, version)
         except (UnsupportedVersion, EncodingError) as error:
             return fail(error)
-        self.sent = (correlation_id + 1) % _IDS
         if not expect_answer:
             return self._send_unanswered(chunks)
-        return self._send_request(codec.name, chunks, partial(codec.answer, correlation_id), timeout)
+        return self._send_request(name, chunks, decode, timeout)
 
     async def negotiate_versions(self, timeout: float) -> None:
         """Negotiate API versions: the first exchange on every connection."""
-        while not self._versions.is_complete:
-            request, version = self._versions.next_request()
-            self._versions.handle_response(await self.request(request, version=version, timeout=timeout))
+        while not self._kafka.is_negotiated:
+            request, version = self._kafka.next_request()
+            self._kafka.handle_response(await self.request(request, version=version, timeout=timeout))
 
 
-async def connect(reactor: Any, address: Address, settings: Values) -> BrokerConnection:
+async def connect(reactor: Any, address: Address, settings: ConnectionSettings) -> BrokerConnection:
     """Return a connection ready for requests; raise NotConnected with the reason if that fails."""
-    seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
     try:
-        await connection.negotiate_versions(max(0.001, started + seconds - reactor.seconds()))
+        await connection.negotiate_versions(max(0.001, started + settings.setup_timeout - reactor.seconds()))
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):

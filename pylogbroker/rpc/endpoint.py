@@ -20,10 +20,9 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.errors import NotConnected
-from pylogbroker.config import Values
+from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.rpc.transport import ChunkConnection
 
 P = TypeVar("P", bound=Protocol)
@@ -66,10 +65,12 @@ def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClien
     return HostnameEndpoint(chunks, host, port, timeout, attemptDelay=_ATTEMPT_DELAY)
 
 
-async def dial(reactor: Any, address: Address, settings: Values, make: Callable[[Any, Address, Values], P]) -> P:
+async def dial(
+    reactor: Any, address: Address, settings: ConnectionSettings, make: Callable[[Any, Address, ConnectionSettings], P]
+) -> P:
     """Return a connection with the protocol from `make`; raise NotConnected with the reason if that fails."""
     retain_freed_memory()
-    seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
+    seconds = settings.setup_timeout
     factory = _Factory(partial(make, reactor, address, settings))
     try:
         dialling = endpoint(reactor, address.host, address.port, seconds).connect(factory)

@@ -19,10 +19,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.config import Values
 from pylogbroker.rpc.endpoint import ChunkClient, set_options
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import FrameSplitter, WireError
 
 Read = Callable[[memoryview], Any]
@@ -45,14 +44,14 @@ class PipelinedConnection(Protocol):
 
     protocol_name: ClassVar[str]
 
-    def __init__(self, clock: Any, address: Address, settings: Values) -> None:
+    def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self.when_lost: Callable[[Failure], object] | None = None
         self._clock = clock
         self._seconds: Callable[[], float] = clock.seconds
-        self._timeout = settings.integer("request.timeout.ms") / 1000
-        self._buffers = settings.integer("send.buffer.bytes"), settings.integer("receive.buffer.bytes")
-        self._frames = FrameSplitter(settings.integer("receive.message.max.bytes"))
+        self._timeout = settings.request_timeout
+        self._buffers = settings.send_buffer, settings.receive_buffer
+        self._frames = FrameSplitter(settings.response_bytes_max)
         self._waiting: deque[_PendingRequest] = deque()
         self._timer: IDelayedCall | None = None
         self._timer_due = float("inf")

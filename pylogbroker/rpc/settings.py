@@ -1,4 +1,4 @@
-"""Addresses of brokers."""
+"""Where and how to connect: addresses of brokers, and settings of connections."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 import attrs
 
+from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 
 DEFAULT_PORT = 9092
@@ -37,3 +38,27 @@ def parse_address(text: str) -> Address:
             f"bootstrap.servers: {text!r} is not accepted; port {port} is out of range, expected 1 to {PORT_MAX}"
         )
     return Address(match["ipv6"] or match["host"], int(port))
+
+
+@attrs.frozen
+class ConnectionSettings:
+    """Behaviour of connections. Times in seconds, sizes in bytes."""
+
+    client_id: str = "pylogbroker"
+    setup_timeout: float = 10.0  # of connecting, and of version negotiation
+    request_timeout: float = 30.0
+    send_buffer: int = -1  # of the socket; -1: the system chooses
+    receive_buffer: int = -1
+    response_bytes_max: int = (1 << 28) - 1
+
+    @classmethod
+    def of(cls, settings: Values) -> ConnectionSettings:
+        """Return the settings of connections among those of a client."""
+        return cls(
+            settings.text("client.id"),
+            settings.integer("socket.connection.setup.timeout.ms") / 1000,
+            settings.integer("request.timeout.ms") / 1000,
+            settings.integer("send.buffer.bytes"),
+            settings.integer("receive.buffer.bytes"),
+            settings.integer("receive.message.max.bytes"),
+        )

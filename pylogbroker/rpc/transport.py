@@ -91,9 +91,9 @@ class ChunkConnection(tcp.Connection):
         if waiting:
             return
         if not self._send_unsent():
-            self.abortConnection()  # type: ignore[no-untyped-call]
+            self.abortConnection()
         elif unsent:
-            self.startWriting()  # type: ignore[no-untyped-call]
+            self.startWriting()
 
     def write(self, data: bytes) -> None:
         """Send `data` through the queue of chunks (Twisted's interface)."""
@@ -109,9 +109,9 @@ class ChunkConnection(tcp.Connection):
             return main.CONNECTION_LOST
         if self._unsent:
             return None
-        self.stopWriting()  # type: ignore[no-untyped-call]
+        self.stopWriting()
         if self.disconnecting:
-            return self._postLoseConnection()  # type: ignore[no-untyped-call]
+            return self._postLoseConnection()
         if self._receiver is not None:
             self._receiver.chunks_sent()
         return None

@@ -22,9 +22,8 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import NotConnected
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sources import BrokerSource, StaticBrokers
-from pylogbroker.config import Values
 from pylogbroker.rpc.connection import BrokerConnection
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import SUPPORTED, FrameSplitter, Request, Response, decode_request_header, response_codec
 from pylogbroker.wire import codec as codec_of
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -138,7 +137,7 @@ class FakeNetwork:
         for _ in range(round(seconds / 0.05)):
             self.clock.advance(0.05)
 
-    async def dial(self, reactor: Any, address: Address, settings: Values) -> BrokerConnection:
+    async def dial(self, reactor: Any, address: Address, settings: ConnectionSettings) -> BrokerConnection:
         broker = next((each for each in self.brokers.values() if each.address == address), None)
         if broker is not None:
             broker.dialled += 1

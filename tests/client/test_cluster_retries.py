@@ -16,12 +16,12 @@ from pylogbroker.client.errors import (
     OutOfRange,
     PluginFailed,
     RequestTimedOut,
-    error_of,
     is_retriable,
 )
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import error_of
 
 
 class TestBackoff(SynchronousTestCase):

@@ -20,7 +20,7 @@ from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.rpc.connection import BrokerConnection, connect
 from pylogbroker.rpc.endpoint import endpoint
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -37,12 +37,12 @@ class Server(Protocol):
     def __init__(self) -> None:
         self.received = bytearray()
         self.lost = False
-        self.next_request = versions_answer(0, RANGES)
+        self.greeting = versions_answer(0, RANGES)
 
     def dataReceived(self, data: bytes) -> None:
-        if not self.received and self.next_request:
+        if not self.received and self.greeting:
             assert self.transport is not None
-            self.transport.write(self.next_request)
+            self.transport.write(self.greeting)
         self.received += data
 
     def connectionLost(self, reason: Any = None) -> None:
@@ -72,7 +72,7 @@ async def serving(make: Callable[[], Server] = Server, host: str = "127.0.0.1") 
 
 
 async def dial(port: int, host: str = "127.0.0.1", **settings: Any) -> BrokerConnection:
-    return await connect(reactor, Address(host, port), read(CLIENT, settings))
+    return await connect(reactor, Address(host, port), ConnectionSettings.of(read(CLIENT, settings)))
 
 
 async def close(connection: BrokerConnection) -> None:
@@ -106,7 +106,7 @@ async def test_a_slow_reader_gets_all_in_order() -> None:
         slow = server.servers[0]
         slow.transport.pauseProducing()
         slow.received.clear()
-        slow.next_request = b""
+        slow.greeting = b""
         for each in records:  # more than the socket takes
             connection.request(produce(memoryview(each)), expect_answer=False)
         answer = connection.request(HeartbeatRequest())
@@ -131,7 +131,7 @@ async def test_what_is_not_answered_is_done_when_the_socket_has_taken_it() -> No
         await wait_for(lambda: server.servers)
         slow = server.servers[0]
         slow.transport.pauseProducing()
-        slow.next_request = b""
+        slow.greeting = b""
         sent = connection.request(records, expect_answer=False)
         waiting: list[Failure] = []
         connection.request(HeartbeatRequest()).addErrback(waiting.append)
@@ -150,7 +150,7 @@ async def test_what_is_not_answered_is_done_when_the_socket_has_taken_it() -> No
 async def test_a_protocol_that_knows_nothing_of_buffers() -> None:
     async with serving() as server:
         plain: Any = await endpoint(reactor, "127.0.0.1", server.port, 5).connect(Factory.forProtocol(Server))
-        plain.next_request = b""
+        plain.greeting = b""
         plain.transport.writeSequence([b"hel", b"", b"lo"])
         await wait_for(lambda: plain.received == versions_answer(0, RANGES))
         plain.transport.write(bytes(3_000_000))
@@ -231,13 +231,13 @@ def sha(data: Any) -> str:
 
 def mute() -> Server:
     server = Server()
-    server.next_request = b""
+    server.greeting = b""
     return server
 
 
 def rude() -> Server:
     server = Server()
-    server.next_request = b"SSH-2.0-OpenSSH_9.2\r\n"
+    server.greeting = b"SSH-2.0-OpenSSH_9.2\r\n"
     return server
 
 

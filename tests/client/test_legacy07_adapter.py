@@ -21,7 +21,7 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.records import TimestampType
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from tests.legacy07 import message_sets
 from tests.legacy07.message_sets import ONE, THREE, TWO, ZIPPED, message
 
@@ -32,7 +32,7 @@ class Peer:
     def __init__(self, **named: Any) -> None:
         self.clock = Clock()
         settings = read(CONSUMER, {}, **named)
-        self.connection = Legacy07Connection(self.clock, Address("broker", 9092), settings)
+        self.connection = Legacy07Connection(self.clock, Address("broker", 9092), ConnectionSettings.of(settings))
         self.transport = StringTransport()
         self.transport.abortConnection = self.lose  # type: ignore[method-assign]
         self.connection.makeConnection(self.transport)

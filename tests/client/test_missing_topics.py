@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.client import ConsumerConnector, Producer
-from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import error_of
 from tests.support.brokers import Broker
 
 

@@ -13,10 +13,9 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.connection import BrokerConnection
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import EncodingError, UnsupportedVersion
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
@@ -76,14 +75,14 @@ class ConnectionTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.make()
         hands = self.shake()
-        self.next_request = self.transport.take()
+        self.greeting = self.transport.take()
         self.connection.dataReceived(versions_answer(0, RANGES))
         self.successResultOf(hands)
 
     def make(self) -> None:
         self.clock = Clock()
         self.transport = MemoryTransport()
-        self.connection = BrokerConnection(self.clock, Address("there", 9092), read(CLIENT, client_id="me"))
+        self.connection = BrokerConnection(self.clock, Address("there", 9092), ConnectionSettings("me"))
         self.connection.makeConnection(self.transport)  # type: ignore[arg-type]
 
     def shake(self) -> Deferred[None]:
@@ -98,10 +97,10 @@ class ConnectionTests(SynchronousTestCase):
 
 class TestHandshake(ConnectionTests):
     def test_the_first_request_asks_for_versions(self) -> None:
-        size, key, version, correlation_id = struct.unpack_from(">ihhi", self.next_request)
-        self.assertEqual((size, key, version, correlation_id), (len(self.next_request) - 4, API_VERSIONS, 4, 0))
-        self.assertEqual(self.next_request[12:17], b"\0\2me\0")  # the client id, no tagged fields
-        self.assertEqual(self.next_request[17:29], b"\x0cpylogbroker")
+        size, key, version, correlation_id = struct.unpack_from(">ihhi", self.greeting)
+        self.assertEqual((size, key, version, correlation_id), (len(self.greeting) - 4, API_VERSIONS, 4, 0))
+        self.assertEqual(self.greeting[12:17], b"\0\2me\0")  # the client id, no tagged fields
+        self.assertEqual(self.greeting[17:29], b"\x0cpylogbroker")
 
     def test_the_newest_version_that_both_know_is_spoken(self) -> None:
         self.assertEqual(self.connection.version_of(HeartbeatRequest), 2)

@@ -9,13 +9,13 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
 from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
-from pylogbroker.client.errors import error_of, raise_for
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.connection import BrokerConnection
+from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

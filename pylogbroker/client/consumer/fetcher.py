@@ -22,12 +22,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.codes import code_of
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
 from pylogbroker.client.consumer.truncation import TruncationChecks
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.consumer.codes import code_of
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

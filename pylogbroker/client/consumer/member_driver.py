@@ -29,7 +29,6 @@ from pylogbroker.client.consumer.actions import (
     SendLeave,
     SendSync,
 )
-from pylogbroker.client.consumer.codes import code_of
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
 from pylogbroker.client.consumer.subscription import (
     PROTOCOL_TYPE,
@@ -43,6 +42,7 @@ from pylogbroker.client.plugin_guards import guarded_assignor
 from pylogbroker.client.plugin_lookup import ResolvedPlugin
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
+from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.join_group import (
     JoinGroupRequest,

@@ -54,8 +54,8 @@ from pylogbroker.client.consumer.actions import (
     SendLeave,
     SendSync,
 )
-from pylogbroker.client.consumer.codes import code_of
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.messages.join_group import JoinGroupResponse
 
 NO_GENERATION = -1

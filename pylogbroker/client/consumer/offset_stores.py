@@ -26,11 +26,12 @@ import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure, parent
-from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, raise_for
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
 from pylogbroker.errors import ConfigError, ErrorCode
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -20,8 +20,9 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
-from pylogbroker.client.errors import is_retriable, raise_for
+from pylogbroker.client.errors import is_retriable
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -12,13 +12,13 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import error_of
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import ProducerIdentity
 from pylogbroker.client.retries import Pauses, retrying
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

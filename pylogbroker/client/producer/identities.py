@@ -9,11 +9,11 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.errors import raise_for
 from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import ProducerIdentity
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _NO_TIMEOUT = 2**31 - 1

@@ -21,12 +21,13 @@ from uuid import UUID
 import attrs
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential, wait_random
 
-from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, error_of, is_retriable, raise_for
+from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, is_retriable
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.settings import Address, parse_address
+from pylogbroker.rpc.errors import error_of, raise_for
+from pylogbroker.rpc.settings import Address, ConnectionSettings, parse_address
 from pylogbroker.spark.brokers.connection import Connection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -61,6 +62,7 @@ class BlockingCluster:
 
     def __init__(self, settings: Values) -> None:
         self.settings = settings
+        self.connection_settings = ConnectionSettings.of(settings)
         self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
         if not self._bootstrap:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
@@ -250,7 +252,7 @@ class BlockingCluster:
     ) -> Connection:
         connection = connections.get(address)
         if connection is None or not connection.is_open:
-            connection = connections[address] = dial(address, self.settings, seconds)
+            connection = connections[address] = dial(address, self.connection_settings, seconds)
         return connection
 
 

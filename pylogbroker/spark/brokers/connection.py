@@ -17,29 +17,26 @@ from collections import deque
 from typing import Any, Final
 
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.config import Values
-from pylogbroker.rpc.api_versions import ApiCodec, VersionNegotiation
+from pylogbroker.rpc.client_protocol import ClientProtocol, EncodedRequest
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
-from pylogbroker.rpc.settings import Address
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import Request, WireError
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
-_IDS: Final = 2**31
 _CHUNKS: Final = 512  # buffers per sendmsg; the system's limit is 1,024
 
 
 class Connection:
     """Send requests and receive responses; created by `dial`."""
 
-    def __init__(self, connected: socket.socket, address: Address, settings: Values) -> None:
+    def __init__(self, connected: socket.socket, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self._socket = connected
-        self._versions = VersionNegotiation(str(address), settings.text("client.id"))
-        self._timeout = settings.integer("request.timeout.ms") / 1000
-        self._largest = settings.integer("receive.message.max.bytes")
-        self._sent = 0
-        self._waiting: deque[tuple[int, ApiCodec]] = deque()
+        self._kafka = ClientProtocol(str(address), settings.client_id)
+        self._timeout = settings.request_timeout
+        self._response_bytes_max = settings.response_bytes_max
+        self._waiting: deque[EncodedRequest] = deque()
         self._timeout_now = -1.0
         self._why_ended: str | None = None
 
@@ -58,7 +55,7 @@ class Connection:
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
-        return self._versions.newest(kind).version
+        return self._kafka.version_of(kind)
 
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request and return its response. Nothing else may be in flight.
@@ -73,31 +70,28 @@ class Connection:
         """Send a request. With `answered`, expect a response to `receive` later."""
         if self._why_ended is not None:
             raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
-        kind = type(request)
-        codec = self._versions.newest(kind) if version is None else self._versions.of(kind, version)
-        chunks = codec.request(self._sent, request)
+        encoded = self._kafka.encode(request, version)
         if answered:
-            self._waiting.append((self._sent, codec))
-        self._sent = (self._sent + 1) % _IDS
+            self._waiting.append(encoded)
         self._allow(self._timeout)
         try:
-            self._send_all(chunks)
+            self._send_all(encoded.chunks)
         except OSError as error:
             raise self._lost(error) from error
 
     def receive(self, timeout: float | None = None) -> Any:
         """Return the response to the oldest pending request."""
-        correlation_id, codec = self._waiting[0]
+        name, _, decode = self._waiting[0]
         self._allow(self._timeout if timeout is None else timeout)
         try:
             frame = self._frame()
         except BlockingIOError as error:
             self._end("it did not answer in time")
-            raise RequestTimedOut(f"{self.address} did not answer in time: {codec.name}") from error
+            raise RequestTimedOut(f"{self.address} did not answer in time: {name}") from error
         except OSError as error:
             raise self._lost(error) from error
         try:
-            response = codec.answer(correlation_id, memoryview(frame))
+            response = decode(memoryview(frame))
         except WireError as error:
             raise self._violated(str(error)) from error
         self._waiting.popleft()
@@ -108,9 +102,9 @@ class Connection:
 
     def negotiate_versions(self, timeout: float) -> None:
         """Negotiate API versions; must be the first exchange on a connection."""
-        while not self._versions.is_complete:
-            request, version = self._versions.next_request()
-            self._versions.handle_response(self.ask(request, version=version, timeout=timeout))
+        while not self._kafka.is_negotiated:
+            request, version = self._kafka.next_request()
+            self._kafka.handle_response(self.ask(request, version=version, timeout=timeout))
 
     # -- bytes ---------------------------------------------------------------------------------------------------
 
@@ -136,7 +130,7 @@ class Connection:
 
     def _frame(self) -> bytes | bytearray:
         (length,) = _length_of(self._exactly(4))
-        if not 0 <= length <= self._largest:
+        if not 0 <= length <= self._response_bytes_max:
             raise self._violated(f"it is {length} bytes long")
         return self._exactly(length)
 
@@ -173,15 +167,13 @@ class Connection:
         self._socket.close()
 
 
-def dial(address: Address, settings: Values, most_seconds: float | None = None) -> Connection:
+def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> Connection:
     """Return a connection that is ready for requests; NotConnected gives the reason if there is none.
 
     Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
     """
     retain_freed_memory()
-    seconds = settings.integer("socket.connection.setup.timeout.ms") / 1000
-    if most_seconds is not None:
-        seconds = min(seconds, most_seconds)
+    seconds = settings.setup_timeout if most_seconds is None else min(settings.setup_timeout, most_seconds)
     try:
         connected = socket.create_connection((address.host, address.port), seconds)
     except (OSError, UnicodeError) as error:
@@ -189,9 +181,9 @@ def dial(address: Address, settings: Values, most_seconds: float | None = None) 
         raise NotConnected(f"cannot connect to {address}: {why}") from error
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option, name in ((socket.SO_SNDBUF, "send.buffer.bytes"), (socket.SO_RCVBUF, "receive.buffer.bytes")):
-        if settings.integer(name) >= 0:
-            connected.setsockopt(socket.SOL_SOCKET, option, settings.integer(name))
+    for option, size in ((socket.SO_SNDBUF, settings.send_buffer), (socket.SO_RCVBUF, settings.receive_buffer)):
+        if size >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, option, size)
     connection = Connection(connected, address, settings)
     try:
         connection.negotiate_versions(seconds)

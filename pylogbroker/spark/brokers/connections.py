@@ -17,7 +17,7 @@ class Connections:
         """Return an open connection to a leader; raise if there can be none."""
         connection = self._made.get(leader)
         if connection is None or not connection.is_open:
-            connection = self._made[leader] = dial(self._cluster.address_of(leader), self._cluster.settings)
+            connection = self._made[leader] = dial(self._cluster.address_of(leader), self._cluster.connection_settings)
         return connection
 
     def in_flight(self, leader: int) -> int:

@@ -21,12 +21,13 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable, raise_for
+from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import entries
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
 from pylogbroker.spark.brokers.connection import Connection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData

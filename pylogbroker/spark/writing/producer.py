@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, error_of, is_retriable
+from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, is_retriable
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import Connection
 from pylogbroker.spark.brokers.connections import Connections

@@ -6,9 +6,9 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.errors import raise_for
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

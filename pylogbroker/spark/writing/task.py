@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from pylogbroker.client.errors import RecordTooLarge, raise_for
+from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records.model import Codec
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields

@@ -37,9 +37,9 @@ from typing import Any, Final, TypeVar
 import attrs
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
-from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
 from pylogbroker.spark.writing.producer_ids import ProducerIdentity
 from pylogbroker.wire import Request

@@ -1,25 +1,27 @@
-"""API version negotiation with one broker, encoding of requests and decoding of responses. No I/O.
+"""Client side of Kafka's protocol on one connection: API version negotiation, requests to bytes, bytes to responses.
 
-    speakers = VersionNegotiation("localhost:9092", "my-client")
-    while not speakers.is_greeted:
-        request, version = speakers.greeting()          # ApiVersions, in older versions until the broker accepts one
+    protocol = ClientProtocol("localhost:9092", "my-client")
+    while not protocol.is_negotiated:
+        request, version = protocol.next_request()      # ApiVersions, in older versions until the broker accepts one
         ...                                             # send it, and
-        speakers.greeted(response)
-    speaker = speakers.newest(FetchRequest)             # the newest version that both sides support
-    chunks = speaker.request(correlation_id, request)   # the bytes to send, in pieces
-    response = speaker.answer(correlation_id, frame)    # WireError if the frame is invalid
+        protocol.handle_response(response)
+    encoded = protocol.encode(FetchRequest(...))        # in the newest version that both sides support
+    ...                                                 # send encoded.chunks
+    response = encoded.decode(frame)                    # WireError if the frame is invalid
 
-A broker that does not support the version of an ApiVersionsRequest answers in the layout of version 0.
+No I/O. A broker that does not support the version of an ApiVersionsRequest answers in the layout of version 0.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from pylogbroker import __version__
-from pylogbroker.client.errors import error_of
 from pylogbroker.errors import ErrorCode
+from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire import (
     Request,
     UnsupportedVersion,
@@ -31,12 +33,21 @@ from pylogbroker.wire import (
 from pylogbroker.wire.headers import RequestHeader, encode_request_header
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+_CORRELATION_IDS: Final = 2**31
 _pack_start = struct.Struct(">ihhi").pack
-_START_SIZE = 8  # of a header, up to its client id
-_REFUSED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+_START_SIZE: Final = 8  # of a header, up to its client id
+_UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-class ApiCodec:
+class EncodedRequest(NamedTuple):
+    """Bytes of a request as a whole frame, and the decoder of its response. The name is that of the API."""
+
+    name: str
+    chunks: list[Any]
+    decode: Callable[[memoryview], Any]
+
+
+class _ApiCodec:
     """One API in one version: the header of its requests, their encoder, and the decoder of responses."""
 
     __slots__ = ("_chunks", "_decode", "_header_rest", "api_key", "name", "version")
@@ -58,59 +69,71 @@ class ApiCodec:
         chunks[0] = _pack_start(size, self.api_key, self.version, correlation_id) + rest + chunks[0]
         return chunks
 
-    def answer(self, correlation_id: int, frame: memoryview) -> Any:
+    def response(self, correlation_id: int, frame: memoryview) -> Any:
         """Decode the response in a frame; raise WireError if it is invalid or belongs to another request."""
-        told, position = decode_response_header(frame, self.api_key, self.version)
-        if told != correlation_id:
+        received, position = decode_response_header(frame, self.api_key, self.version)
+        if received != correlation_id:
             raise WireError("its correlation id is that of another request")
-        if self.api_key == ApiVersionsRequest.api_key and frame[position : position + 2] == _REFUSED:
+        if self.api_key == ApiVersionsRequest.api_key and frame[position : position + 2] == _UNSUPPORTED:
             return response_codec(self.api_key, 0).decode_first(frame, position)
         return self._decode(frame, position)
 
 
-class VersionNegotiation:
-    """VersionNegotiation of one connection, created on demand. `peer` names the broker in errors."""
+class ClientProtocol:
+    """Versions and correlation ids of one connection. `peer` names the broker in errors."""
 
     def __init__(self, peer: str, client_id: str) -> None:
-        self.is_complete = False
+        self.is_negotiated = False
+        self.encoded = 0  # number of requests, modulo 2^31, and the next correlation id
         self._peer = peer
         self._client_id = client_id
         self._version = ApiVersionsRequest.versions.last
         self._ranges = {ApiVersionsRequest.api_key: (0, self._version)}
-        self._newest: dict[type[Request], ApiCodec] = {}
-        self._versions: dict[tuple[type[Request], int], ApiCodec] = {}
+        self._newest: dict[type[Request], _ApiCodec] = {}
+        self._codecs: dict[tuple[type[Request], int], _ApiCodec] = {}
 
     def next_request(self) -> tuple[Request, int]:
-        """Return the first request, and its version."""
+        """Return the next request of the negotiation, and its version."""
         request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
         return request, self._version
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
-        """Process the response to a greeting. Unless `is_greeted` then, send another. Raise any other error."""
+        """Take the broker's versions, or prepare a request in an older version. Raise any other error."""
         self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._version:
             self._version = min(self._ranges[ApiVersionsRequest.api_key][1], self._version - 1)
             return
         if response.error_code:
             raise error_of(response.error_code, f"{self._peer} does not list its API versions")
-        self.is_complete = True
+        self.is_negotiated = True
 
-    def newest(self, kind: type[Request]) -> ApiCodec:
-        """Return the speaker of the newest version that both sides support, or raise UnsupportedVersion."""
-        return self._newest.get(kind) or self._make_codec(kind, None)
+    def version_of(self, kind: type[Request]) -> int:
+        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
+        return (self._newest.get(kind) or self._make_codec(kind, None)).version
 
-    def of(self, kind: type[Request], version: int) -> ApiCodec:
-        """Return the speaker of a version; raise UnsupportedVersion if either side does not support it."""
-        return self._versions.get((kind, version)) or self._make_codec(kind, version)
+    def encode(self, request: Request, version: int | None = None) -> EncodedRequest:
+        """Encode the next request, by default in the newest version that both sides support.
 
-    def _make_codec(self, kind: type[Request], version: int | None) -> ApiCodec:
+        Raise UnsupportedVersion if a side does not support the version, EncodingError if it cannot express the request.
+        """
+        kind = type(request)
+        if version is None:
+            codec = self._newest.get(kind) or self._make_codec(kind, None)
+        else:
+            codec = self._codecs.get((kind, version)) or self._make_codec(kind, version)
+        correlation_id = self.encoded
+        chunks = codec.request(correlation_id, request)
+        self.encoded = (correlation_id + 1) % _CORRELATION_IDS
+        return EncodedRequest(codec.name, chunks, partial(codec.response, correlation_id))
+
+    def _make_codec(self, kind: type[Request], version: int | None) -> _ApiCodec:
         low, high = self._ranges.get(kind.api_key, (0, -1))
         low, high = max(low, kind.versions.first), min(high, kind.versions.last)
         chosen = high if version is None else version
         if not low <= chosen <= high:
             name = kind.__name__ if version is None else f"{kind.__name__} v{version}"
             raise UnsupportedVersion(f"the broker at {self._peer} does not support {name}")
-        codec = self._versions[kind, chosen] = ApiCodec(kind, chosen, self._client_id)
+        codec = self._codecs[kind, chosen] = _ApiCodec(kind, chosen, self._client_id)
         if version is None:
             self._newest[kind] = codec
         return codec
