@@ -18,8 +18,8 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.batch import Batch, Collector, Completion, Span
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.records import Header
 
 OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: lengths, deltas, attributes

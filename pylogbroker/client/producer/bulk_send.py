@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from pylogbroker.client.errors import PluginFailed
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
 from pylogbroker.client.producer.batch import Collector
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.topics import ProducerTopic
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import ProducerIdentity
 from pylogbroker.client.retries import Pauses, retrying
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError

@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.producer.partition_queue import PartitionQueue
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import ProducerIdentity
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import PylogbrokerError

@@ -20,12 +20,12 @@ from zope.interface import implementer
 
 from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import Handle
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
 from pylogbroker.client.producer.batch import Batch, Completion
 from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, RecordMetadata
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.topics import PendingRecord
 from pylogbroker.interfaces import Event, IEventHandler
 

@@ -23,11 +23,11 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, NotConnected, is_retriable
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.batch import Batch
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, metadata_of
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire.messages.produce import PartitionProduceResponse, ProduceResponse

@@ -18,12 +18,12 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.batch import Batch
 from pylogbroker.client.producer.errors import DeliveryTimedOut
 from pylogbroker.client.producer.model import Counts
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.response_handler import ResponseHandler
 from pylogbroker.records.columnar.encode import encode
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -17,10 +17,10 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import is_retriable
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import Partitioners, TopicPartitioner
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.batch import Completion
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header

@@ -27,11 +27,11 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionAborted, TransactionError
 from pylogbroker.client.producer.model import GroupMember, Offsets
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity
 from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError

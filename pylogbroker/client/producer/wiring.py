@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import guarded_handler
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
 from pylogbroker.client.producer.batch import Completion
@@ -21,7 +22,6 @@ from pylogbroker.client.producer.errors import NotAllSent
 from pylogbroker.client.producer.identities import Identities, OpenGate
 from pylogbroker.client.producer.model import Counts
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.pipeline import BuiltInHandler, Pipeline
 from pylogbroker.client.producer.response_handler import ResponseHandler
 from pylogbroker.client.producer.sender import Gate, Sender

@@ -6,8 +6,8 @@ from collections import deque
 
 import attrs
 
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.batch import Batch
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.errors import ErrorCode
 
 CACHED_ENTRIES_MAX = 5

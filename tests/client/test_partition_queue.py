@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.batch import Batch
-from pylogbroker.client.producer.partition_queue import PartitionQueue
 from pylogbroker.client.producer.sequences import LAST_EPOCH, ProducerIdentity, sequence_at
-from tests.client.producer.leader_model import Leader, LeaderConnection
+from tests.client.leader_model import Leader, LeaderConnection
 
 PRODUCER = ProducerIdentity(1000, 0)
 
