@@ -1,9 +1,9 @@
-"""Partition queue: the batches of one partition, in order: queued, in flight and requeued.
+"""Partition queue of a producer: the batches of one partition, in order: unsent, in flight and requeued. No I/O.
 
-    append -> queue -> take -> flying -> done
-                        ^        |
-                        |        v
-                        +---- returned
+    append -> unsent -> take -> in_flight -> succeeded, failed
+                         ^          |
+                         |          v
+                         +---- requeued
 
 Each batch gets a position when it is first taken: the number of records taken before it. Retries keep it. With an
 identity the position becomes the sequence number, by which the leader keeps order and recognizes duplicates. Requeued
@@ -13,7 +13,7 @@ When a batch fails for good, the leader rejects the sequence numbers that follow
 `settle` repairs that. The cases depend on the batch that failed:
 
 ==============================================  ==============================================================
-never written (`hole`)                          renumber the batches behind it: they cannot be written either
+never written (`gap`)                           renumber the batches behind it: they cannot be written either
 outcome unknown (`lost`), others follow         send those with their old numbers: if the leader takes one,
                                                 the lost batch was written
 outcome unknown, none follow; or the leader     begin a new epoch, with sequence numbers from 0
@@ -27,6 +27,11 @@ in flight: otherwise it could accept a later batch after it missed an earlier on
 A batch that the leader rejects because an earlier one is missing is sent again in the new epoch. If one of its own
 attempts may have been written, it fails instead, since another attempt could duplicate it. An accepted batch proves
 that all batches before it in the same epoch were written.
+
+For each partition and producer id, a broker keeps the epoch and the sequence number that the next batch must begin
+with: the number of records before it. Sequence numbers wrap to 0 after 2^31 - 1. A higher epoch begins at 0.
+
+The producers of the client and of Spark's part send through this queue, each with its own batches.
 """
 
 from __future__ import annotations
@@ -35,25 +40,68 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 import attrs
 
-from pylogbroker.client.producer.batch import Batch
-from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity, sequence_at
-
+LAST_EPOCH: Final = 0x7FFF - 1  # coordinators use 32767 for fencing
+_SEQUENCE_BITS: Final = 0x7FFFFFFF
 _position = attrgetter("position")
 
 
+@attrs.frozen
+class ProducerIdentity:
+    """Producer id and epoch."""
+
+    id: int
+    epoch: int
+
+    def bumped(self) -> ProducerIdentity | None:
+        """Return the identity in its next epoch; None if there is none left."""
+        return ProducerIdentity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
+
+
+ANONYMOUS: Final = ProducerIdentity(-1, -1)
+"""Identity without idempotence."""
+
+
+def sequence_at(position: int, origin: int) -> int:
+    """Return the sequence number of the record at `position`, where the record at `origin` has 0."""
+    return (position - origin) & _SEQUENCE_BITS
+
+
+class QueuedBatch(Protocol):
+    """Attributes of a batch that the queue keeps."""
+
+    position: int  # number of the partition's records taken before it
+    identity: ProducerIdentity
+    attempts: int
+    outcome_unknown: bool  # an earlier attempt may have been written
+    rejected: bool  # the leader rejected the last attempt: an earlier batch is missing
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+
+    def halves(self) -> tuple[Self, Self]:
+        """Split the batch in two; the records keep their positions."""
+
+
+B = TypeVar("B", bound=QueuedBatch)
+
+
 @attrs.define(eq=False)
-class PartitionQueue:
+class PartitionQueue(Generic[B]):
+    """Batches of one partition, and the sequence numbers of its producer."""
+
     topic: str
     partition: int
     idempotent: bool = False
     may_bump_epoch: bool = True  # whether to begin new epochs here; in transactions the coordinator assigns them
-    unsent: deque[Batch] = attrs.Factory(deque)
-    open: Batch | None = None  # the last of `queue`, while it takes records
-    in_flight: list[Batch] = attrs.Factory(list)  # in flight
-    requeued: list[Batch] = attrs.Factory(list)  # requeued
+    unsent: deque[B] = attrs.Factory(deque)
+    open: B | None = None  # the last of `unsent`, while it takes records
+    in_flight: list[B] = attrs.Factory(list)
+    requeued: list[B] = attrs.Factory(list)
     resume_at: float = 0.0  # backoff: nothing is sent before
     identity: ProducerIdentity | None = None  # None: to be requested
     is_known: bool = False  # whether the leader has accepted a batch of it
@@ -73,10 +121,10 @@ class PartitionQueue:
         """Whether a batch is missing, so that the leader would reject what follows."""
         return self.gap is not None or self.lost is not None
 
-    def is_next(self, batch: Batch) -> bool:
+    def is_next(self, batch: B) -> bool:
         return bool(self.unsent) and self.unsent[0] is batch
 
-    def sequence(self, batch: Batch) -> int:
+    def sequence(self, batch: B) -> int:
         """Return the batch's base sequence; -1 without idempotence."""
         return sequence_at(batch.position, self.origin) if self.idempotent else -1
 
@@ -84,7 +132,7 @@ class PartitionQueue:
         """Number batches for `identity` from here on. Nothing may be in flight."""
         self._begin(identity)
 
-    def sendable(self, window: int, node: int) -> Batch | None:
+    def sendable(self, window: int, node: int) -> B | None:
         """Return the batch that may go next to the leader `node`, regardless of time; None if it must wait."""
         in_flight = self.in_flight
         if in_flight and (len(in_flight) >= window or node != self.node or (self.idempotent and not self.is_known)):
@@ -96,7 +144,7 @@ class PartitionQueue:
             return None
         return self.unsent[0]
 
-    def take(self, batch: Batch, node: int) -> None:
+    def take(self, batch: B, node: int) -> None:
         """Put `batch`, which `sendable` returned, in flight."""
         if self.requeued:
             del self.requeued[0]
@@ -110,13 +158,13 @@ class PartitionQueue:
         self.in_flight.append(batch)
         self.node = node
 
-    def leave(self, batch: Batch) -> None:
+    def leave(self, batch: B) -> None:
         """Remove the first batch from the queue; it takes no more records."""
         self.unsent.popleft()
         if batch is self.open:
             self.open = None
 
-    def succeeded(self, batch: Batch) -> list[Batch]:
+    def succeeded(self, batch: B) -> list[B]:
         """Record that the leader wrote the batch; return requeued ones before it, now proven written too."""
         self._remove(batch)
         if not self.idempotent:
@@ -128,17 +176,17 @@ class PartitionQueue:
         self.requeued = self.requeued[len(proven) :]
         return proven
 
-    def requeue(self, batch: Batch, *, rejected: bool = False, outcome_unknown: bool = False) -> None:
+    def requeue(self, batch: B, *, rejected: bool = False, outcome_unknown: bool = False) -> None:
         """Requeue the batch.
 
-        `refused`: the leader rejected it, since an earlier batch is missing. `doubtful`: it may have been written.
+        `rejected`: the leader rejected it, since an earlier batch is missing. `outcome_unknown`: it may be written.
         """
         self._remove(batch)
         batch.rejected = rejected
         batch.outcome_unknown = batch.outcome_unknown or outcome_unknown
         insort(self.requeued, batch, key=_position)
 
-    def failed(self, batch: Batch, *, outcome_unknown: bool = False) -> None:
+    def failed(self, batch: B, *, outcome_unknown: bool = False) -> None:
         """Drop the batch for good; remember the gap in the sequence."""
         self._remove(batch)
         if not self.idempotent:
@@ -148,7 +196,7 @@ class PartitionQueue:
         else:
             self.gap = batch.position if self.gap is None else min(self.gap, batch.position)
 
-    def split(self, batch: Batch) -> tuple[Batch, Batch]:
+    def split(self, batch: B) -> tuple[B, B]:
         """Requeue a batch in flight that was not written as two halves."""
         self._remove(batch)
         halves = batch.halves()
@@ -156,7 +204,7 @@ class PartitionQueue:
             insort(self.requeued, half, key=_position)
         return halves
 
-    def settle(self) -> list[Batch]:
+    def settle(self) -> list[B]:
         """Repair the sequence after failures, if nothing is in flight; return batches that fail by it."""
         if self.in_flight or not self.idempotent:
             return []
@@ -167,7 +215,7 @@ class PartitionQueue:
             return self._bump_epoch() if self.may_bump_epoch else self._fail_requeued()
         return []
 
-    def _bump_epoch(self) -> list[Batch]:
+    def _bump_epoch(self) -> list[B]:
         """Begin a new epoch; return the batches whose outcome is unknown."""
         failed_batches = [batch for batch in self.requeued if batch.outcome_unknown]
         self.requeued = [batch for batch in self.requeued if not batch.outcome_unknown]
@@ -175,7 +223,7 @@ class PartitionQueue:
         self._begin(None if self.identity is None else self.identity.bumped())
         return failed_batches
 
-    def _fail_requeued(self) -> list[Batch]:
+    def _fail_requeued(self) -> list[B]:
         """Fail all requeued batches: the transaction's end begins a new epoch."""
         failed_batches, self.requeued = self.requeued, []
         self.lost = self.taken
@@ -192,14 +240,14 @@ class PartitionQueue:
         self._renumber([batch for batch in self.requeued if batch.position > position], position)
         self.gap = None
 
-    def _renumber(self, batches: Iterable[Batch], position: int) -> None:
+    def _renumber(self, batches: Iterable[B], position: int) -> None:
         for batch in batches:
             batch.position = position
             batch.rejected = batch.outcome_unknown = False
             position += batch.count
         self.taken = position
 
-    def _remove(self, batch: Batch) -> None:
+    def _remove(self, batch: B) -> None:
         if batch in self.in_flight:
             self.in_flight.remove(batch)
         elif batch in self.requeued:

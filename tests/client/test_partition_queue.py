@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.client.partition_queue import PartitionQueue
+from pylogbroker.client.partition_queue import LAST_EPOCH, PartitionQueue, ProducerIdentity, sequence_at
 from pylogbroker.client.producer.batch import Batch
-from pylogbroker.client.producer.sequences import LAST_EPOCH, ProducerIdentity, sequence_at
 from tests.client.leader_model import Leader, LeaderConnection
 
 PRODUCER = ProducerIdentity(1000, 0)
@@ -232,9 +231,11 @@ ACTIONS = ("arrive", "arrive", "arrive", "put_off", "reject", "split", "break", 
 @given(
     st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5)), max_size=60),
     st.integers(1, 5),
+    st.booleans(),
 )
-def test_whatever_happens(story: list[tuple[str, int]], window: int) -> None:
-    queue = queue_with()
+def test_whatever_happens(story: list[tuple[str, int]], window: int, may_bump_epoch: bool) -> None:
+    """In transactions, and in Spark's part, the owner begins epochs: here as soon as nothing is on its way."""
+    queue = queue_with(may_bump_epoch=may_bump_epoch)
     connection = LeaderConnection(queue, Leader())
     sent: list[bytes | None] = []
     for action, number in story:
@@ -242,6 +243,8 @@ def test_whatever_happens(story: list[tuple[str, int]], window: int) -> None:
     for _ in range(200):
         if queue.idle:
             break
+        if queue.is_stuck and not queue.in_flight and not queue.requeued and queue.identity is not None:
+            queue.start_epoch(queue.identity.bumped() or PRODUCER)
         connection.send(window)
         if connection.under_way:
             connection.arrive()

@@ -18,8 +18,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.partition_queue import PartitionQueue
-from pylogbroker.client.producer.batch import Batch, Collector, Completion, Span
+from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, Completion, Span
 from pylogbroker.records import Header
 
 OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: lengths, deltas, attributes
@@ -37,7 +36,7 @@ class BufferLimits:
     records: int = 0
 
 
-def ignore(queue: PartitionQueue) -> None:
+def ignore(queue: BatchQueue) -> None:
     """Ignore the event: the default for `on_closed`."""
 
 
@@ -48,22 +47,20 @@ class Accumulator:
     limits: BufferLimits
     idempotent: bool = True
     may_bump_epoch: bool = True
-    on_closed: Callable[[PartitionQueue], object] = ignore  # called when a queue's last batch is closed
-    queues: dict[tuple[str, int], PartitionQueue] = attrs.Factory(dict)
-    ready: dict[PartitionQueue, None] = attrs.Factory(dict)  # an ordered set
+    on_closed: Callable[[BatchQueue], object] = ignore  # called when a queue's last batch is closed
+    queues: dict[tuple[str, int], BatchQueue] = attrs.Factory(dict)
+    ready: dict[BatchQueue, None] = attrs.Factory(dict)  # an ordered set
     used: int = 0
     held: int = 0  # records
     unlingered: int = 0  # number of callers that wait for everything to be sent
-    _timers: list[tuple[float, int, PartitionQueue]] = attrs.Factory(list)
+    _timers: list[tuple[float, int, BatchQueue]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
-    def queue(self, topic: str, partition: int) -> PartitionQueue:
+    def queue(self, topic: str, partition: int) -> BatchQueue:
         """Return the queue of a partition; create it if needed."""
         queue = self.queues.get((topic, partition))
         if queue is None:
-            queue = self.queues[topic, partition] = PartitionQueue(
-                topic, partition, self.idempotent, self.may_bump_epoch
-            )
+            queue = self.queues[topic, partition] = BatchQueue(topic, partition, self.idempotent, self.may_bump_epoch)
         return queue
 
     def has_room(self, size: int, records: int = 1) -> bool:
@@ -75,7 +72,7 @@ class Accumulator:
 
     def append(
         self,
-        queue: PartitionQueue,
+        queue: BatchQueue,
         key: bytes | None,
         value: bytes | None,
         timestamp: int,
@@ -108,7 +105,7 @@ class Accumulator:
 
     def extend(
         self,
-        queue: PartitionQueue,
+        queue: BatchQueue,
         keys: Sequence[bytes | None] | None,
         values: Sequence[bytes | None],
         timestamp: int,
@@ -135,19 +132,19 @@ class Accumulator:
             self.close(queue)
         return taken
 
-    def close(self, queue: PartitionQueue) -> None:
+    def close(self, queue: BatchQueue) -> None:
         queue.open = None
         self.ready[queue] = None
         self.on_closed(queue)
 
-    def take(self, queue: PartitionQueue, batch: Batch, node: int) -> None:
+    def take(self, queue: BatchQueue, batch: Batch, node: int) -> None:
         """Mark the batch, which `next_batch` returned, as in flight to the leader `node`."""
         was_open = batch is queue.open
         queue.take(batch, node)
         if was_open:
             self.on_closed(queue)
 
-    def next_batch(self, queue: PartitionQueue, now: float, window: int, node: int) -> Batch | None:
+    def next_batch(self, queue: BatchQueue, now: float, window: int, node: int) -> Batch | None:
         """Return the batch that may go now to the leader `node`, or None.
 
         If only the time is missing, a timer makes the queue ready when it is due.
@@ -163,14 +160,14 @@ class Accumulator:
             return None
         return batch
 
-    def wait(self, queue: PartitionQueue, due: float) -> None:
+    def wait(self, queue: BatchQueue, due: float) -> None:
         """Make the queue ready at the time `due`."""
         heapq.heappush(self._timers, (due, next(self._order), queue))
 
     def next_due(self) -> float | None:
         return self._timers[0][0] if self._timers else None
 
-    def collect(self, now: float) -> list[PartitionQueue]:
+    def collect(self, now: float) -> list[BatchQueue]:
         """Return the ready queues and clear their ready mark, until something happens to them."""
         while self._timers and self._timers[0][0] <= now:
             self.ready[heapq.heappop(self._timers)[2]] = None
@@ -195,7 +192,7 @@ class Accumulator:
         self.used += batch.size
         self.held += batch.count
 
-    def expire(self, now: float) -> list[tuple[PartitionQueue, Batch]]:
+    def expire(self, now: float) -> list[tuple[BatchQueue, Batch]]:
         """Remove and return batches past their deadline, except those in flight."""
         expired = []
         for queue in self.queues.values():
@@ -207,7 +204,7 @@ class Accumulator:
                 expired.append((queue, batch))
         return expired
 
-    def drop(self) -> list[tuple[PartitionQueue, Batch]]:
+    def drop(self) -> list[tuple[BatchQueue, Batch]]:
         return self.expire(inf)
 
     def batches(self) -> list[Batch]:
@@ -220,7 +217,7 @@ class Accumulator:
         ends = accumulate(sizes[: min(most, room // OVERHEAD + 1)])
         return max(1, sum(1 for _ in takewhile(lambda end: end <= room, ends)))
 
-    def _new_batch(self, queue: PartitionQueue, now: float) -> Batch:
+    def _new_batch(self, queue: BatchQueue, now: float) -> Batch:
         limits = self.limits
         if queue.open is not None:
             self.close(queue)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
+from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
 from pylogbroker.client.producer.model import RecordMetadata
-from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
 
@@ -141,3 +141,6 @@ class Batch:
             size=self.size * len(self.values[which]) // self.count,
             position=position,
         )
+
+
+BatchQueue: TypeAlias = PartitionQueue[Batch]

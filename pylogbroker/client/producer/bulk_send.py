@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
-from pylogbroker.client.producer.batch import Collector
+from pylogbroker.client.producer.batch import BatchQueue, Collector
 from pylogbroker.client.producer.topics import ProducerTopic
 
 
@@ -48,7 +47,7 @@ def put(accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, co
     if columns.keys is None and topic.partitioner.batch_full is not None:
         return _put_in_runs(accumulator, topic, columns, collector, now)
     keys: Sequence[bytes | None] = columns.keys or [None] * len(columns.values)
-    places: dict[PartitionQueue, list[int]] = {}
+    places: dict[BatchQueue, list[int]] = {}
     try:
         for place, key in enumerate(keys):
             places.setdefault(topic.choose(key), []).append(place)
@@ -77,7 +76,7 @@ def _put_in_runs(
 
 def _put_chosen(
     accumulator: Accumulator,
-    queue: PartitionQueue,
+    queue: BatchQueue,
     columns: BulkColumns,
     places: list[int],
     collector: Collector,

@@ -12,10 +12,10 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.partition_queue import PartitionQueue
+from pylogbroker.client.partition_queue import ProducerIdentity
+from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
-from pylogbroker.client.producer.sequences import ProducerIdentity
 from pylogbroker.client.retries import Pauses, retrying
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.rpc.errors import error_of
@@ -54,7 +54,7 @@ class TransactionCoordinatorClient:
         response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    async def add(self, identity: ProducerIdentity, queues: Iterable[PartitionQueue]) -> None:
+    async def add(self, identity: ProducerIdentity, queues: Iterable[BatchQueue]) -> None:
         topics: dict[str, AddPartitionsToTxnTopic] = {}
         for queue in queues:
             topics.setdefault(queue.topic, AddPartitionsToTxnTopic(queue.topic)).partitions.append(queue.partition)

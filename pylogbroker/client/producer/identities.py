@@ -9,8 +9,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.partition_queue import PartitionQueue
-from pylogbroker.client.producer.sequences import ProducerIdentity
+from pylogbroker.client.partition_queue import ProducerIdentity
+from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.rpc.errors import raise_for
@@ -22,7 +22,7 @@ _NO_TIMEOUT = 2**31 - 1
 class OpenGate:
     """Gate of a producer without idempotence: every partition may send."""
 
-    def admits(self, queue: PartitionQueue) -> bool:
+    def admits(self, queue: BatchQueue) -> bool:
         return True
 
 
@@ -33,13 +33,13 @@ class Identities:
     pauses: Pauses
     cluster: Cluster
     backoff: Backoff
-    resume: Callable[[list[PartitionQueue]], object]  # called with the queues that waited for an id
+    resume: Callable[[list[BatchQueue]], object]  # called with the queues that waited for an id
     reject: Callable[[BaseException], object]  # called when the request failed
     current: ProducerIdentity | None = None
-    _waiting: list[PartitionQueue] = attrs.Factory(list)
+    _waiting: list[BatchQueue] = attrs.Factory(list)
     _asking: bool = False
 
-    def admits(self, queue: PartitionQueue) -> bool:
+    def admits(self, queue: BatchQueue) -> bool:
         """Return whether the queue has a producer id; request one if not."""
         if queue.identity is not None:
             return True

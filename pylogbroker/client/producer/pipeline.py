@@ -20,10 +20,9 @@ from zope.interface import implementer
 
 from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import Handle
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
-from pylogbroker.client.producer.batch import Batch, Completion
+from pylogbroker.client.producer.batch import Batch, BatchQueue, Completion
 from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, RecordMetadata
 from pylogbroker.client.producer.topics import PendingRecord
@@ -249,7 +248,7 @@ class BuiltInHandler:
         self.put(record)
         ticket.leave()  # after `put`: records that wait for space must not overtake
 
-    def prepare(self, queue: PartitionQueue, batch: Batch) -> None:
+    def prepare(self, queue: BatchQueue, batch: Batch) -> None:
         """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
 
         Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is

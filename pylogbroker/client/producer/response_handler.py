@@ -23,9 +23,8 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, NotConnected, is_retriable
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import Batch
+from pylogbroker.client.producer.batch import Batch, BatchQueue
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, metadata_of
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -34,7 +33,7 @@ from pylogbroker.wire.messages.produce import PartitionProduceResponse, ProduceR
 
 log = Logger()
 
-Batches = Mapping[tuple[str, int], tuple[PartitionQueue, Batch]]
+Batches = Mapping[tuple[str, int], tuple[BatchQueue, Batch]]
 
 _SEQUENCE_ERRORS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 _MAYBE_WRITTEN: Final = frozenset(
@@ -115,20 +114,20 @@ class ResponseHandler:
                 self._failed(queue, batch, error)
             self._settle(queue)
 
-    def reject(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+    def reject(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
         """Fail a batch that cannot be sent; a first attempt only if the batch still heads its queue."""
         if batch.attempts or queue.is_next(batch):
             self._failed(queue, batch, error)
             self._settle(queue)
 
-    def _failed(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+    def _failed(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
         if batch.attempts:
             queue.failed(batch)
         else:
             queue.leave(batch)
         self.fail_batch(batch, error)
 
-    def fail_removed(self, queue: PartitionQueue, batch: Batch, error: BaseException) -> None:
+    def fail_removed(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
         """Fail a batch that was already removed from its queue."""
         self.fail_batch(batch, error)
         self._settle(queue)
@@ -144,7 +143,7 @@ class ResponseHandler:
         self._replace(batch, ())
         self.on_released()
 
-    def _handle_partition(self, queue: PartitionQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
+    def _handle_partition(self, queue: BatchQueue, batch: Batch, answer: PartitionProduceResponse) -> None:
         error = error_of(answer.error_code, answer.error_message)
         code = error.code if answer.error_code else ErrorCode.NONE
         if code is ErrorCode.NONE:
@@ -156,7 +155,7 @@ class ResponseHandler:
         else:
             self._batch_rejected(queue, batch, code, error)
 
-    def _batch_rejected(self, queue: PartitionQueue, batch: Batch, code: ErrorCode, error: KafkaError) -> None:
+    def _batch_rejected(self, queue: BatchQueue, batch: Batch, code: ErrorCode, error: KafkaError) -> None:
         if code in _LEADER_MOVED:
             self.cluster.leader_is_stale(queue.topic, queue.partition)
         if queue.idempotent and (
@@ -168,18 +167,18 @@ class ResponseHandler:
         else:
             self._failed(queue, batch, error)
 
-    def _written(self, queue: PartitionQueue, batch: Batch, base_offset: int, append_time: int) -> None:
+    def _written(self, queue: BatchQueue, batch: Batch, base_offset: int, append_time: int) -> None:
         for other in queue.succeeded(batch):
             self._acknowledge(queue, other, UNKNOWN_OFFSET, -1)
         self._acknowledge(queue, batch, base_offset, append_time)
 
-    def _acknowledge(self, queue: PartitionQueue, batch: Batch, base_offset: int, append_time: int) -> None:
+    def _acknowledge(self, queue: BatchQueue, batch: Batch, base_offset: int, append_time: int) -> None:
         self.counts.acknowledged += batch.count
         self.counts.request_time += self.reactor.seconds() - batch.sent_at
         batch.succeed(metadata_of(queue.topic, queue.partition, base_offset, batch.timestamps, append_time))
         self.finish(batch)
 
-    def _split(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _split(self, queue: BatchQueue, batch: Batch) -> None:
         halves = queue.split(batch)
         self.accumulator.release(batch)
         for half in halves:
@@ -188,7 +187,7 @@ class ResponseHandler:
 
     def _try_again(
         self,
-        queue: PartitionQueue,
+        queue: BatchQueue,
         batch: Batch,
         error: BaseException,
         *,
@@ -204,7 +203,7 @@ class ResponseHandler:
             return
         queue.resume_at = max(queue.resume_at, now + self.options.backoff.pause(batch.attempts))
 
-    def _settle(self, queue: PartitionQueue) -> None:
+    def _settle(self, queue: BatchQueue) -> None:
         """Settle the queue if nothing is in flight, and make it ready."""
         if not queue.in_flight:
             refusal = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -18,9 +18,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import Batch
+from pylogbroker.client.producer.batch import Batch, BatchQueue
 from pylogbroker.client.producer.errors import DeliveryTimedOut
 from pylogbroker.client.producer.model import Counts
 from pylogbroker.client.producer.options import ProducerOptions
@@ -36,7 +35,7 @@ _EXPIRY_CHECK_SECONDS: Final = 1.0  # seconds between checks for expired batches
 class Gate(Protocol):
     """Decides which partitions may send: those with a producer id; in a transaction those added to it."""
 
-    def admits(self, queue: PartitionQueue) -> bool:
+    def admits(self, queue: BatchQueue) -> bool:
         """Return whether the partition may send now. If not, make it ready and wake the sender once it may."""
 
 
@@ -51,7 +50,7 @@ class Sender:
     gate: Gate
     response_handler: ResponseHandler
     counts: Counts
-    prepare: Callable[[PartitionQueue, Batch], None] | None = None
+    prepare: Callable[[BatchQueue, Batch], None] | None = None
     scheduled: bool = False
     running: bool = False
     closed: bool = False
@@ -59,8 +58,8 @@ class Sender:
     _timer: IDelayedCall | None = None
     _expiry_call: IDelayedCall | None = None
     _requests_in_flight: dict[int, int] = attrs.Factory(dict)
-    _blocked: dict[int, dict[PartitionQueue, None]] = attrs.Factory(dict)
-    _finding_leader: set[PartitionQueue] = attrs.Factory(set)
+    _blocked: dict[int, dict[BatchQueue, None]] = attrs.Factory(dict)
+    _finding_leader: set[BatchQueue] = attrs.Factory(set)
 
     def kick(self) -> None:
         if not self.scheduled and not self.closed:
@@ -89,7 +88,7 @@ class Sender:
 
     # requests
 
-    def _send_round(self, queues: Iterable[PartitionQueue]) -> list[PartitionQueue]:
+    def _send_round(self, queues: Iterable[BatchQueue]) -> list[BatchQueue]:
         """Send one batch of each partition; return the partitions that may have another."""
         now = self.reactor.seconds()
         loads: dict[int, _RequestBatches] = {}
@@ -109,7 +108,7 @@ class Sender:
                 self._send(load, now)
         return more
 
-    def _load_for(self, queue: PartitionQueue, loads: dict[int, _RequestBatches]) -> _RequestBatches | None:
+    def _load_for(self, queue: BatchQueue, loads: dict[int, _RequestBatches]) -> _RequestBatches | None:
         """Return the request that a batch of the partition may join; None if it must wait."""
         if queue.idle or not self.gate.admits(queue):
             return None
@@ -124,7 +123,7 @@ class Sender:
             loads[node] = _RequestBatches(node)
         return loads[node]
 
-    def _load(self, queue: PartitionQueue, batch: Batch, load: _RequestBatches, now: float) -> None:
+    def _load(self, queue: BatchQueue, batch: Batch, load: _RequestBatches, now: float) -> None:
         """Add the batch to the request; fail it if a plugin or the encoder raises."""
         try:
             if not batch.attempts and not self._prepare(queue, batch):
@@ -137,7 +136,7 @@ class Sender:
         self._count(batch, len(data), now)
         load.add(queue, batch, data)
 
-    def _prepare(self, queue: PartitionQueue, batch: Batch) -> bool:
+    def _prepare(self, queue: BatchQueue, batch: Batch) -> bool:
         """Run `prepare`; return False if it left no records, or if the batch is not to be sent any more."""
         if self.prepare is None:
             return True
@@ -155,7 +154,7 @@ class Sender:
             self.response_handler.finish(batch)
         return batch.count > 0
 
-    def _encode(self, queue: PartitionQueue, batch: Batch) -> bytes:
+    def _encode(self, queue: BatchQueue, batch: Batch) -> bytes:
         options, identity = self.options, batch.identity
         return encode(
             batch.keys,
@@ -204,13 +203,13 @@ class Sender:
         self.accumulator.ready.update(self._blocked.pop(node, {}))
         self.kick()
 
-    def _find_leader(self, queue: PartitionQueue) -> None:
+    def _find_leader(self, queue: BatchQueue) -> None:
         if queue not in self._finding_leader:
             self._finding_leader.add(queue)
             found = Deferred.fromCoroutine(self.cluster.find_leader(queue.topic, queue.partition))
             found.addBoth(self._leader_found, queue)
 
-    def _leader_found(self, result: object, queue: PartitionQueue) -> None:
+    def _leader_found(self, result: object, queue: BatchQueue) -> None:
         """Resume the partition; if no leader was found in time, after a pause."""
         self._finding_leader.discard(queue)
         if isinstance(result, Failure):
@@ -249,12 +248,12 @@ class Sender:
 @attrs.define(eq=False)
 class _RequestBatches:
     node: int
-    batches: dict[tuple[str, int], tuple[PartitionQueue, Batch]] = attrs.Factory(dict)
+    batches: dict[tuple[str, int], tuple[BatchQueue, Batch]] = attrs.Factory(dict)
     topics: dict[str, list[PartitionProduceData]] = attrs.Factory(dict)
     size: int = 0
     deadline: float = 0.0  # the latest of its batches
 
-    def add(self, queue: PartitionQueue, batch: Batch, data: bytes) -> None:
+    def add(self, queue: BatchQueue, batch: Batch, data: bytes) -> None:
         self.batches[queue.topic, queue.partition] = (queue, batch)
         self.topics.setdefault(queue.topic, []).append(PartitionProduceData(queue.partition, data))
         self.size += batch.size

@@ -17,10 +17,9 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import is_retriable
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import Partitioners, TopicPartitioner
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import Completion
+from pylogbroker.client.producer.batch import BatchQueue, Completion
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
@@ -48,18 +47,18 @@ class ProducerTopic:
     """A topic with known partitions."""
 
     name: str
-    queues: list[PartitionQueue]
+    queues: list[BatchQueue]
     partitioner: TopicPartitioner
     sticky: int = -1  # the partition of the last record without a key
 
-    def choose(self, key: bytes | None) -> PartitionQueue:
+    def choose(self, key: bytes | None) -> BatchQueue:
         """Return the partition queue for a record with this key; raise PluginFailed if the partitioner fails."""
         partition = self.partitioner.partition(key, len(self.queues))
         if key is None:
             self.sticky = partition
         return self.queues[partition]
 
-    def queue(self, partition: int) -> PartitionQueue | None:
+    def queue(self, partition: int) -> BatchQueue | None:
         return self.queues[partition] if self.has(partition) else None
 
     def has(self, partition: int | None) -> bool:
@@ -125,7 +124,7 @@ class ProducerTopics:
             return
         self.kick()
 
-    def _append(self, queue: PartitionQueue, record: PendingRecord) -> None:
+    def _append(self, queue: BatchQueue, record: PendingRecord) -> None:
         now = self.reactor.seconds()
         completion, event = record.completion, record.event
         accumulator = self.accumulator
@@ -224,7 +223,7 @@ class ProducerTopics:
         self.accumulator.wake()
         self.kick()
 
-    def _batch_full(self, queue: PartitionQueue) -> None:
+    def _batch_full(self, queue: BatchQueue) -> None:
         topic = self.known.get(queue.topic)
         if topic is not None and topic.sticky == queue.partition and topic.partitioner.batch_full is not None:
             topic.partitioner.batch_full()

@@ -27,12 +27,12 @@ import attrs
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from pylogbroker.client.partition_queue import PartitionQueue
+from pylogbroker.client.partition_queue import ANONYMOUS, ProducerIdentity
 from pylogbroker.client.producer.accumulator import Accumulator
+from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.client.producer.errors import Fenced, NeedsAbort, TransactionAborted, TransactionError
 from pylogbroker.client.producer.model import GroupMember, Offsets
-from pylogbroker.client.producer.sequences import ANONYMOUS, ProducerIdentity
 from pylogbroker.client.single_flight import SingleFlight
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 
@@ -65,7 +65,7 @@ class TransactionManager:
 
     coordinator: TransactionCoordinatorClient
     accumulator: Accumulator
-    resume: Callable[[list[PartitionQueue]], object]
+    resume: Callable[[list[BatchQueue]], object]
     flush: Callable[[], Coroutine[Any, Any, None]]
     in_flight_done: Callable[[], Deferred[None]]
     reject: Callable[[BaseException], object]
@@ -74,8 +74,8 @@ class TransactionManager:
     identity: ProducerIdentity | None = None
     _committing: SingleFlight = attrs.Factory(SingleFlight)
     _aborting: SingleFlight = attrs.Factory(SingleFlight)
-    _added: set[PartitionQueue] = attrs.Factory(set)
-    _wanted: dict[PartitionQueue, None] = attrs.Factory(dict)
+    _added: set[BatchQueue] = attrs.Factory(set)
+    _wanted: dict[BatchQueue, None] = attrs.Factory(dict)
     _adding: bool = False
     _asking: int = 0  # requests of the transaction without a response
     _answered: list[Deferred[None]] = attrs.Factory(list)
@@ -86,7 +86,7 @@ class TransactionManager:
 
     # -- as a gate ---------------------------------------------------------------------------------------------------
 
-    def admits(self, queue: PartitionQueue) -> bool:
+    def admits(self, queue: BatchQueue) -> bool:
         """Return whether the partition is part of the transaction; add it if not."""
         if queue in self._added:
             return True
@@ -265,7 +265,7 @@ class TransactionManager:
             self._adding = False
             self._less_asked()
 
-    async def _add(self, queues: list[PartitionQueue]) -> None:
+    async def _add(self, queues: list[BatchQueue]) -> None:
         identity = self._known_identity()
         self._began = True
         await self.coordinator.add(identity, queues)

@@ -12,10 +12,9 @@ from twisted.logger import Logger
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
-from pylogbroker.client.partition_queue import PartitionQueue
 from pylogbroker.client.plugin_guards import guarded_handler
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
-from pylogbroker.client.producer.batch import Completion
+from pylogbroker.client.producer.batch import BatchQueue, Completion
 from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.client.producer.errors import NotAllSent
@@ -241,6 +240,6 @@ class ProducerParts:
         seen = event if plugins.callbacks.before_send is not None else None
         return PendingRecord(event.topic, key, value, event.partition, event.timestamp, headers, size, completion, seen)
 
-    def _resume(self, queues: Sequence[PartitionQueue]) -> None:
+    def _resume(self, queues: Sequence[BatchQueue]) -> None:
         self.accumulator.ready.update((queue, None) for queue in queues)
         self.sender.kick()

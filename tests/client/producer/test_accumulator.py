@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from pylogbroker.client.partition_queue import PartitionQueue
+from pylogbroker.client.partition_queue import PartitionQueue, ProducerIdentity
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
 from pylogbroker.client.producer.batch import Collector
 from pylogbroker.client.producer.model import RecordMetadata, metadata_of
-from pylogbroker.client.producer.sequences import ProducerIdentity
 
 NODE = 3
 
