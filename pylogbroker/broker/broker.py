@@ -17,7 +17,8 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock, ensureD
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from pylogbroker.broker.apis import APIS, Api
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext

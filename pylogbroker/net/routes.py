@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from pylogbroker.broker.apis import APIS, Api
+from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
@@ -117,7 +117,7 @@ class Route:
 class Routes:
     """All routes, made when they are first asked for."""
 
-    def __init__(self, apis: tuple[Api, ...] = APIS) -> None:
+    def __init__(self, apis: tuple[Api, ...]) -> None:
         self._apis = {api.key: api for api in apis}
         self._routes: dict[tuple[int, int], Route] = {}
 

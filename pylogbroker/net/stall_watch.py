@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 from twisted.logger import Logger
 
-from pylogbroker.broker.apis import Api
+from pylogbroker.broker.api import Api
 from pylogbroker.broker.log_rate_limit import LogRateLimit
 
 log = Logger()

@@ -13,7 +13,8 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.broker import response_limits
-from pylogbroker.broker.apis import APIS, Api
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.config_resources import ResourceType
 from pylogbroker.config import TOPIC
 from pylogbroker.errors import ErrorCode

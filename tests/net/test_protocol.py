@@ -13,7 +13,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.apis import Api
+from pylogbroker.broker.api import Api
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import LINES_PER_MINUTE_MAX, MemoryLimit

@@ -15,7 +15,8 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import capturedLogs, eventAsText
 
-from pylogbroker.broker.apis import APIS, Api, metadata
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.apis import APIS, metadata
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.wire.messages.metadata import MetadataRequest

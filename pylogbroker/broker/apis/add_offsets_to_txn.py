@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.producer_fencing import error_for
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_FENCED = 2
 
 
+@serves(AddOffsetsToTxnRequest)
 async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     """Add the group's partition, of a topic that is made if it is not there."""
     try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
@@ -37,6 +38,7 @@ _FIRST_WITH_ABORTABLE = 5
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
+@serves(AddPartitionsToTxnRequest)
 def handle(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:

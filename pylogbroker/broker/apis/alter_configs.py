@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.config import ConfigOperation
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(AlterConfigsRequest)
 async def handle(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Change the resources one after the other."""
     refusals = await alter(broker, [_alteration(resource) for resource in request.resources], request.validate_only)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(CreatePartitionsRequest)
 async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
     catalog = broker.catalog

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
 from pylogbroker.config import TopicConfig, describe_topic
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(CreateTopicsRequest)
 async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
     creation = _Creation(broker, request.validate_only)

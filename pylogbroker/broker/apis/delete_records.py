@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -26,6 +27,7 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
+@serves(DeleteRecordsRequest)
 async def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition on its own."""
     found = await broker.slices.each(

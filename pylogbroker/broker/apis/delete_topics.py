@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import duplicate_error, duplicates
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(DeleteTopicsRequest)
 async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]

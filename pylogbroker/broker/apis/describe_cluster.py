@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_cluster import (
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 BROKERS, CONTROLLERS = 1, 2
 
 
+@serves(DescribeClusterRequest)
 def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers as the listener's clients reach them."""
     if request.endpoint_type != BROKERS:

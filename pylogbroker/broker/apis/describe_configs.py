@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(DescribeConfigsRequest, is_read=True)
 async def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Describe each resource on its own, once."""
     query = _Query(broker, _Shape(context.api_version, request.include_synonyms, request.include_documentation))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import GROUP_OPERATIONS, NOT_ASKED
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget
 from pylogbroker.errors import KafkaError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(DescribeGroupsRequest)
 async def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED

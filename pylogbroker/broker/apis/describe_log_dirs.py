@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.storage import Log, LogDirectory
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(DescribeLogDirsRequest, is_read=True)
 async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every directory, also those without logs that were asked for."""
     found = await _by_directory(broker, _asked(request))

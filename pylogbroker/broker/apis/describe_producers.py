@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
 from pylogbroker.errors import KafkaError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _PRODUCER_BYTES = 40  # in an answer
 
 
+@serves(DescribeProducersRequest, is_read=True)
 async def handle(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import Topic, name_problem
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 NO_LEADER = -1
 
 
+@serves(DescribeTopicPartitionsRequest)
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_FENCED = 2
 
 
+@serves(EndTxnRequest)
 async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Let the coordinator decide."""
     replied: Deferred[ErrorCode] = Deferred()

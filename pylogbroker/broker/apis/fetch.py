@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import FetchOperation
 from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, requested_partitions
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_IDS = 13
 
 
+@serves(FetchRequest, is_read=True)
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer from the logs, at once or when `min_bytes` have come or `max_wait_ms` passed."""
     by_id = context.api_version >= _FIRST_WITH_IDS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,6 +21,7 @@ _FIRST_WITH_SEVERAL = 4
 _NOWHERE = -1
 
 
+@serves(FindCoordinatorRequest)
 async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """Name this broker, as the listener's clients reach it."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.groups import Heartbeat
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(HeartbeatRequest)
 def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Tell the coordinator."""
     beat = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)

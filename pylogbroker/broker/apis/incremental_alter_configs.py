@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(IncrementalAlterConfigsRequest)
 async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

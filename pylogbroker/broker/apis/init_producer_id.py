@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_FENCED = 4
 
 
+@serves(InitProducerIdRequest)
 async def handle(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Give out the next producer id, or what the coordinator says."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.groups import Join, JoinResult
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -22,6 +23,7 @@ _FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_WITH_SKIPPING = 9
 
 
+@serves(JoinGroupRequest)
 def handle(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
     """Hand the join to the coordinator."""
     replied: Deferred[JoinResult] = Deferred()

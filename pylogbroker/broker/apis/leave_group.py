@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.groups import Leaving
 from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_SEVERAL = 3
 
 
+@serves(LeaveGroupRequest)
 def handle(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Let them go."""
     if context.api_version < _FIRST_WITH_SEVERAL:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.groups import GROUP_TYPE
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(ListGroupsRequest)
 def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List them."""
     error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.partitions.partition import Partition
@@ -75,6 +76,7 @@ class _Pending:
     blocking: BlockingCall
 
 
+@serves(ListOffsetsRequest, is_read=True)
 async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look the offsets up; what has to be searched for in several partitions is searched for together."""
     return await _Query(broker, request, context.api_version, context.caller).answer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pylogbroker.broker.broker import Broker
 
 
+@serves(ListTransactionsRequest)
 def handle(broker: Broker, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Ask the coordinator."""
     found = broker.transactions.list(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ _FIRST_WITH_IDS_ALONE = 12
 _NO_LEADER = -1
 
 
+@serves(MetadataRequest, is_read=True)
 async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster and the topics asked for; start to create those that may be created."""
     host, port = broker.address(context)

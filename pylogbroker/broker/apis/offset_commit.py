@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
@@ -34,6 +35,7 @@ _END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
+@serves(OffsetCommitRequest)
 def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:

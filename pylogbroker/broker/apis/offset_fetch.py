@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
@@ -36,6 +37,7 @@ _NOTHING = CommittedOffset(-1)
 Asked = Mapping[str, list[int]] | None  # partitions by their topics, or all that there are offsets of
 
 
+@serves(OffsetFetchRequest)
 def handle(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import verify
@@ -53,6 +54,7 @@ _PARTITIONS_INLINE_MAX = 16  # partitions; with the default max.message.bytes th
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
+@serves(ProduceRequest)
 def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Generator[None, None, Answer]:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
     appends = _Appends(broker, broker.now_ms(), request.transactional_id, context.api_version)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Sync, SyncResult
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _FIRST_WITH_PROTOCOL = 5
 
 
+@serves(SyncGroupRequest)
 def handle(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
@@ -30,6 +31,7 @@ _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
 
 
+@serves(TxnOffsetCommitRequest)
 def handle(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:

@@ -1,0 +1,70 @@
+"""Registration of APIs: a module of `pylogbroker.broker.apis` declares with `serves` which request it handles.
+
+The declaration of the request in `pylogbroker.wire.messages` has the key and the versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+
+from pylogbroker.wire import SUPPORTED, Request, Response, Versions
+
+Handler = Callable[..., Any]
+H = TypeVar("H", bound=Handler)
+
+_registered: dict[int, Api] = {}
+
+
+@attrs.frozen
+class Api:
+    """An API and its handler.
+
+    `handle(broker, context, request)` runs on the reactor thread.  It returns the response, an awaitable of it, a
+    generator of steps that returns one of these, or None where no answer is sent.
+    """
+
+    request: type[Request]
+    handle: Handler
+    is_read: bool = False
+    """Whether the API changes nothing, so that its work stops when the connection closes (see `context`)."""
+
+    @property
+    def key(self) -> int:
+        """The API key."""
+        return self.request.api_key
+
+    @property
+    def response(self) -> type[Response]:
+        """The type of the response."""
+        return SUPPORTED[self.key][1]
+
+    @property
+    def versions(self) -> Versions:
+        """The versions that are served; ApiVersions advertises them."""
+        return self.request.versions
+
+    @property
+    def name(self) -> str:
+        """The name in Kafka's protocol guide."""
+        return self.request.__name__.removesuffix("Request")
+
+
+def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]:
+    """Register the decorated function as the handler of `request`; see `Api`."""
+
+    def register(handle: H) -> H:
+        api = Api(request, handle, is_read)
+        other = _registered.setdefault(api.key, api)
+        if other is not api:
+            raise ValueError(f"{api.name} has two handlers: {other.handle.__module__} and {handle.__module__}")
+        return handle
+
+    return register
+
+
+def registered() -> tuple[Api, ...]:
+    """Return the APIs of the modules imported so far, by key."""
+    return tuple(_registered[key] for key in sorted(_registered))

@@ -1,0 +1,30 @@
+"""Each module of `pylogbroker.broker.apis` registers one API, and no two handlers serve the same API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pylogbroker.broker import apis
+from pylogbroker.broker.api import serves
+from pylogbroker.wire import SUPPORTED
+from pylogbroker.wire.messages.fetch import FetchRequest
+
+
+def test_each_module_registers_the_api_of_its_name() -> None:
+    modules = {path.stem for path in Path(apis.__file__).parent.glob("*.py")} - {"__init__"}
+    handlers = {api.handle.__module__.rpartition(".")[2]: api for api in apis.APIS}
+    assert set(handlers) == modules
+    assert {module: api.request.__module__.rpartition(".")[2] for module, api in handlers.items()} == {
+        module: module for module in modules
+    }
+
+
+def test_every_declared_api_is_served() -> None:
+    assert {api.key for api in apis.APIS} == set(SUPPORTED)
+
+
+def test_an_api_has_one_handler() -> None:
+    with pytest.raises(ValueError, match=r"Fetch has two handlers: pylogbroker.broker.apis.fetch and .*test_api_reg"):
+        serves(FetchRequest)(lambda broker, context, request: None)
