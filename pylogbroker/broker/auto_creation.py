@@ -10,19 +10,17 @@ the client's next attempt tries again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 from twisted.internet.defer import ensureDeferred
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.services import Topics
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.catalog import Catalog
-    from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, Topic, check_name
 
 WAITING_MAX = 1000
 log = Logger()
@@ -30,16 +28,31 @@ log = Logger()
 
 @attrs.define(eq=False)
 class AutoCreation:
-    """The queue of topics to create; `_is_due` limits how often a line is logged."""
+    """The topics that wait for their creation."""
 
-    _catalog: Catalog
-    _clock: IReactorTime
-    _is_due: Callable[[str], bool]
+    _config: BrokerConfig
+    _catalog: Topics
+    _runtime: Runtime
     _waiting: deque[str] = attrs.field(factory=deque, init=False)
     _names: set[str] = attrs.field(factory=set, init=False)  # those in `_waiting` and the one being created
     _stopped: bool = attrs.field(default=False, init=False)
 
-    def request(self, name: str, allowance: PartitionAllowance) -> None:
+    def find(self, name: str, allowance: PartitionAllowance | None) -> Topic:
+        """Return the topic of that name; KafkaError if there is none.
+
+        If `allowance` covers a new topic, its creation starts in the background.  One that is not covered is created
+        when the client asks again.
+        """
+        topic = self._catalog.topics.get(name)
+        if topic is not None:
+            return topic
+        check_name(name)
+        may_create = name not in INTERNAL_TOPICS and self._config.boolean("auto.create.topics.enable")
+        if may_create and allowance is not None and allowance.left >= self._config.integer("num.partitions"):
+            self._request(name, allowance)
+        raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _request(self, name: str, allowance: PartitionAllowance) -> None:
         """Create the topic in the background; KafkaError at once if it could not be created.
 
         The topic's partitions are taken from the `allowance` of the Metadata request that names it.
@@ -47,7 +60,7 @@ class AutoCreation:
         if name in self._names or self._stopped:
             return
         if len(self._names) >= WAITING_MAX:
-            if self._is_due("too many topics wait for their creation"):
+            if self._runtime.may_log("too many topics wait for their creation"):
                 log.warn(
                     "{count} topics already wait for their automatic creation: {topic} and others are created when "
                     "clients ask for them again",
@@ -59,7 +72,7 @@ class AutoCreation:
         self._waiting.append(name)
         self._names.add(name)
         if len(self._names) == 1:
-            self._clock.callLater(0, self._start)
+            self._runtime.clock.callLater(0, self._start)
 
     def stop(self) -> None:
         """Forget the topics that wait; the creation under way ends as it would."""
@@ -76,7 +89,9 @@ class AutoCreation:
             try:
                 await self._catalog.create(name)
             except KafkaError as error:
-                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS and self._is_due("automatic creation of topics"):
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS and self._runtime.may_log(
+                    "automatic creation of topics"
+                ):
                     log.warn("topic {topic} could not be created automatically: {why}", topic=name, why=error)
             finally:
                 self._names.discard(name)

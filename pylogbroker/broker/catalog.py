@@ -75,7 +75,7 @@ class Catalog:
     _config: BrokerConfig
     _brokers: Callable[[], Sequence[int]]
     _is_due: Callable[[str], bool] = lambda about: True  # whether to tell of something again
-    _prepare: Prepare = _nothing_to_prepare  # what it takes to serve new partitions of a topic
+    prepare: Prepare = _nothing_to_prepare  # opens new partitions before the topic is shown
     topics: dict[str, Topic] = attrs.field(factory=dict, init=False)
     _by_id: dict[uuid.UUID, Topic] = attrs.field(factory=dict, init=False)
     _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
@@ -348,7 +348,7 @@ class Catalog:
 
     async def _get_ready(self, topic: Topic, partitions: Collection[int]) -> None:
         try:
-            await self._prepare(topic, partitions)
+            await self.prepare(topic, partitions)
         except Exception:
             log.failure("new partitions of topic {topic} could not all be prepared", topic=topic.name)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
 from pylogbroker.broker.request_limits import duplicate_error, duplicates
+from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 
 @attrs.frozen
@@ -30,22 +27,22 @@ class ConfigAlteration:
 
 
 async def alter(
-    broker: Broker, alterations: Sequence[ConfigAlteration], validate_only: bool
+    services: Services, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> list[KafkaError | None]:
     """Do each alteration, or with `validate_only` check that it could be done; tell for each why it was refused."""
     twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
     return [
-        await _attempt(broker, alteration, (alteration.kind, alteration.name) in twice, validate_only)
+        await _attempt(services, alteration, (alteration.kind, alteration.name) in twice, validate_only)
         for alteration in alterations
     ]
 
 
-async def _attempt(broker: Broker, wanted: ConfigAlteration, twice: bool, validate_only: bool) -> KafkaError | None:
+async def _attempt(services: Services, wanted: ConfigAlteration, twice: bool, validate_only: bool) -> KafkaError | None:
     try:
         if twice:
             raise duplicate_error()
         _check_kind(wanted)
-        resource = find_resource(broker, wanted.kind, wanted.name)
+        resource = find_resource(services, wanted.kind, wanted.name)
         await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
     except KafkaError as error:
         return error

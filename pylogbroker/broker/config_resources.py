@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
 
-from pylogbroker.broker.catalog import Catalog
-from pylogbroker.broker.dynamic_settings import DynamicSettings
+from pylogbroker.broker.services import BrokerSettings, Services, Topics
 from pylogbroker.config import (
     BROKER,
     TOPIC,
@@ -31,9 +30,6 @@ from pylogbroker.config import (
 )
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import ConfigChange, check_name
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 
 class ResourceType(IntEnum):
@@ -69,7 +65,7 @@ class TopicResource:
     """A topic."""
 
     _config: BrokerConfig
-    _catalog: Catalog
+    _catalog: Topics
     _name: str
     settings: Mapping[str, Setting] = TOPIC
 
@@ -100,7 +96,7 @@ class BrokerResource:
     """This broker, or all of them together, by the layer of dynamic settings."""
 
     _config: BrokerConfig
-    _dynamic: DynamicSettings
+    _dynamic: BrokerSettings
     _layer: ConfigSource
     settings: Mapping[str, Setting] = BROKER
 
@@ -151,16 +147,16 @@ class LoggerResource:
         self.check(change)
 
 
-def find_resource(broker: Broker, kind: int, name: str) -> Resource:
+def find_resource(services: Services, kind: int, name: str) -> Resource:
     """The resource of that type and name, or INVALID_REQUEST; a topic need not exist."""
     if kind == ResourceType.TOPIC:
         check_name(name)
-        return TopicResource(broker.config, broker.catalog, name)
+        return TopicResource(services.config, services.catalog, name)
     if kind == ResourceType.BROKER:
-        layer = _layer(broker.node_id, name)
-        return BrokerResource(broker.config, broker.dynamic_settings, layer)
+        layer = _layer(services.node.id, name)
+        return BrokerResource(services.config, services.dynamic_settings, layer)
     if kind == ResourceType.BROKER_LOGGER:
-        check_broker_id(broker.node_id, name)
+        check_broker_id(services.node.id, name)
         return LoggerResource()
     raise KafkaError(
         f"Resources of type {kind} have no settings here; topics ({ResourceType.TOPIC:d}), "

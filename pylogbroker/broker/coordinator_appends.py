@@ -10,20 +10,17 @@ appended --no sync asked for--> done
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import LogServices
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import Buffer
 from pylogbroker.storage import Appended, Origin
 from pylogbroker.wire import EncodingError
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 AppendCallback = Callable[[ErrorCode, int], None]
 """Called once per append with how it went and the time in ms."""
@@ -32,7 +29,7 @@ log = Logger()
 
 
 def append(
-    broker: Broker,
+    services: LogServices,
     key: tuple[str, int],
     batch: Buffer | Callable[[], Buffer],
     done: AppendCallback,
@@ -44,19 +41,19 @@ def append(
     A batch that takes long to build is given as a function, which is called in a worker thread. Later appends to the
     partition wait for it.
     """
-    now_ms = broker.now_ms()
+    now_ms = services.runtime.now_ms()
     found: Partition | None = None
     try:
-        found = broker.find(*key)
+        found = services.partitions.find(*key)
         appended = _append_now(found, batch, now_ms)
     except KafkaError as error:
-        _failed(broker, found, error, done)
+        _failed(services, found, error, done)
         return
     if appended is None:
-        later = ensureDeferred(_append_in_line(broker, found, batch, done, on_disk))
+        later = ensureDeferred(_append_in_line(services, found, batch, done, on_disk))
         later.addErrback(_report)
     else:
-        _appended(broker, found, appended, done, on_disk)
+        _appended(services, found, appended, done, on_disk)
 
 
 def _append_now(partition: Partition, batch: Buffer | Callable[[], Buffer], now_ms: int) -> Appended | None:
@@ -73,48 +70,54 @@ def _append_now(partition: Partition, batch: Buffer | Callable[[], Buffer], now_
 
 
 async def _append_in_line(
-    broker: Broker, partition: Partition, batch: Buffer | Callable[[], Buffer], done: AppendCallback, on_disk: bool
+    services: LogServices,
+    partition: Partition,
+    batch: Buffer | Callable[[], Buffer],
+    done: AppendCallback,
+    on_disk: bool,
 ) -> None:
     try:
-        appended = await partition.append_queued(batch, broker.now_ms(), broker.in_thread, origin=Origin.COORDINATOR)
+        appended = await partition.append_queued(
+            batch, services.runtime.now_ms(), services.runtime.in_thread, origin=Origin.COORDINATOR
+        )
     except EncodingError as error:
-        _failed(broker, partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)
+        _failed(services, partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)
     except KafkaError as error:
-        _failed(broker, partition, error, done)
+        _failed(services, partition, error, done)
     except Exception:
-        done(ErrorCode.UNKNOWN_SERVER_ERROR, broker.now_ms())
+        done(ErrorCode.UNKNOWN_SERVER_ERROR, services.runtime.now_ms())
         raise
     else:
-        _appended(broker, partition, appended, done, on_disk)
+        _appended(services, partition, appended, done, on_disk)
 
 
-def _failed(broker: Broker, partition: Partition | None, error: KafkaError, done: AppendCallback) -> None:
+def _failed(services: LogServices, partition: Partition | None, error: KafkaError, done: AppendCallback) -> None:
     if partition is not None and isinstance(error, StorageFailure):
-        broker.request_failed(partition.log, error)
-    done(error.code, broker.now_ms())
+        services.partitions.request_failed(partition.log, error)
+    done(error.code, services.runtime.now_ms())
 
 
-def _appended(broker: Broker, found: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
-    now_ms = broker.now_ms()
+def _appended(services: LogServices, found: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
+    now_ms = services.runtime.now_ms()
     if not (appended.must_sync or on_disk):
         done(ErrorCode.NONE, now_ms)
         return
-    synced: Deferred[None] = broker.group_commit.sync(found.log)
-    synced.addBoth(_synced, broker, found, appended.must_sync, done).addErrback(_report)
+    synced: Deferred[None] = services.partitions.sync(found.log)
+    synced.addBoth(_synced, services, found, appended.must_sync, done).addErrback(_report)
 
 
 def _synced(
-    result: Failure | None, broker: Broker, partition: Partition, is_hidden: bool, done: AppendCallback
+    result: Failure | None, services: LogServices, partition: Partition, is_hidden: bool, done: AppendCallback
 ) -> None:
     if is_hidden:
         settle = partition.sync_failed if isinstance(result, Failure) else partition.synced
         settle()
     if isinstance(result, Failure):
         if isinstance(result.value, StorageFailure):
-            broker.request_failed(partition.log, result.value)
-        done(_code_of(result), broker.now_ms())
+            services.partitions.request_failed(partition.log, result.value)
+        done(_code_of(result), services.runtime.now_ms())
     else:
-        done(ErrorCode.NONE, broker.now_ms())
+        done(ErrorCode.NONE, services.runtime.now_ms())
 
 
 def _code_of(failure: Failure) -> ErrorCode:

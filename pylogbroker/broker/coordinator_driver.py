@@ -14,7 +14,7 @@ nothing had ever been kept there would be worse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
@@ -23,10 +23,8 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.internal_topic import InternalTopic, Replay
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import LogServices
 from pylogbroker.metadata.topic_names import Topic
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 log = Logger()
 
@@ -58,7 +56,7 @@ class Coordinator(Protocol[L_in]):
 class CoordinatorDriver(Generic[L]):
     """Looks after one coordinator; `kept` is what it coordinates, as messages call it."""
 
-    _broker: Broker
+    _services: LogServices
     _topic: InternalTopic
     _subject: str
     _coordinator: Coordinator[L] = attrs.field(init=False)
@@ -81,7 +79,7 @@ class CoordinatorDriver(Generic[L]):
     def close(self) -> None:
         """Let it answer whoever waits, and have no partition any more."""
         self._is_open = False
-        self._coordinator.close(self._broker.now_ms())
+        self._coordinator.close(self._services.runtime.now_ms())
         if self._alarm is not None and self._alarm.active():
             self._alarm.cancel()
 
@@ -100,7 +98,7 @@ class CoordinatorDriver(Generic[L]):
     def on_topic_deleted(self, topic: Topic) -> None:
         """Everything is forgotten that was kept in the topic."""
         if topic.name == self._topic.name:
-            self._coordinator.close(self._broker.now_ms())
+            self._coordinator.close(self._services.runtime.now_ms())
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -120,9 +118,9 @@ class CoordinatorDriver(Generic[L]):
             except Exception:
                 log.failure("{kept} of {topic}-{index} are not served", subject=self._subject, topic=name, index=index)
                 if self._topic.partition(index) in (partition, None):  # not that of a topic made anew
-                    self._coordinator.unload(index, self._broker.now_ms())
+                    self._coordinator.unload(index, self._services.runtime.now_ms())
             else:
-                self._coordinator.finish_load(loading, self._broker.now_ms())
+                self._coordinator.finish_load(loading, self._services.runtime.now_ms())
             for problem in loading.problems:
                 log.warn("{topic}-{index}: {problem}", topic=name, index=index, problem=problem)
 
@@ -132,19 +130,19 @@ class CoordinatorDriver(Generic[L]):
         """Something is due at that time, before everything else."""
         if not self._is_open:
             return
-        delay = max(due_ms / 1000 - self._broker.clock.seconds(), 0)
+        delay = max(due_ms / 1000 - self._services.runtime.clock.seconds(), 0)
         if self._alarm is None or not self._alarm.active():
-            self._alarm = self._broker.clock.callLater(delay, self._ring)
-        elif self._alarm.getTime() > self._broker.clock.seconds() + delay:
+            self._alarm = self._services.runtime.clock.callLater(delay, self._ring)
+        elif self._alarm.getTime() > self._services.runtime.clock.seconds() + delay:
             self._alarm.reset(delay)
 
     def _ring(self) -> None:
         """It is time, but requests that came while the reactor was busy may not have been read: let them go first."""
-        self._alarm = self._broker.clock.callLater(0, self._tick)
+        self._alarm = self._services.runtime.clock.callLater(0, self._tick)
 
     def _tick(self) -> None:
         try:
-            self._coordinator.tick(self._broker.now_ms())
+            self._coordinator.tick(self._services.runtime.now_ms())
         finally:
             due_ms = self._coordinator.next_deadline()
             if due_ms is not None:

@@ -7,7 +7,6 @@ be read is not served (see `coordinator_driver`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -15,6 +14,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.coordinator_driver import CoordinatorDriver
 from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import (
     AppendCallback,
@@ -27,9 +27,6 @@ from pylogbroker.groups import (
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Codec, Record
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 OFFSETS_TOPIC = "__consumer_offsets"
 log = Logger()
 
@@ -41,22 +38,21 @@ class GroupService:
     It is the coordinator's store, and a listener of the catalog.
     """
 
-    _broker: Broker
+    _services: LogServices
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
     _driver: CoordinatorDriver[GroupReplay] = attrs.field(init=False)
     _observers: list[Callable[[NewGeneration], object]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._topic = _offsets_topic(self._broker)
-        self._driver = CoordinatorDriver(self._broker, self._topic, "groups")
-        settings = GroupSettings.of(self._broker.config)
+        self._topic = _offsets_topic(self._services)
+        self._driver = CoordinatorDriver(self._services, self._topic, "groups")
+        settings = GroupSettings.of(self._services.config)
         self.coordinator = GroupCoordinator(settings, self, self._driver.wake, on_generation=self._on_generation)
         self._driver.attach(self.coordinator, lambda partition: self.coordinator.begin_load(partition.index))
 
     def open(self) -> Deferred[None]:
         """Coordinate the groups that there are; fires when they are loaded."""
-        self._broker.catalog.subscribe(self)
         return self._driver.open()
 
     def observe(self, observer: Callable[[NewGeneration], object]) -> None:
@@ -113,7 +109,9 @@ class GroupService:
                 )
         else:
             gone = [(topic.name, index) for index in topic.partitions]
-            await self._broker.slices.run(self.coordinator.remove_partitions(gone, self._broker.now_ms()))
+            await self._services.runtime.slices.run(
+                self.coordinator.remove_partitions(gone, self._services.runtime.now_ms())
+            )
 
     def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
         """Groups stay where they are until the next start."""
@@ -131,10 +129,10 @@ def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:
     }
 
 
-def _offsets_topic(broker: Broker) -> InternalTopic:
-    config = broker.config
+def _offsets_topic(services: LogServices) -> InternalTopic:
+    config = services.config
     return InternalTopic(
-        broker,
+        services,
         OFFSETS_TOPIC,
         config.integer("offsets.topic.num.partitions"),
         offsets_topic_settings(config),

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
 
 from pylogbroker.broker.coordinator_appends import AppendCallback, append
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import LogServices
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import ProducerIdAndEpoch
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 RECORDS_INLINE_MAX = 500  # records in a batch that is built on the reactor thread: about 1 ms
 
@@ -34,7 +31,7 @@ class Replay(Protocol):
 class InternalTopic:
     """`slice_bytes` are read at a time; `overrides` are the settings that the topic is made with."""
 
-    _broker: Broker
+    _services: LogServices
     name: str
     partitions: int
     overrides: Mapping[str, str]
@@ -43,21 +40,21 @@ class InternalTopic:
 
     async def ensure(self) -> None:
         """Make the topic if it is not there; KafkaError if it cannot be made."""
-        if self.name in self._broker.catalog.topics:
+        if self.name in self._services.catalog.topics:
             return
         try:
-            await self._broker.catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
+            await self._services.catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
 
     def find(self) -> Topic | None:
         """The topic, if it is there."""
-        return self._broker.catalog.topics.get(self.name)
+        return self._services.catalog.topics.get(self.name)
 
     def partition(self, index: int) -> Partition | None:
         """A partition, if this broker leads it."""
-        return self._broker.partitions.get((self.name, index))
+        return self._services.partitions.led.get((self.name, index))
 
     async def replay(self, partition: Partition, loading: Replay, is_wanted: Callable[[], bool]) -> None:
         """Read a partition from its start to its end, also to what is appended meanwhile."""
@@ -67,7 +64,7 @@ class InternalTopic:
             region = records.read(offset, self.slice_bytes, upto=records.log_end_offset)
             if region is None:
                 break
-            offset = await self._broker.in_thread(_replay_region, loading, region)
+            offset = await self._services.runtime.in_thread(_replay_region, loading, region)
 
     def append(
         self,
@@ -82,7 +79,7 @@ class InternalTopic:
         The batch of many records is built in a worker thread; later appends to the partition wait for it.
         """
         make = partial(_build, records, self.codec, producer)
-        append(self._broker, (self.name, index), make if len(records) > RECORDS_INLINE_MAX else make(), done, on_disk)
+        append(self._services, (self.name, index), make if len(records) > RECORDS_INLINE_MAX else make(), done, on_disk)
 
 
 def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpoch | None) -> bytes:

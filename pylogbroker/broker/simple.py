@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from twisted.logger import Logger
@@ -22,6 +22,7 @@ from pylogbroker.broker.context import Caller
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 from pylogbroker.storage import Appended, FileRegion, Log, Origin
@@ -46,9 +47,6 @@ from pylogbroker.wire.simple import (
     encode_sets,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 FORMAT = {"message.format.version": "0.7"}
 """The settings of topics that are made by a produce."""
 
@@ -68,7 +66,7 @@ class _Found:
 
 
 def handle(
-    broker: Broker, request: Legacy07Request, caller: Caller | None = None
+    services: Services, request: Legacy07Request, caller: Caller | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
     """The answer as it is sent, or a coroutine of it; ProtocolViolation for a produce that failed.
 
@@ -77,133 +75,133 @@ def handle(
     caller = caller or Caller()
     match request:
         case Produce(part):
-            return _produce(broker, [part])
+            return _produce(services, [part])
         case MultiProduce(productions):
-            return _produce(broker, productions)
+            return _produce(services, productions)
         case Fetch(wanted):
-            return _send(broker, caller, [_read(broker, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)], is_multi=False)
+            return _send(services, caller, [_read(services, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)], is_multi=False)
         case MultiFetch(ranges):
-            return _send(broker, caller, _read_all(broker, ranges), is_multi=True)
+            return _send(services, caller, _read_all(services, ranges), is_multi=True)
         case Offsets():
-            return _offsets(broker, request)
+            return _offsets(services, request)
 
 
 # Produce
 
 
-def _produce(broker: Broker, parts: Sequence[Production]) -> Answer | Coroutine[Any, Any, Answer]:
+def _produce(services: Services, parts: Sequence[Production]) -> Answer | Coroutine[Any, Any, Answer]:
     for number, part in enumerate(parts):
-        if not _append_at_once(broker, part):
-            return _append_rest(broker, parts[number:])
+        if not _append_at_once(services, part):
+            return _append_rest(services, parts[number:])
     return None
 
 
-async def _append_rest(broker: Broker, parts: Sequence[Production]) -> None:
+async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
     """The parts of a request that begin with one that has to wait, for a worker or a new topic."""
     for part in parts:
-        if not _append_at_once(broker, part):
-            await _append_late(broker, part)
+        if not _append_at_once(services, part):
+            await _append_late(services, part)
 
 
-def _append_at_once(broker: Broker, part: Production) -> bool:
+def _append_at_once(services: Services, part: Production) -> bool:
     """Append, if nothing has to be waited for."""
     if not part.messages:
         return True
     try:
-        if part.topic not in broker.catalog.topics:
+        if part.topic not in services.catalog.topics:
             return False
-        part = _placed(broker, part)
-        partition = _writable(broker, part)
-        appended = partition.append_now(part.messages, broker.now_ms(), origin=Origin.SIMPLE)
+        part = _placed(services, part)
+        partition = _writable(services, part)
+        appended = partition.append_now(part.messages, services.runtime.now_ms(), origin=Origin.SIMPLE)
     except KafkaError as error:
-        raise _refused(broker, part, error) from error
+        raise _refused(services, part, error) from error
     if appended is None:
         return False
-    _see_to_sync(broker, partition, appended)
+    _see_to_sync(services, partition, appended)
     return True
 
 
-async def _append_late(broker: Broker, part: Production) -> None:
+async def _append_late(services: Services, part: Production) -> None:
     try:
-        if part.topic not in broker.catalog.topics:
-            await _create(broker, part)
-        part = _placed(broker, part)
-        partition = _writable(broker, part)
-        now_ms, origin = broker.now_ms(), Origin.SIMPLE
-        appended = await partition.append_queued(part.messages, now_ms, broker.in_thread, origin=origin)
+        if part.topic not in services.catalog.topics:
+            await _create(services, part)
+        part = _placed(services, part)
+        partition = _writable(services, part)
+        now_ms, origin = services.runtime.now_ms(), Origin.SIMPLE
+        appended = await partition.append_queued(part.messages, now_ms, services.runtime.in_thread, origin=origin)
     except KafkaError as error:
-        raise _refused(broker, part, error) from error
-    _see_to_sync(broker, partition, appended)
+        raise _refused(services, part, error) from error
+    _see_to_sync(services, partition, appended)
 
 
-async def _create(broker: Broker, part: Production) -> None:
+async def _create(services: Services, part: Production) -> None:
     """Make the topic; KafkaError if there is to be none, or it would not have the partition."""
     name = part.topic
     check_name(name)
-    if name in INTERNAL_TOPICS or not broker.config.boolean("auto.create.topics.enable"):
+    if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not ANY_PARTITION <= part.partition < broker.config.integer("num.partitions"):
+    if not ANY_PARTITION <= part.partition < services.config.integer("num.partitions"):
         raise KafkaError(f"there is no partition {name}-{part.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
-        await broker.catalog.create(name, overrides=FORMAT)
+        await services.catalog.create(name, overrides=FORMAT)
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 
-def _placed(broker: Broker, part: Production) -> Production:
+def _placed(services: Services, part: Production) -> Production:
     """The same for a certain partition, if it may be any."""
     if part.partition != ANY_PARTITION:
         return part
-    known = broker.catalog.require(part.topic).partitions
-    online = [number for number in known if (part.topic, number) in broker.partitions]
+    known = services.catalog.require(part.topic).partitions
+    online = [number for number in known if (part.topic, number) in services.partitions.led]
     return attrs.evolve(part, partition=random.choice(online or list(known)))
 
 
-def _writable(broker: Broker, part: Production) -> Partition:
-    partition = broker.find(part.topic, part.partition)
+def _writable(services: Services, part: Production) -> Partition:
+    partition = services.partitions.find(part.topic, part.partition)
     if not partition.log.byte_addressed:
         raise KafkaError("the topic is not of format 0.7", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return partition
 
 
-def _refused(broker: Broker, part: Production, error: KafkaError) -> ProtocolViolation:
-    if isinstance(error, StorageFailure) and (found := broker.partitions.get((part.topic, part.partition))):
-        broker.request_failed(found.log, error)
+def _refused(services: Services, part: Production, error: KafkaError) -> ProtocolViolation:
+    if isinstance(error, StorageFailure) and (found := services.partitions.led.get((part.topic, part.partition))):
+        services.partitions.request_failed(found.log, error)
     return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
 
 
-def _see_to_sync(broker: Broker, partition: Partition, appended: Appended) -> None:
+def _see_to_sync(services: Services, partition: Partition, appended: Appended) -> None:
     """Consumers see what the flush policy wants on the disk only when it is there."""
 
     def failed(failure: Failure) -> None:
         partition.sync_failed()
         if isinstance(failure.value, StorageFailure):
-            broker.request_failed(partition.log, failure.value)
+            services.partitions.request_failed(partition.log, failure.value)
         else:
             log.failure("a sync failed", failure)
 
     if appended.must_sync:
-        broker.group_commit.sync(partition.log).addCallbacks(lambda _: partition.synced(), failed)
+        services.partitions.sync(partition.log).addCallbacks(lambda _: partition.synced(), failed)
 
 
 # Fetch
 
 
-def _read_all(broker: Broker, ranges: Sequence[FetchRange]) -> list[_Found]:
+def _read_all(services: Services, ranges: Sequence[FetchRange]) -> list[_Found]:
     room = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
     found = []
     for wanted in ranges:
-        found.append(_read(broker, wanted, room))
+        found.append(_read(services, wanted, room))
         room -= len(found[-1].region or b"")
     return found
 
 
-def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
+def _read(services: Services, wanted: FetchRange, room: int) -> _Found:
     """The region of a file that is asked for; a multifetch's answer has room for so many bytes more."""
     if wanted.max_size <= 0:
         return _Found(Legacy07ErrorCode.INVALID_FETCH_SIZE)
-    error, partition = _find(broker, wanted.topic, wanted.partition)
+    error, partition = _find(services, wanted.topic, wanted.partition)
     if partition is None:
         return _Found(error)
     log = partition.log
@@ -213,36 +211,36 @@ def _read(broker: Broker, wanted: FetchRange, room: int) -> _Found:
     except OffsetOutOfRange:
         return _Found(Legacy07ErrorCode.OFFSET_OUT_OF_RANGE)
     except StorageFailure as failure:
-        broker.request_failed(log, failure)
+        services.partitions.request_failed(log, failure)
         return _Found(Legacy07ErrorCode.UNKNOWN)
 
 
-def _find(broker: Broker, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
+def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
     """The partition; none, without an error, of a topic that nobody made."""
-    known = broker.catalog.topics.get(topic)
-    count = broker.config.integer("num.partitions") if known is None else len(known.partitions)
+    known = services.catalog.topics.get(topic)
+    count = services.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:
         return Legacy07ErrorCode.WRONG_PARTITION, None
     if known is None:
         return Legacy07ErrorCode.NONE, None
-    partition = broker.partitions.get((topic, index))
+    partition = services.partitions.led.get((topic, index))
     if partition is None or not partition.log.byte_addressed:
         why = "it is offline" if partition is None else "it is not of format 0.7"
-        if broker.log_rate_limit.is_due(f"{topic} over the simple protocol", broker.now_ms()):
+        if services.runtime.may_log(f"{topic} over the simple protocol"):
             log.warn("{topic}-{index} is asked for over the simple protocol: {why}", topic=topic, index=index, why=why)
         return Legacy07ErrorCode.UNKNOWN, None
     return Legacy07ErrorCode.NONE, partition
 
 
 def _send(
-    broker: Broker, caller: Caller, found: Sequence[_Found], is_multi: bool
+    services: Services, caller: Caller, found: Sequence[_Found], is_multi: bool
 ) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
     room = _MOST_IN_MEMORY
     for each in found:
         chunk = b"" if each.region is None else _at_hand(each.region, room)
         if chunk is None:
-            return _send_cold(broker, caller, found, is_multi)
+            return _send_cold(services, caller, found, is_multi)
         if not isinstance(chunk, FileRegion):
             room -= len(chunk)
         parts.append((each.error, chunk))
@@ -256,18 +254,18 @@ def _at_hand(region: FileRegion, room: int) -> Chunk | None:
     return region if is_cached(region) else None
 
 
-async def _send_cold(broker: Broker, caller: Caller, found: Sequence[_Found], is_multi: bool) -> Answer:
-    parts = [await _brought_in(broker, caller, each) for each in found]
+async def _send_cold(services: Services, caller: Caller, found: Sequence[_Found], is_multi: bool) -> Answer:
+    parts = [await _brought_in(services, caller, each) for each in found]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[Legacy07ErrorCode, Chunk]:
+async def _brought_in(services: Services, caller: Caller, found: _Found) -> tuple[Legacy07ErrorCode, Chunk]:
     if found.region is None or found.log is None:
         return found.error, b""
     try:
-        await broker.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
+        await services.runtime.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
     except OSError as error:
-        broker.request_failed(found.log, found.log.failed(error))
+        services.partitions.request_failed(found.log, found.log.failed(error))
         return Legacy07ErrorCode.UNKNOWN, b""
     return found.error, found.region
 
@@ -275,15 +273,17 @@ async def _brought_in(broker: Broker, caller: Caller, found: _Found) -> tuple[Le
 # Offsets
 
 
-def _offsets(broker: Broker, request: Offsets) -> Answer:
-    error, partition = _find(broker, request.topic, request.partition)
+def _offsets(services: Services, request: Offsets) -> Answer:
+    error, partition = _find(services, request.topic, request.partition)
     if partition is None:
         is_empty = error is Legacy07ErrorCode.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
         return encode_offsets(error, [0] if is_empty else [])
     found = partition.log
     try:
-        offsets = visible_offsets_before(found, request.time, request.max_count, broker.now_ms(), found.high_watermark)
+        offsets = visible_offsets_before(
+            found, request.time, request.max_count, services.runtime.now_ms(), found.high_watermark
+        )
     except OSError as failure:
-        broker.request_failed(found, found.failed(failure))
+        services.partitions.request_failed(found, found.failed(failure))
         return encode_offsets(Legacy07ErrorCode.UNKNOWN)
     return encode_offsets(error, offsets)

@@ -7,7 +7,6 @@ that partition are told.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -17,8 +16,10 @@ from pylogbroker.broker.coordinator_appends import append
 from pylogbroker.broker.coordinator_driver import CoordinatorDriver
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Record, end_marker
 from pylogbroker.storage.formatting import counted
@@ -34,9 +35,6 @@ from pylogbroker.transactions import (
     TransactionTimeout,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 log = Logger()
@@ -49,15 +47,17 @@ class TransactionService:
     It is the coordinator's store, and a listener of the catalog.
     """
 
-    _broker: Broker
+    _services: LogServices
+    _producer_ids: ProducerIdSource
+    _groups: GroupCoordinator
     coordinator: TransactionCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
     _driver: CoordinatorDriver[TransactionReplay] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._topic = _transactions_topic(self._broker)
-        self._driver = CoordinatorDriver(self._broker, self._topic, "transactions")
-        settings = TransactionSettings.of(self._broker.config)
+        self._topic = _transactions_topic(self._services)
+        self._driver = CoordinatorDriver(self._services, self._topic, "transactions")
+        settings = TransactionSettings.of(self._services.config)
         self.coordinator = TransactionCoordinator(settings, self, self._driver.wake, _log_timeout)
         self._driver.attach(
             self.coordinator, lambda partition: self.coordinator.begin_load(partition.index, partition.leader_epoch)
@@ -65,7 +65,6 @@ class TransactionService:
 
     def open(self) -> Deferred[None]:
         """Coordinate the transactions that there are; fires when they are loaded."""
-        self._broker.catalog.subscribe(self)
         return self._driver.open()
 
     def close(self) -> None:
@@ -88,18 +87,18 @@ class TransactionService:
 
     async def _take_producer_id(self, done: ProducerIdTaken) -> None:
         try:
-            producer_id = await self._broker.producer_ids.take()
+            producer_id = await self._producer_ids.take()
         except KafkaError:  # it has been told
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._broker.now_ms())
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._services.runtime.now_ms())
         except Exception:
             log.failure("no producer id could be taken")
-            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._broker.now_ms())
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, self._services.runtime.now_ms())
         else:
-            done(ErrorCode.NONE, producer_id, self._broker.now_ms())
+            done(ErrorCode.NONE, producer_id, self._services.runtime.now_ms())
 
     def write_markers(self, marker: TransactionMarker, done: MarkersWritten) -> None:
         """Append the marker to each of its partitions; done is when all are in, or have failed."""
-        ensureDeferred(_Markers(self._broker, marker, done).write())
+        ensureDeferred(_Markers(self._services, self._groups, marker, done).write())
 
     # -- what the catalog tells ------------------------------------------------------------------------------------
 
@@ -126,32 +125,33 @@ class TransactionService:
 class _Markers:
     """One marker on its way into its partitions."""
 
-    _broker: Broker
+    _services: LogServices
+    _groups: GroupCoordinator
     _marker: TransactionMarker
     _done: MarkersWritten
     _results: dict[TopicPartition, ErrorCode] = attrs.field(factory=dict, init=False)
 
     async def write(self) -> None:
         marker = self._marker
-        now_ms = self._broker.now_ms()
+        now_ms = self._services.runtime.now_ms()
         batch = end_marker(
             marker.committed, marker.coordinator_epoch, marker.producer_id, marker.producer_epoch, now_ms
         )
         if not marker.partitions:
             self._done({}, now_ms)
-        async for key in self._broker.slices.over(marker.partitions):
+        async for key in self._services.runtime.slices.over(marker.partitions):
             self._write(key, batch)
 
     def _write(self, key: TopicPartition, batch: bytes) -> None:
         def written(error: ErrorCode, now_ms: int) -> None:
             self._written(key, error, now_ms)
 
-        append(self._broker, key, batch, written)
+        append(self._services, key, batch, written)
 
     def _written(self, key: TopicPartition, error: ErrorCode, now_ms: int) -> None:
         marker = self._marker
         if key[0] == OFFSETS_TOPIC and not error:
-            self._broker.groups.end_transaction(key[1], marker.producer_id, marker.committed, now_ms)
+            self._groups.end_transaction(key[1], marker.producer_id, marker.committed, now_ms)
         self._results[key] = error
         if len(self._results) == len(marker.partitions):
             self._done(self._results, now_ms)
@@ -178,10 +178,10 @@ def transactions_topic_settings(config: BrokerConfig) -> dict[str, str]:
     }
 
 
-def _transactions_topic(broker: Broker) -> InternalTopic:
-    config = broker.config
+def _transactions_topic(services: LogServices) -> InternalTopic:
+    config = services.config
     return InternalTopic(
-        broker,
+        services,
         TRANSACTIONS_TOPIC,
         config.integer("transaction.state.log.num.partitions"),
         transactions_topic_settings(config),

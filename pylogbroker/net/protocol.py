@@ -170,7 +170,7 @@ class KafkaProtocol(Protocol):
         self._todo.clear()
         free = self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
         if free is not None:
-            self.factory.broker.in_thread(free)
+            self.factory.services.runtime.in_thread(free)
         self._caller.leave()
         if self._decoding is not None:
             self._decoding.cancel()
@@ -307,12 +307,12 @@ class KafkaProtocol(Protocol):
             self._go_on()
 
         self._busy += 1
-        self._decoding = ensureDeferred(self.factory.broker.slices.run(steps))
+        self._decoding = ensureDeferred(self.factory.services.runtime.slices.run(steps))
         self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
         try:
-            answer = route.handle(self.factory.broker, context, request)
+            answer = route.handle(self.factory.services, context, request)
         except ProtocolViolation as violation:
             self._violated(str(violation))
             return
@@ -334,7 +334,7 @@ class KafkaProtocol(Protocol):
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
         """The answer of a handler that works in steps; the requests behind it wait until these are done."""
         try:
-            answer = await self.factory.broker.slices.run(steps)
+            answer = await self.factory.services.runtime.slices.run(steps)
         finally:
             self.factory.reactor.callLater(0, self._go_on)
         return await answer if isawaitable(answer) else answer
@@ -388,7 +388,7 @@ class KafkaProtocol(Protocol):
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
         if steps is not None:
-            slot.await_encoding(ensureDeferred(self.factory.broker.slices.run(steps)))
+            slot.await_encoding(ensureDeferred(self.factory.services.runtime.slices.run(steps)))
         else:
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 

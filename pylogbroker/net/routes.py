@@ -8,7 +8,7 @@ where the version is flexible.  The header is read here by hand because every re
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import attrs
@@ -117,7 +117,7 @@ class Route:
 class Routes:
     """All routes, made when they are first asked for."""
 
-    def __init__(self, apis: tuple[Api, ...]) -> None:
+    def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = {api.key: api for api in apis}
         self._routes: dict[tuple[int, int], Route] = {}
 

@@ -15,8 +15,8 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from pylogbroker.broker.broker import Broker
 from pylogbroker.broker.periodic_call import PeriodicCall
+from pylogbroker.broker.services import Services
 from pylogbroker.config import SIMPLE, Listener
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
@@ -41,9 +41,9 @@ class SharedLimits:
     rejected: PeerLogLimit
 
     @classmethod
-    def of(cls, broker: Broker) -> SharedLimits:
+    def of(cls, services: Services) -> SharedLimits:
         """Those of the broker's settings."""
-        config = broker.config
+        config, clock = services.config, services.runtime.clock
         memory = config.integer("queued.max.request.bytes")
         return cls(
             MemoryLimit(memory if memory > 0 else automatic_memory_bound()),
@@ -52,9 +52,9 @@ class SharedLimits:
                 config.integer("max.connections.per.ip"),
                 config.address_limits,
             ),
-            PeerLogLimit(broker.clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
-            PeerLogLimit(broker.clock, "closed within a minute, of {host}: {count} connections more", 1),
-            PeerLogLimit(broker.clock, "refused from {host}, within a minute: {count} connections more"),
+            PeerLogLimit(clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
+            PeerLogLimit(clock, "closed within a minute, of {host}: {count} connections more", 1),
+            PeerLogLimit(clock, "refused from {host}, within a minute: {count} connections more"),
         )
 
     def log_suppressed(self) -> None:
@@ -70,24 +70,24 @@ class KafkaFactory(Factory):
     noisy = False
     protocol_class = KafkaProtocol
 
-    def __init__(self, reactor: Any, broker: Broker, listener_name: str, bounds: SharedLimits) -> None:
+    def __init__(self, reactor: Any, services: Services, listener_name: str, bounds: SharedLimits) -> None:
         self.reactor = reactor
-        self.broker = broker
+        self.services = services
         self.listener_name = listener_name
-        self.deferred_actions = broker.deferred_actions
+        self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory
         self.bad_requests = bounds.bad_requests
         self.not_offered = bounds.not_offered
         self._rejected = bounds.rejected
-        self.routes = Routes(broker.apis)
-        self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
+        self.routes = Routes(services.apis)
+        self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: set[KafkaProtocol] = set()
         self.idle_tick = 0
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
         self._socket_buffers = (
-            (socket.SO_SNDBUF, broker.config.integer("socket.send.buffer.bytes")),
-            (socket.SO_RCVBUF, broker.config.integer("socket.receive.buffer.bytes")),
+            (socket.SO_SNDBUF, services.config.integer("socket.send.buffer.bytes")),
+            (socket.SO_RCVBUF, services.config.integer("socket.receive.buffer.bytes")),
         )
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
@@ -158,7 +158,7 @@ class KafkaListener:
     """One listener of a broker."""
 
     _reactor: Any
-    _broker: Broker
+    _services: Services
     _listener: Listener
     _bounds: SharedLimits
     _factory: KafkaFactory = attrs.field(init=False)
@@ -167,17 +167,17 @@ class KafkaListener:
 
     def __attrs_post_init__(self) -> None:
         factory = Legacy07Factory if self._listener.protocol == SIMPLE else KafkaFactory
-        self._factory = factory(self._reactor, self._broker, self._listener.name, self._bounds)
+        self._factory = factory(self._reactor, self._services, self._listener.name, self._bounds)
         self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:
         """Bind; return the port.  Raises CannotListenError."""
-        listener, config = self._listener, self._broker.config
+        listener, config = self._listener, self._services.config
         backlog = config.integer("socket.listen.backlog.size")
         endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
         self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
         number = int(port.getHost().port)
-        self._broker.listeners[listener.name] = attrs.evolve(
+        self._services.node.listeners[listener.name] = attrs.evolve(
             listener, port=number, advertised_port=listener.advertised_port or number
         )
         idle = config.integer("connections.max.idle.ms")

@@ -55,7 +55,7 @@ class Legacy07Protocol(KafkaProtocol):
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = simple.handle(self.factory.broker, request, self._caller)
+            answer = simple.handle(self.factory.services, request, self._caller)
         except ProtocolViolation as violation:
             self._violated(f"bad request: {violation}")
             return

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -40,7 +40,7 @@ class StallWatch:
 
     _reactor: Any
     _limit_ms: int
-    _apis: tuple[Api, ...]
+    _apis: Sequence[Api]
     _reported: LogRateLimit = attrs.field(factory=LogRateLimit, init=False)
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 

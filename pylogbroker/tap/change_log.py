@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from twisted.logger import Logger, LogLevel
 
-from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.assembly import Broker
 from pylogbroker.config import BROKER, ConfigSource, Value
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
@@ -31,7 +31,7 @@ class ChangeLog:
         self._overrides: dict[str, Mapping[str, str]] = {}
         self._deleted: Topic | None = None
         self._generations = PeerLogLimit(
-            broker.clock, "{host}: {count} more generations within a minute", others="other groups"
+            broker.runtime.clock, "{host}: {count} more generations within a minute", others="other groups"
         )
 
     def attach(self) -> None:
@@ -89,7 +89,7 @@ class ChangeLog:
         """Log that a client changed the dynamic settings of this broker or of all."""
         log.info(
             "changed settings of {whom}: {changes}",
-            whom=f"broker {self._broker.node_id}" if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else "all brokers",
+            whom=f"broker {self._broker.node.id}" if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else "all brokers",
             changes=shown_changes(_changes(before, after)) or "no value differs",
         )
 

@@ -23,9 +23,10 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from pylogbroker import __version__
-from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener
 from pylogbroker.coordination.embedded import EmbeddedTree
@@ -77,7 +78,7 @@ class BrokerLifecycle:
             raise
         self._is_open = True
         self._log_start(broker, self._reactor.seconds() - began)
-        return tuple(broker.listeners.values())
+        return tuple(broker.node.listeners.values())
 
     def abort(self) -> None:
         """Make a running start fail at its next step."""
@@ -110,18 +111,16 @@ class BrokerLifecycle:
         )
         self._undo.append(self._close_logs)
         broker_id, cluster_id = await identify(config, tree, logs, in_thread)
-        broker = self._broker = Broker(
+        broker = self._broker = assemble(
             config,
-            self._reactor,
             broker_id,
             cluster_id,
+            Runtime.on(self._reactor, in_thread, self._threads.in_reading_thread),
             tree,
             logs,
-            in_thread,
-            self._threads.in_reading_thread,
-            delete_policies=policies,
+            policies,
         )
-        deleted = await self._load(logs, broker.now_ms(), await registration.topics(tree))
+        deleted = await self._load(logs, broker.runtime.now_ms(), await registration.topics(tree))
         changes = ChangeLog(broker)
         self._undo += [
             changes.stop,
@@ -132,14 +131,14 @@ class BrokerLifecycle:
         ]
         self._go_on()
         if not self._reactor.running:
-            broker.slices.seconds = inf  # there are no others to give way to, and no later turn
+            broker.runtime.slices.seconds = inf  # there are no others to give way to, and no later turn
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
-        broker.slices.seconds = SLICE_SECONDS
+        broker.runtime.slices.seconds = SLICE_SECONDS
         changes.attach()
         await self._listen(broker)
-        await registration.register(tree, broker_id, _announcement(broker), broker.now_ms())
+        await registration.register(tree, broker_id, _announcement(broker), broker.runtime.now_ms())
         self._go_on()
         self._watch_stalls(broker)
         if deleted:
@@ -206,20 +205,20 @@ class BrokerLifecycle:
         log.info(
             "pylogbroker {version}: broker {broker} of cluster {cluster}",
             version=__version__,
-            broker=broker.node_id,
-            cluster=broker.cluster_id,
+            broker=broker.node.id,
+            cluster=broker.node.cluster_id,
         )
         for directory in broker.logs.online:
             log.info("data in {path}", path=directory.path)
         log.info(
             "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
             topics=counted(len(broker.catalog.topics), "topic"),
-            partitions=counted(len(broker.partitions), "partition"),
+            partitions=counted(len(broker.partitions.led), "partition"),
             groups=counted(len(broker.groups.list_groups()[1]), "consumer group"),
-            bytes=sum(partition.log.size for partition in broker.partitions.values()),
+            bytes=sum(partition.log.size for partition in broker.partitions.led.values()),
             seconds=seconds,
         )
-        for listener in broker.listeners.values():
+        for listener in broker.node.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
         if "listeners" not in self.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
@@ -284,13 +283,13 @@ def _reason(error: Exception) -> str:
 
 
 def _announcement(broker: Broker) -> BrokerNode:
-    every = list(broker.listeners.values())
+    every = list(broker.node.listeners.values())
     told = [listener for listener in every if listener.protocol != SIMPLE] or every  # who reads this speaks Kafka's
     endpoints = [_advertised(listener) for listener in told]
     return BrokerNode(
         endpoints=[str(endpoint) for endpoint in endpoints],
         protocols={listener.name: listener.protocol for listener in told},
-        rack=broker.rack,
+        rack=broker.node.rack,
         host=endpoints[0].host,
         port=endpoints[0].port,
     )

@@ -15,11 +15,13 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.interfaces import ITree
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
 from pylogbroker.tap import plugins
@@ -60,6 +62,7 @@ class Node:
     clock: Clock
     directories: tuple[str, ...]
     threads: Threads
+    tree: ITree
 
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
         """The answer to a request, both sent through the wire's codecs in the version, by default the newest."""
@@ -91,11 +94,11 @@ class Node:
 
     def produce(self, topic: str, partition: int, *timestamps: int, epoch: int | None = None) -> None:
         """Append a batch with a record for each timestamp."""
-        found = self.broker.find(topic, partition)
+        found = self.broker.partitions.find(topic, partition)
         if epoch is not None:
             found.leader_epoch = epoch
         batch = build([Record(n, timestamp, None, b"value") for n, timestamp in enumerate(timestamps)])
-        found.append(batch, self.broker.now_ms())
+        found.append(batch, self.broker.runtime.now_ms())
 
 
 @contextmanager
@@ -112,12 +115,13 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         threads = Threads()
         policies = plugins.delete_policies()
-        broker = Broker(config, clock, NODE_ID, CLUSTER_ID, tree, logs, threads, threads, delete_policies=policies)
-        broker.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
-        broker.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
+        runtime = Runtime.on(clock, threads, threads)
+        broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies)
+        broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
+        broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.open())
         try:
-            yield Node(broker, clock, directories, threads)
+            yield Node(broker, clock, directories, threads, tree)
         finally:
             broker.release()
             logs.close()

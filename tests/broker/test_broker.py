@@ -25,17 +25,17 @@ class StrayTests(NodeTests):
         self.node.create("t", 2)
         for index in (0, 1):
             self.node.produce("t", index, *range(1, 11))
-        self.node.broker.directory_failed(self.directories[1], "pulled")
+        self.node.broker.partitions.directory_failed(self.directories[1], "pulled")
         now(self.node.broker.catalog.delete("t"))
         self.restart()
         with logged_lines() as lines:
             self.node.create("t", 2)
-        self.assertEqual([self.node.broker.find("t", index).log.log_end_offset for index in (0, 1)], [0, 0])
+        self.assertEqual([self.node.broker.partitions.find("t", index).log.log_end_offset for index in (0, 1)], [0, 0])
         [stray] = [name for name in os.listdir(self.directories[1]) if name.endswith("-stray")]
         self.assertEqual(len([line for line in lines if stray in line]), 1)
         self.node.produce("t", 1, 5)
         self.restart()
-        self.assertEqual(self.node.broker.find("t", 1).log.log_end_offset, 1)
+        self.assertEqual(self.node.broker.partitions.find("t", 1).log.log_end_offset, 1)
 
 
 class MissingTests(NodeTests):
@@ -61,15 +61,15 @@ class MissingTests(NodeTests):
     def test_logs_that_are_gone_are_told(self) -> None:
         lines = self.restart_without("lines_0", "lines_2")
         self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: recreated empty at offset 0"])
-        self.assertEqual([self.node.broker.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
+        self.assertEqual([self.node.broker.partitions.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
 
     def test_many_make_one_line(self) -> None:
         [line] = self.restart_without(*(f"more_{index}" for index in range(20)))
         self.assertIn("more-9 and 10 others are in no log directory", line)
 
     def test_an_interrupted_deletion_is_finished_without_a_line(self) -> None:
-        now(TopicStore(self.node.broker.tree).mark_deleted(self.node.broker.catalog.topics["more"]))
-        now(self.node.broker.in_thread(self.node.broker.logs.delete("more", 7).remove))  # type: ignore[union-attr]
+        now(TopicStore(self.node.tree).mark_deleted(self.node.broker.catalog.topics["more"]))
+        now(self.node.broker.runtime.in_thread(self.node.broker.logs.delete("more", 7).remove))  # type: ignore[union-attr]
         self.assertEqual(self.restart_without(), [])
         self.assertEqual([name for name in os.listdir(self.directories[0]) if name.startswith("more")], [])
         self.assertNotIn("more", self.node.broker.catalog.topics)
@@ -81,7 +81,7 @@ class SliceTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("t", 5)
-        self.node.broker.slices.seconds = 0
+        self.node.broker.runtime.slices.seconds = 0
 
     def turn(self) -> None:
         """Run one iteration of a reactor (`Clock.advance` would run several)."""
@@ -105,10 +105,10 @@ class SliceTests(NodeTests):
         created = ensureDeferred(broker.catalog.create("new", 5, 1))
         while "new" not in broker.catalog.topics:
             self.assertFalse(created.called)
-            served = len(broker.partitions)
+            served = len(broker.partitions.led)
             self.turn()
-            self.assertLessEqual(len(broker.partitions), served + 1)
-        self.assertEqual([broker.find("new", index).index for index in range(5)], list(range(5)))
+            self.assertLessEqual(len(broker.partitions.led), served + 1)
+        self.assertEqual([broker.partitions.find("new", index).index for index in range(5)], list(range(5)))
         self.node.clock.advance(0)
         self.successResultOf(created)
         self.assertGreater(self.deferred_actions(broker.catalog.add_partitions("new", 9)), 3)
@@ -116,19 +116,19 @@ class SliceTests(NodeTests):
     def test_deletion_and_changes_of_settings_take_a_turn_for_each_partition(self) -> None:
         catalog = self.node.broker.catalog
         self.assertGreater(self.deferred_actions(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
-        self.assertEqual({self.node.broker.find("t", n).log.config.retention_ms for n in range(5)}, {77})
+        self.assertEqual({self.node.broker.partitions.find("t", n).log.config.retention_ms for n in range(5)}, {77})
         self.assertGreater(self.deferred_actions(catalog.delete("t")), 3)
-        self.assertEqual(self.node.broker.partitions, {})
+        self.assertEqual(self.node.broker.partitions.led, {})
 
     def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:
         broker = self.node.broker
         for hours in ("3", "4"):
-            broker._on_settings_changed(frozenset())
+            broker.partitions._on_settings_changed(frozenset())
             changed = ensureDeferred(broker.catalog.alter_configs("t", lambda before, h=hours: {"retention.ms": h}))  # type: ignore[misc]
             self.turn()
         self.node.clock.advance(0)
         self.successResultOf(changed)
-        self.assertEqual({broker.find("t", index).log.config.retention_ms for index in range(5)}, {4})
+        self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})
 
     def test_a_stop_finishes_what_was_begun(self) -> None:
         created = ensureDeferred(self.node.broker.catalog.create("new", 5, 1))
@@ -146,12 +146,12 @@ class DeletionTests(NodeTests):
         self.assertEqual(
             [name for name in os.listdir(self.directories[0]) if name.startswith("t_") and "-" not in name], []
         )
-        self.assertTrue(now(self.node.broker.tree.exists("/brokers/topics/t")))
+        self.assertTrue(now(self.node.tree.exists("/brokers/topics/t")))
         with patch("pylogbroker.storage.logdirs.log_manager.sync_file", synced.append):
             self.node.threads.run_one()
         self.assertEqual(synced, [self.directories[0]])
         self.successResultOf(deleted)
-        self.assertFalse(now(self.node.broker.tree.exists("/brokers/topics/t")))
+        self.assertFalse(now(self.node.tree.exists("/brokers/topics/t")))
         self.assertEqual(len(self.node.threads.held), 1, "one task removes all files")
         self.node.threads.run_one()
         self.assertEqual([name for name in os.listdir(self.directories[0]) if name.startswith("t_")], [])
@@ -179,5 +179,5 @@ class OneBadPathTests(NodeTests):
     def test_a_failing_directory_is_told_once(self) -> None:
         self.node.create("lines", 3)
         with logged_lines() as lines:
-            self.node.broker.directory_failed(self.directories[0], "the disk burned")
+            self.node.broker.partitions.directory_failed(self.directories[0], "the disk burned")
         self.assertEqual(lines, ["lines-0, lines-1, lines-2 are offline: the disk burned"])

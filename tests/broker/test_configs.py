@@ -149,10 +149,10 @@ class AlterTests(ConfigsTests):
 
     def test_in_force_at_once_and_after_a_restart(self) -> None:
         self.alter(TOPIC, "t", retention_ms="123")
-        self.assertEqual(self.node.broker.find("t", 0).log.config.retention_ms, 123)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
         self.restart()
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("123", OWN)})
-        self.assertEqual(self.node.broker.find("t", 0).log.config.retention_ms, 123)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
 
     def test_checking_alone(self) -> None:
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="1"), ErrorCode.NONE)
@@ -232,7 +232,7 @@ class IncrementalTests(ConfigsTests):
         ):
             self.assertEqual(self.change(TOPIC, "t", ("cleanup.policy", operation, text)), ErrorCode.NONE)
             self.assertEqual(self.policy(), after)
-        self.assertTrue(self.node.broker.find("t", 0).log.config.deletes)
+        self.assertTrue(self.node.broker.partitions.find("t", 0).log.config.deletes)
 
     def test_a_topic_without_a_cleanup_policy_keeps_all_segments(self) -> None:
         """Kafka takes an empty list in all three ways, and then deletes nothing by age or size."""
@@ -245,7 +245,7 @@ class IncrementalTests(ConfigsTests):
             for change in changes:
                 self.assertEqual(self.change(TOPIC, "t", change), ErrorCode.NONE, change)
             self.assertEqual(self.policy(), "")
-            partition = self.node.broker.find("t", 0)
+            partition = self.node.broker.partitions.find("t", 0)
             self.assertFalse(partition.log.config.deletes)
             self.assertFalse(partition.log.config.compacts)
             self.assertEqual(partition.delete_policies, ())

@@ -46,7 +46,7 @@ class BuiltInThreadTests(NodeTests):
         self.addCleanup(lambda: self.successResultOf(deletion))
 
     def values(self) -> list[bytes | None]:
-        log = self.node.broker.find(OFFSETS, 0).log
+        log = self.node.broker.partitions.find(OFFSETS, 0).log
         region = log.read(0, 1 << 20, upto=log.log_end_offset)
         return [record.value for entry in entries(region.read()) for record in entry.records()] if region else []
 
@@ -82,12 +82,12 @@ class BuiltInThreadTests(NodeTests):
     def commit(self, count: int) -> list[CommitResult]:
         answers: list[CommitResult] = []
         offsets = {("t", index): CommittedOffset(1) for index in range(count)}
-        self.node.broker.groups.commit(Commit("g", -1, "", offsets), answers.append, self.node.broker.now_ms())
+        self.node.broker.groups.commit(Commit("g", -1, "", offsets), answers.append, self.node.broker.runtime.now_ms())
         return answers
 
     def test_the_coordinator_gives_the_partition_up_meanwhile(self) -> None:
         answers = self.commit(600)
-        self.node.broker.groups.unload(0, self.node.broker.now_ms())
+        self.node.broker.groups.unload(0, self.node.broker.runtime.now_ms())
         self.assertEqual(answers, [])
         self.run_threads()
         self.assertEqual([set(answer.values()) for answer in answers], [{ErrorCode.NONE}])  # they are in the log

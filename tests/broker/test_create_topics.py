@@ -50,7 +50,7 @@ class CreateTopicsTests(NodeTests):
             [result] = self.ask(wanted(f"t{version}", 2), version=version)
             self.assertEqual((result.name, result.error_code), (f"t{version}", ErrorCode.NONE))
             self.assertEqual(len(self.topics[f"t{version}"].partitions), 2)
-            self.assertIsNotNone(self.node.broker.find(f"t{version}", 1))
+            self.assertIsNotNone(self.node.broker.partitions.find(f"t{version}", 1))
 
     def test_the_answer_describes_the_topic(self) -> None:
         [result] = self.ask(wanted("t", -1, -1, retention_ms="77"))

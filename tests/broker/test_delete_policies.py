@@ -78,22 +78,21 @@ class DeletePolicyTests(NodeTests):
 
     def offer(self, *factories: Any) -> None:
         """As if these had been installed, too, when the broker was started."""
-        broker = self.node.broker
-        built_in = {
-            name: broker.delete_policies._factories[name] for name in ("modification-time", "record-time", "size")
-        }
-        broker.delete_policies = DeletePolicies(built_in | {factory.name: factory for factory in factories})
-        broker.config.add_topic_check(broker.delete_policies.check)
+        partitions = self.node.broker.partitions
+        names = "modification-time", "record-time", "size"
+        built_in = {name: partitions._delete_policies._factories[name] for name in names}
+        partitions._delete_policies = DeletePolicies(built_in | {factory.name: factory for factory in factories})
+        self.node.broker.config.add_topic_check(partitions._delete_policies.check)
 
     def log(self, topic: str = "t") -> Log:
-        return self.node.broker.find(topic, 0).log
+        return self.node.broker.partitions.find(topic, 0).log
 
     def fill(self, topic: str = "t", segments: int = 5) -> None:
         """As many segments of one record."""
         for number in range(segments):
             if number:
-                self.log(topic).roll(self.node.broker.now_ms())
-            self.node.produce(topic, 0, self.node.broker.now_ms())
+                self.log(topic).roll(self.node.broker.runtime.now_ms())
+            self.node.produce(topic, 0, self.node.broker.runtime.now_ms())
 
     def starts(self, *topics: str) -> list[int]:
         """Where the logs begin after the next round."""
@@ -125,7 +124,7 @@ class DeletePolicyTests(NodeTests):
     def test_what_a_policy_sees(self) -> None:
         self.node.create("t", delete_policies="oldest:1", retention_ms="1234")
         self.fill(segments=2)
-        at, size = self.node.broker.now_ms(), self.log().segments[0].size
+        at, size = self.node.broker.runtime.now_ms(), self.log().segments[0].size
         self.starts("t")
         [view] = self.plugin.asked
         modified = [int(os.stat(segment.path).st_mtime * 1000) for segment in self.log().segments]

@@ -17,7 +17,7 @@ class DeleteRecordsTests(NodeTests):
         super().setUp()
         self.node.create("t")
         self.node.produce("t", 0, *range(10))
-        self.log = self.node.broker.find("t", 0).log
+        self.log = self.node.broker.partitions.find("t", 0).log
 
     def delete(self, offset: int, topic: str = "t", partition: int = 0, version: int = 2) -> tuple[int, int]:
         """The error code and the low watermark."""
@@ -47,7 +47,7 @@ class DeleteRecordsTests(NodeTests):
     def test_still_deleted_after_a_restart(self) -> None:
         self.delete(4)
         self.restart()
-        self.assertEqual(self.node.broker.find("t", 0).log.log_start_offset, 4)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.log_start_offset, 4)
 
     def test_refusals(self) -> None:
         self.node.create("compacted", cleanup_policy="compact")

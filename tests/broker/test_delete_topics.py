@@ -31,7 +31,7 @@ class DeleteTopicsTests(NodeTests):
             self.assertEqual((deleted.name, deleted.error_code), ("t", ErrorCode.NONE))
             self.assertEqual((unknown.name, unknown.error_code), ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             self.assertEqual(self.node.broker.catalog.topics, {})
-            self.assertRaises(KafkaError, self.node.broker.find, "t", 0)
+            self.assertRaises(KafkaError, self.node.broker.partitions.find, "t", 0)
 
     def test_by_name_and_by_id(self) -> None:
         self.node.create("a")

@@ -16,7 +16,7 @@ class DescribeProducersTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("t", 2)
-        partition = self.node.broker.find("t", 0)
+        partition = self.node.broker.partitions.find("t", 0)
         partition.append(batch([b"v"] * 3, [NOW, NOW + 1, NOW + 2], producer=(5, 2, 7)), NOW)
         partition.append(batch([b"v"] * 2, [NOW + 5] * 2, producer=(6, 0, 0), transactional=True), NOW)
         partition.append(batch([b"v"], producer=(7, 0, 0), transactional=True), NOW)
@@ -54,6 +54,6 @@ class DescribeProducersTests(NodeTests):
         self.assertTrue(first.partitions[0].error_message)
 
     def test_a_partition_whose_disk_failed(self) -> None:
-        self.node.broker.directory_failed(self.directories[0], "it burns")
+        self.node.broker.partitions.directory_failed(self.directories[0], "it burns")
         [topic] = self.ask(TopicRequest("t", [0]))
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -84,7 +84,7 @@ class DescribeTopicPartitionsTests(NodeTests):
         self.assertEqual(self.ask(cursor=Cursor("a", -1)).topics, [])
 
     def test_a_partition_whose_log_failed(self) -> None:
-        del self.node.broker.partitions["a", 1]
+        del self.node.broker.partitions.led["a", 1]
         [topic] = self.ask("a").topics
         well, ill = topic.partitions
         self.assertEqual((well.error_code, well.leader_id, well.offline_replicas), (0, NODE_ID, []))

@@ -21,7 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.apis import fetch
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch import conversion
-from pylogbroker.broker.fetch.conversion import ConversionCache, ConvertedPiece
+from pylogbroker.broker.fetch.conversion_cache import ConversionCache, ConvertedPiece
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build, entries
@@ -73,12 +73,12 @@ class FetchTests(NodeTests):
         self.node.create("t", 2)
 
     def log(self, topic: str = "t", partition: int = 0) -> Log:
-        return self.node.broker.find(topic, partition).log
+        return self.node.broker.partitions.find(topic, partition).log
 
     def put(self, *values: bytes, topic: str = "t", partition: int = 0, **made: Any) -> int:
         """Append one batch; its size."""
         records = batch(list(values), **made)
-        self.node.broker.find(topic, partition).append(records, NOW)
+        self.node.broker.partitions.find(topic, partition).append(records, NOW)
         return len(records)
 
     def request(self, *asked: Asked, version: int = LAST, **fields: Any) -> FetchRequest:
@@ -136,7 +136,7 @@ class VersionTests(FetchTests):
         for first in (0, 2):
             part = [attrs.evolve(each, offset=each.offset - first) for each in records[first : first + 2]]
             sent = KAFKA_PYTHON.write(part, 2, Codec.NONE)
-            self.node.broker.find("t", 0).append(sent, NOW)
+            self.node.broker.partitions.find("t", 0).append(sent, NOW)
         self.log().delete_records_before(1)
         for version in range(LAST + 1):
             [answer] = self.fetch(at(2), version=version)
@@ -284,7 +284,7 @@ class OffsetTests(FetchTests):
 
 class EpochTests(FetchTests):
     def test_another_leader_epoch_is_refused(self) -> None:
-        self.node.broker.find("t", 0).leader_epoch = 5
+        self.node.broker.partitions.find("t", 0).leader_epoch = 5
         for version in range(LAST + 1):
             for epoch, code in ((4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)):
                 if version >= 9:
@@ -295,7 +295,7 @@ class EpochTests(FetchTests):
             self.assertEqual(self.values(at(0, current_leader_epoch=epoch)), [[]])
 
     def test_logs_that_part(self) -> None:
-        partition = self.node.broker.find("t", 0)
+        partition = self.node.broker.partitions.find("t", 0)
         for epoch, values in ((0, [b"0", b"1"]), (2, [b"2"]), (5, [b"3"])):
             partition.leader_epoch = epoch
             self.put(*values)
@@ -315,7 +315,7 @@ class EpochTests(FetchTests):
 
     def test_logs_that_agree(self) -> None:
         self.put(b"0", b"1")
-        self.node.broker.find("t", 0).leader_epoch = 3
+        self.node.broker.partitions.find("t", 0).leader_epoch = 3
         self.put(b"2")
         for offset, epoch, values in ((1, 0, [b"0", b"1", b"2"]), (2, 0, [b"2"]), (3, 3, [])):
             [answer] = self.fetch(at(offset, last_fetched_epoch=epoch))
@@ -351,7 +351,7 @@ class IsolationTests(FetchTests):
     def test_until_it_is_decided(self) -> None:
         marker = [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")]
         commit = build(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
-        self.node.broker.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
+        self.node.broker.partitions.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
         [answer] = self.fetch(at(0), isolation_level=1)
         self.assertEqual(answer.last_stable_offset, 4)
         self.assertEqual(len(list(entries(answer.records))), 4)
@@ -368,7 +368,7 @@ class AbortedTests(FetchTests):
         self.mark(True, 6)
 
     def mark(self, committed: bool, producer_id: int) -> None:
-        self.node.broker.find("t", 0).append(marker(committed, producer_id), NOW, Origin.COORDINATOR)
+        self.node.broker.partitions.find("t", 0).append(marker(committed, producer_id), NOW, Origin.COORDINATOR)
 
     def told(self, offset: int, **fields: Any) -> list[tuple[int, int]]:
         [answer] = self.fetch(at(offset), isolation_level=1, **fields)
@@ -498,8 +498,8 @@ class LongPollTests(FetchTests):
         return self.send(*asked, min_bytes=min_bytes, max_wait_ms=max_wait_ms, **fields)
 
     def assert_nobody_waits(self) -> None:
-        self.assertEqual(self.node.broker.waiting, set())
-        for partition in self.node.broker.partitions.values():
+        self.assertEqual(self.node.broker.fetches.delayed, set())
+        for partition in self.node.broker.partitions.led.values():
             self.assertEqual(partition.watchers, set())
 
     def test_what_is_enough_is_answered_at_once(self) -> None:
@@ -591,7 +591,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0.1)
         self.assertNoResult(waiting)
         self.log("safe").sync()
-        self.node.broker.find("safe", 0).synced()
+        self.node.broker.partitions.find("safe", 0).synced()
         self.node.clock.advance(0)
         self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
 
@@ -617,7 +617,7 @@ class LongPollTests(FetchTests):
         self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0])
 
     def test_a_reader_of_committed_records_waits_for_what_is_decided(self) -> None:
-        partition = self.node.broker.find("t", 0)
+        partition = self.node.broker.partitions.find("t", 0)
         waiting = self.wait(at(0), at(0, 1), isolation_level=1, min_bytes=2 * self.size)
         for number in range(3):
             self.put(b"v", producer=(5, 0, number), transactional=True)
@@ -632,7 +632,7 @@ class LongPollTests(FetchTests):
         for number in range(3):
             self.put(b"v" * 100, producer=(5, 0, number), transactional=True)
         waiting = self.wait(at(0), isolation_level=1, min_bytes=400)
-        self.node.broker.find("t", 0).append(marker(True, 5), NOW, Origin.COORDINATOR)
+        self.node.broker.partitions.find("t", 0).append(marker(True, 5), NOW, Origin.COORDINATOR)
         self.node.clock.advance(0)
         self.assertEqual(values_in(self.answers(waiting)[0].records)[:3], [b"v" * 100] * 3)
 
@@ -682,7 +682,7 @@ class ManyPartitionsTests(FetchTests):
         super().setUp()
         self.node.create("many", self.count)
         self.all = [at(0, partition, "many") for partition in range(self.count)]
-        self.node.broker.slices.seconds = 0
+        self.node.broker.runtime.slices.seconds = 0
 
     def turn(self) -> None:
         """Run one iteration of the reactor."""
@@ -702,8 +702,8 @@ class ManyPartitionsTests(FetchTests):
         self.fail("there is no answer")
 
     def assert_nobody_waits(self) -> None:
-        self.assertEqual(self.node.broker.waiting, set())
-        self.assertFalse(any(partition.watchers for partition in self.node.broker.partitions.values()))
+        self.assertEqual(self.node.broker.fetches.delayed, set())
+        self.assertFalse(any(partition.watchers for partition in self.node.broker.partitions.led.values()))
 
     def test_the_reactor_is_given_back_and_nothing_is_missing(self) -> None:
         for partition in range(0, self.count, 7):
@@ -787,7 +787,7 @@ class OldClientTests(FetchTests):
     """Versions 0 to 3, which read message formats 0 and 1."""
 
     def add(self, records: list[Record], codec: Codec = Codec.NONE) -> None:
-        self.node.broker.find("t", 0).append(KAFKA_PYTHON.write(records, 2, codec), NOW)
+        self.node.broker.partitions.find("t", 0).append(KAFKA_PYTHON.write(records, 2, codec), NOW)
 
     def read(self, offset: int, version: int) -> list[Record]:
         [answer] = self.fetch(at(offset), version=version)
@@ -823,7 +823,7 @@ class OldClientTests(FetchTests):
         marker = [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")]
         self.put(b"1", producer=(5, 0, 0), transactional=True)
         commit = build(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
-        self.node.broker.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
+        self.node.broker.partitions.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
         self.put(b"2")
         for version in range(4):
             self.assertEqual([(each.offset, each.value) for each in self.read(0, version)], [(0, b"1"), (2, b"2")])
@@ -834,7 +834,7 @@ class OldClientTests(FetchTests):
         for offset in range(3):
             log.append(emptied(offset), NOW, origin=Origin.REPLICATION)
             log.roll(int(NOW))
-        self.node.broker.find("t", 0).append(peer, NOW)
+        self.node.broker.partitions.find("t", 0).append(peer, NOW)
         for version in range(4):
             for offset in range(4):
                 self.assertEqual([(each.offset, each.value) for each in self.read(offset, version)], [(3, b"v")])
@@ -953,7 +953,7 @@ class OldFormatTests(FetchTests):
 
     def test_a_log_whose_format_changed(self) -> None:
         self.add([Record(0, NOW, None, b"old")])
-        self.node.broker.find("old", 0).append(batch([b"new"]), NOW)
+        self.node.broker.partitions.find("old", 0).append(batch([b"new"]), NOW)
         self.assertEqual(self.magics(LAST), {2})
         self.assertEqual(self.values(at(0, topic="old")), [[b"old", b"new"]])
 
@@ -974,7 +974,7 @@ class OldFormatTests(FetchTests):
 
     def test_conversion_is_work_for_a_thread_and_is_kept(self) -> None:
         self.add([Record(n, NOW, None, b"v" * 1000) for n in range(200)])
-        pieces = self.node.broker.converted
+        pieces = self.node.broker.fetches.conversion_cache
         self.node.threads.holding = True
         answers = []
         for _ in range(2):
@@ -1141,7 +1141,7 @@ class SessionTests(FetchTests):
     def test_none_is_begun_unasked(self) -> None:
         for version in range(LAST + 1):
             self.assertEqual(self.ask(at(0), version=version).session_id, 0)
-        self.assertEqual(len(self.node.broker.fetch_sessions), 0)
+        self.assertEqual(len(self.node.broker.fetches.sessions), 0)
 
 
 class FullSessionTests(FetchTests):
@@ -1270,7 +1270,7 @@ class FailingDiskTests(FetchTests):
             try:
                 self.put(b"v")
             except Exception:
-                self.node.broker.storage_failed(self.log())
+                self.node.broker.partitions.storage_failed(self.log())
         self.node.clock.advance(0)
         codes = [answer.error_code for answer in self.answers(waiting)]
         self.assertEqual(codes, [ErrorCode.KAFKA_STORAGE_ERROR, 0])

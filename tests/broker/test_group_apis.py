@@ -451,7 +451,7 @@ class OffsetTests(GroupTests):
         self.assertEqual(self.committed(0).committed_offset, 5)
 
     def test_a_timestamp_of_its_own(self) -> None:
-        week_ago = self.node.broker.now_ms() - 7 * 24 * 3_600_000
+        week_ago = self.node.broker.runtime.now_ms() - 7 * 24 * 3_600_000
         self.commit(5, version=1, commit_timestamp=week_ago)
         self.commit(6, 1, version=1)
         self.pass_time(600_000)
@@ -625,7 +625,7 @@ class StorageTests(GroupTests):
 
         catalog = self.node.broker.catalog
         now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
-        with patch.object(self.node.broker.group_commit.__class__, "sync", side_effect=sync):
+        with patch.object(self.node.broker.partitions._group_commit.__class__, "sync", side_effect=sync):
             request = OffsetCommitRequest(
                 "g", topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]
             )

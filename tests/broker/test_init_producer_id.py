@@ -75,19 +75,19 @@ class BlockTests(NodeTests):
         ids = self.node.broker.producer_ids
         taken = [now(ids.take()) for _ in range(BLOCK_SIZE + 5)]
         self.assertEqual(taken, list(range(BLOCK_SIZE + 5)))
-        node = now(self.node.broker.tree.get(zk_paths.PRODUCER_ID_BLOCK))
+        node = now(self.node.tree.get(zk_paths.PRODUCER_ID_BLOCK))
         block = decode_producer_ids(node.data)
         assert block is not None
         self.assertEqual((block.broker, block.first, block.last), (NODE_ID, BLOCK_SIZE, 2 * BLOCK_SIZE - 1))
 
     def test_brokers_take_different_blocks(self) -> None:
-        one, other = (ProducerIds(self.node.broker.tree, broker) for broker in (1, 2))
+        one, other = (ProducerIds(self.node.tree, broker) for broker in (1, 2))
         taken = [now(ids.take()) for _ in range(3) for ids in (one, other)]
         self.assertEqual(taken, [0, BLOCK_SIZE, 1, BLOCK_SIZE + 1, 2, BLOCK_SIZE + 2])
 
     def test_those_who_ask_at_once_share_one_block(self) -> None:
         ids = self.node.broker.producer_ids
-        tree = self.node.broker.tree
+        tree = self.node.tree
         real, gate = type(tree).commit, Deferred[None]()
 
         async def slowly(self: Any, operations: Any) -> Any:
@@ -107,6 +107,6 @@ class BlockTests(NodeTests):
         async def fails(self: Any, operations: Any) -> Any:
             raise OSError("the disk is full")
 
-        with patch.object(type(self.node.broker.tree), "commit", fails), self.assertRaises(OSError):
+        with patch.object(type(self.node.tree), "commit", fails), self.assertRaises(OSError):
             now(ids.take())
         self.assertEqual(now(ids.take()), 0)

@@ -24,7 +24,7 @@ class ListOffsetsTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("t", 2)
-        self.log = self.node.broker.find("t", 0).log
+        self.log = self.node.broker.partitions.find("t", 0).log
 
     def ask(
         self, *wanted: ListOffsetsPartition, version: int = 9, replica: int = CONSUMER, committed: bool = False
@@ -117,7 +117,7 @@ class NewTests(ListOffsetsTests):
         self.assertEqual(self.code(-6), ErrorCode.UNSUPPORTED_VERSION)
 
     def test_refusals(self) -> None:
-        self.node.broker.find("t", 0).leader_epoch = 5
+        self.node.broker.partitions.find("t", 0).leader_epoch = 5
         self.assertEqual(self.code(LATEST, partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.code(LATEST, epoch=4), ErrorCode.FENCED_LEADER_EPOCH)
         self.assertEqual(self.code(LATEST, epoch=6), ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -231,7 +231,7 @@ class WorkerTests(ListOffsetsTests):
         with broken("pread", self.directories[0], failing(errno.EIO)):
             self.node.threads.run_one()
         self.assertEqual(self.successResultOf(answer), (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1))
-        self.assertEqual(self.node.broker.partitions, {})
+        self.assertEqual(self.node.broker.partitions.led, {})
 
 
 class ColdTests(ListOffsetsTests):
@@ -242,12 +242,12 @@ class ColdTests(ListOffsetsTests):
         self.node.create("cold", segment_bytes="6000", index_interval_bytes="100")
         for number in range(150):
             self.node.produce("cold", 0, number + 1000, number + 1000)
-        self.assertEqual(len(self.node.broker.find("cold", 0).log.segments), 3)
+        self.assertEqual(len(self.node.broker.partitions.find("cold", 0).log.segments), 3)
 
     def cold(self, timestamp: int) -> tuple[int, int]:
         self.restart()
         self.node.threads.holding = True
-        with PageCache(self.node.broker.find("cold", 0).log.path) as cache:
+        with PageCache(self.node.broker.partitions.find("cold", 0).log.path) as cache:
             wanted = ListOffsetsTopic("cold", [ListOffsetsPartition(0, -1, timestamp)])
             answer = self.node.send(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]))
             while self.node.threads.held:
@@ -267,11 +267,11 @@ class ColdTests(ListOffsetsTests):
     def test_a_file_that_ends_too_early(self) -> None:
         """What no thread can bring in is not waited for without end: the next segment has something younger."""
         self.restart()
-        os.truncate(self.node.broker.find("cold", 0).log.segments[0].path, 3000)
+        os.truncate(self.node.broker.partitions.find("cold", 0).log.segments[0].path, 3000)
         wanted = ListOffsetsTopic("cold", [ListOffsetsPartition(0, -1, 1060)])
         [topic] = self.node.ask(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted])).topics
         [found] = topic.partitions
-        self.assertEqual(found.offset, self.node.broker.find("cold", 0).log.segments[1].base_offset)
+        self.assertEqual(found.offset, self.node.broker.partitions.find("cold", 0).log.segments[1].base_offset)
 
 
 class OldTests(ListOffsetsTests):
@@ -281,7 +281,7 @@ class OldTests(ListOffsetsTests):
         super().setUp()
         for number, timestamps in enumerate(((1, 2), (3,), (4, 5))):
             if number:
-                self.log.roll(self.node.broker.now_ms())
+                self.log.roll(self.node.broker.runtime.now_ms())
             self.node.produce("t", 0, *timestamps)
         for segment, written in zip(self.log.segments, (100, 200, 300), strict=True):
             os.utime(segment.path, (written, written))
@@ -319,7 +319,7 @@ class OldTests(ListOffsetsTests):
         self.assertEqual(self.offsets(LATEST, replica=DEBUGGER), [5, 3, 2, 0])
 
     def test_an_empty_active_segment(self) -> None:
-        self.log.roll(self.node.broker.now_ms())
+        self.log.roll(self.node.broker.runtime.now_ms())
         self.assertEqual(self.offsets(LATEST), [5, 3, 2, 0])
 
     def test_unknown_partition(self) -> None:

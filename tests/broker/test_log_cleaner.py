@@ -62,18 +62,18 @@ class CleaningTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.cleaner = InProcess()
-        self.node.broker.cleaning.new_cleaner = lambda: self.cleaner
+        self.node.broker.log_cleaner.new_cleaner = lambda: self.cleaner
 
     def create(self, topic: str = "t", **settings: str) -> Log:
         self.node.create(topic, **({"cleanup_policy": "compact", "segment_bytes": "400"} | settings))
         return self.log(topic)
 
     def log(self, topic: str = "t", index: int = 0) -> Log:
-        return self.node.broker.find(topic, index).log
+        return self.node.broker.partitions.find(topic, index).log
 
     def put(self, rounds: int = 8, keys: int = 5, topic: str = "t", value: bytes = b"v") -> None:
         """Each key again and again, with other values."""
-        partition, now_ms = self.node.broker.find(topic, 0), self.node.broker.now_ms()
+        partition, now_ms = self.node.broker.partitions.find(topic, 0), self.node.broker.runtime.now_ms()
         for number in range(rounds):
             for key in range(keys):
                 partition.append(keyed((b"k%d" % key, b"%s%d" % (value, number)), timestamp=now_ms), now_ms)
@@ -202,7 +202,7 @@ class RoundTests(CleaningTests):
     def test_a_broker_that_stopped_does_nothing_more(self) -> None:
         self.create()
         self.put()
-        self.node.broker.cleaning.stop()
+        self.node.broker.log_cleaner.stop()
         self.assertFalse(self.compacts())
 
     def test_what_waits_for_too_long_is_sealed_and_compacted(self) -> None:
@@ -259,7 +259,7 @@ class LimitTests(CleaningTests):
             cleaners.append(InProcess())
             return cleaners[-1]
 
-        self.node.broker.cleaning.new_cleaner = new_cleaner
+        self.node.broker.log_cleaner.new_cleaner = new_cleaner
         self.node.threads.holding = True
         self.node.clock.pump([1] * 3)
         self.node.threads.holding = False
@@ -370,7 +370,7 @@ class MeanwhileTests(CleaningTests):
     def test_its_first_segments_go(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
-            list(self.log().expire(self.node.broker.now_ms()))
+            list(self.log().expire(self.node.broker.runtime.now_ms()))
 
         self.while_cleaning(delete)
         log = self.log()
@@ -381,14 +381,14 @@ class MeanwhileTests(CleaningTests):
 
     def test_its_disk_fails(self) -> None:
         def fail() -> None:
-            self.node.broker.directory_failed(self.directories[0], "it burns")
+            self.node.broker.partitions.directory_failed(self.directories[0], "it burns")
 
         with logged_lines() as lines:
             self.while_cleaning(fail)
         self.assertEqual([line for line in lines if "compact" in line], [])
 
     def test_the_broker_stops(self) -> None:
-        self.while_cleaning(self.node.broker.cleaning.stop)
+        self.while_cleaning(self.node.broker.log_cleaner.stop)
         self.assertEqual((self.records(), self.cleaned_files()), (self.before, []))
         self.assertEqual(self.cleaner.aborted, 1)
 
@@ -502,7 +502,7 @@ class TroubleTests(CleaningTests):
 
         with patch.object(os, "rename", fails), logged_lines() as lines:
             self.node.clock.advance(1)
-        self.assertNotIn(("t", 0), self.node.broker.partitions)
+        self.assertNotIn(("t", 0), self.node.broker.partitions.led)
         self.assertTrue([line for line in lines if "compacting" in line and log.path in line])
         self.restart()
         self.assertEqual(latest(self.records()), latest(self.before))
@@ -566,7 +566,7 @@ class ProcessTests(CleaningTests):
     def setUp(self) -> None:
         super().setUp()
         self.processes: list[CleanerProcess] = []
-        self.node.broker.cleaning.new_cleaner = self.new_process
+        self.node.broker.log_cleaner.new_cleaner = self.new_process
         self.create()
         self.put()
         self.before = self.records()

@@ -30,7 +30,7 @@ DAY = 24 * 3600.0
 
 class HousekeepingTests(NodeTests):
     def partition(self, topic: str = "t", index: int = 0) -> Partition:
-        return self.node.broker.find(topic, index)
+        return self.node.broker.partitions.find(topic, index)
 
     def log(self, topic: str = "t", index: int = 0) -> Log:
         return self.partition(topic, index).log
@@ -41,18 +41,18 @@ class HousekeepingTests(NodeTests):
 
     def record(self, age_ms: int = 0, value: bytes = b"v") -> bytes:
         """A batch of one record whose timestamp is so old."""
-        timestamp = self.node.broker.now_ms() - age_ms
+        timestamp = self.node.broker.runtime.now_ms() - age_ms
         return PEERS[0].write([Record(0, timestamp, b"key", value)], 2, Codec.NONE)
 
     def put(self, age_ms: int = 0, topic: str = "t", value: bytes = b"v") -> None:
         """Append such a batch."""
-        self.partition(topic).append(self.record(age_ms, value), self.node.broker.now_ms())
+        self.partition(topic).append(self.record(age_ms, value), self.node.broker.runtime.now_ms())
 
     def put_apart(self, *ages_ms: int, topic: str = "t", value: bytes = b"v") -> None:
         """The same with a segment for each record; the last one is the active segment."""
         for number, age_ms in enumerate(ages_ms):
             if number:
-                self.log(topic).roll(self.node.broker.now_ms())
+                self.log(topic).roll(self.node.broker.runtime.now_ms())
             self.put(age_ms, topic, value)
 
     def code(self, records: bytes, topic: str = "t", index: int = 0) -> int:
@@ -263,7 +263,7 @@ class SyncTests(HousekeepingTests):
         self.partition(index=1).append(batch(), NOW)
         with broken("fdatasync", log.path, failing(errno.EIO)):
             self.node.clock.pump([1.0] * 3)
-        self.assertNotIn(("t", 0), self.node.broker.partitions)
+        self.assertNotIn(("t", 0), self.node.broker.partitions.led)
         self.assertEqual(self.code(batch()), ErrorCode.KAFKA_STORAGE_ERROR)
         self.assertEqual(self.code(batch(), index=1), 0)
         self.assertEqual(self.log(index=1).recovery_point, 1)
@@ -402,7 +402,7 @@ class ProducerTests(HousekeepingTests):
     settings = {"producer.id.expiration.ms": "60000", "producer.id.expiration.check.interval.ms": "10000"}
 
     def numbered(self, sequence: int) -> bytes:
-        return batch([b"v"], [self.node.broker.now_ms()], producer=(5, 0, sequence))
+        return batch([b"v"], [self.node.broker.runtime.now_ms()], producer=(5, 0, sequence))
 
     def test_who_was_silent_for_long_is_forgotten(self) -> None:
         self.node.create("t")
@@ -456,7 +456,7 @@ class MissingLogTests(HousekeepingTests):
         with patch.object(os, "makedirs", perhaps), logged_lines() as lines:
             for _ in range(3):
                 self.node.clock.advance(10)
-        self.assertEqual(set(self.node.broker.partitions), {("b", 0), ("c", 0)})
+        self.assertEqual(set(self.node.broker.partitions.led), {("b", 0), ("c", 0)})
         self.assertEqual(len([line for line in lines if "a-0" in line]), 3)
 
     def test_groups_that_are_kept_there_are_served_then(self) -> None:
@@ -477,10 +477,10 @@ class MissingDirectoryTests(HousekeepingTests):
     def test_what_may_lie_in_a_directory_that_failed_is_not_made_anew(self) -> None:
         self.node.create("t", 2)
         bad, kept = (os.path.dirname(self.log("t", index).path) for index in (0, 1))
-        self.node.broker.directory_failed(bad, "it burns")
+        self.node.broker.partitions.directory_failed(bad, "it burns")
         with logged_lines() as lines:
             self.node.clock.advance(30)
-        self.assertEqual(set(self.node.broker.partitions), {("t", 1)})
+        self.assertEqual(set(self.node.broker.partitions.led), {("t", 1)})
         self.assertEqual(lines, [])
         self.assertEqual(os.path.exists(os.path.join(kept, "t_0")), False)
 
@@ -499,7 +499,7 @@ class MissingDirectoryTests(HousekeepingTests):
             self.restart()
         with logged_lines() as lines:
             self.node.clock.advance(30)
-        self.assertEqual(set(self.node.broker.partitions), {("t", 1 - index)})
+        self.assertEqual(set(self.node.broker.partitions.led), {("t", 1 - index)})
         self.assertEqual(lines, [])
 
 
@@ -538,7 +538,7 @@ class RunningTests(HousekeepingTests):
     def test_a_round_gives_way_and_the_next_one_waits_for_it(self) -> None:
         self.node.create("t", retention_ms="60000")
         self.put_apart(*range(70_000, 64_000, -1000), 0)
-        self.node.broker.slices.seconds = 0
+        self.node.broker.runtime.slices.seconds = 0
         began: list[Log] = []
         real = Log.expire
 

@@ -67,7 +67,7 @@ class DescriptionTests(MetadataTests):
             self.assertEqual(answer.cluster_id, CLUSTER_ID if version >= 2 else None)
 
     def test_the_address_is_that_of_the_listener(self) -> None:
-        self.node.broker.listeners["OUTSIDE"] = Listener("OUTSIDE", "", 1, "PLAINTEXT", "public.example", 443)
+        self.node.broker.node.listeners["OUTSIDE"] = Listener("OUTSIDE", "", 1, "PLAINTEXT", "public.example", 443)
         context = RequestContext(LAST, local_host="here", listener="OUTSIDE")
         [broker] = now(metadata.handle(self.node.broker, context, MetadataRequest())).brokers
         self.assertEqual((broker.host, broker.port), ("public.example", 443))
@@ -289,10 +289,10 @@ class OfflineTests(MetadataTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("t", 2)
-        log = self.node.broker.find("t", 0).log
+        log = self.node.broker.partitions.find("t", 0).log
         with broken("pwritev", os.path.dirname(log.path), failing(errno.EIO)), self.assertRaises(StorageFailure):
             log.append(batch(), NOW)
-        self.node.broker.storage_failed(log)
+        self.node.broker.partitions.storage_failed(log)
 
     def assert_offline(self) -> None:
         for version in range(LAST + 1):

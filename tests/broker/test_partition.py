@@ -33,7 +33,7 @@ class PartitionWatcher:
 class PartitionTests(NodeTests):
     def watched(self, **overrides: str) -> Partition:
         self.node.create("t", **overrides)
-        partition = self.node.broker.find("t", 0)
+        partition = self.node.broker.partitions.find("t", 0)
         self.watcher = PartitionWatcher()
         partition.watchers.add(self.watcher)
         return partition

@@ -81,7 +81,7 @@ class ProduceTests(NodeTests):
         return ErrorCode(answer.error_code)
 
     def stored_bytes(self, topic: str = "t", partition: int = 0) -> bytes:
-        return bytes_on_disk(self.node.broker.find(topic, partition).log.path)
+        return bytes_on_disk(self.node.broker.partitions.find(topic, partition).log.path)
 
     def stored(self, topic: str = "t", partition: int = 0) -> list[tuple[int, bytes]]:
         return records_in(self.stored_bytes(topic, partition))
@@ -191,7 +191,7 @@ class AcksTests(ProduceTests):
         self.assertEqual([self.offset(batch(), "three", acks=acks) for acks in (1, -1)], [0, 1])
 
     def test_too_few_replicas_in_sync(self) -> None:
-        self.node.broker.find("t", 0).min_insync_replicas = 2
+        self.node.broker.partitions.find("t", 0).min_insync_replicas = 2
         self.assertEqual(self.code(batch(), acks=-1), ErrorCode.NOT_ENOUGH_REPLICAS)
         self.assertEqual(self.offset(batch(), acks=1), 0)
 
@@ -227,12 +227,12 @@ class PlaceTests(ProduceTests):
 
     def test_the_log_start_is_told(self) -> None:
         self.offset(batch([b"v"] * 5))
-        self.node.broker.find("t", 0).log.delete_records_before(3)
+        self.node.broker.partitions.find("t", 0).log.delete_records_before(3)
         self.assertEqual(self.produce(batch()).log_start_offset, 3)
 
     def test_consumers_may_read_what_is_acknowledged(self) -> None:
         self.offset(batch([b"v"] * 5))
-        self.assertEqual(self.node.broker.find("t", 0).log.high_watermark, 5)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.high_watermark, 5)
 
 
 class TopicSettingTests(ProduceTests):
@@ -293,14 +293,14 @@ class TopicSettingTests(ProduceTests):
 
     def test_that_a_record_without_a_key_was_refused_is_logged_once_a_minute(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
-        line = "refused records for compact-0: a record of a compacted topic needs a key"
+        line = "rejected records for compact-0: a record of a compacted topic needs a key"
         with logged_lines() as lines:
             for _ in range(3):
                 self.produce(keyed(None), "compact")
             self.assertEqual(lines, [line])
             self.node.clock.advance(60)
             self.produce(keyed(None), "compact")
-        self.assertEqual([each for each in lines if each.startswith("refused")], [line, line])
+        self.assertEqual([each for each in lines if each.startswith("rejected")], [line, line])
 
     def test_the_records_at_fault_of_one_request_are_named_up_to_a_number(self) -> None:
         self.node.create("compact", 3, cleanup_policy="compact")
@@ -390,7 +390,7 @@ class ConversionTests(ProduceTests):
 
     def test_an_answer_waits_for_all_of_its_partitions(self) -> None:
         answer = self.send(("t", 0, batch([b"v"])), ("gz", 0, batch([LARGE])), ("gz", 1, batch([LARGE])))
-        self.assertEqual(self.node.broker.find("t", 0).log.high_watermark, 1)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.high_watermark, 1)
         self.node.threads.run_one()
         self.assertNoResult(answer)
         self.node.threads.run_one()
@@ -505,7 +505,7 @@ class IdempotenceTests(ProduceTests):
     def test_after_an_unclean_stop(self) -> None:
         self.offset(self.numbered(0, 3))
         self.offset(self.numbered(3, 3))
-        path = self.node.broker.find("t", 0).log.path
+        path = self.node.broker.partitions.find("t", 0).log.path
         self._stack.close()
         for lost in (f"{self.directories[0]}/{names.CLEAN_SHUTDOWN}", names.file_of(path, 6, names.SNAPSHOT)):
             os.remove(lost)
@@ -520,7 +520,7 @@ class FlushTests(ProduceTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("safe", 2, flush_messages="1")
-        self.log = self.node.broker.find("safe", 0).log
+        self.log = self.node.broker.partitions.find("safe", 0).log
         self.threads = self.node.threads
         self.threads.holding = True
 
@@ -595,7 +595,7 @@ class FlushTests(ProduceTests):
 
     def test_a_conversion_and_a_sync(self) -> None:
         self.node.create("both", flush_messages="1", compression_type="gzip")
-        log = self.node.broker.find("both", 0).log
+        log = self.node.broker.partitions.find("both", 0).log
         answer = self.send(("both", 0, batch([LARGE])))
         self.threads.run_one()
         self.assertEqual((log.log_end_offset, log.high_watermark), (1, 0))
@@ -622,7 +622,7 @@ class FailingDiskTests(ProduceTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("more", 2)
-        self.bad, self.good = (os.path.dirname(self.node.broker.find("t", n).log.path) for n in (0, 1))
+        self.bad, self.good = (os.path.dirname(self.node.broker.partitions.find("t", n).log.path) for n in (0, 1))
         self.assertNotEqual(self.bad, self.good)
         self.assertEqual(self.offset(batch([b"before"])), 0)
 
@@ -660,7 +660,7 @@ class FailingDiskTests(ProduceTests):
         self.before = self.stored_bytes()
         with broken("pwritev", self.bad, half):
             self.assertEqual(self.code(batch([b"lost" * 50])), ErrorCode.KAFKA_STORAGE_ERROR)
-        self.assertEqual(self.node.broker.find("t", 0).log.log_end_offset, 1)
+        self.assertEqual(self.node.broker.partitions.find("t", 0).log.log_end_offset, 1)
         self.assertEqual(self.offset(batch([b"after"])), 1)
         self.restart()
         self.assertEqual(self.stored(), [(0, b"before"), (1, b"after")])
@@ -672,7 +672,9 @@ class FailingDiskTests(ProduceTests):
         self.assertEqual(self.offset(records), 1)
 
     def test_a_disk_that_fails_takes_its_partitions_along(self) -> None:
-        more = next(n for n in (0, 1) if os.path.dirname(self.node.broker.find("more", n).log.path) == self.bad)
+        more = next(
+            n for n in (0, 1) if os.path.dirname(self.node.broker.partitions.find("more", n).log.path) == self.bad
+        )
         with broken("pwritev", self.bad, failing(errno.EIO)):
             self.assertEqual(self.code(batch()), ErrorCode.KAFKA_STORAGE_ERROR)
         for version in range(3, LAST + 1):
@@ -688,5 +690,5 @@ class FailingDiskTests(ProduceTests):
         [topic] = self.node.ask(metadata.handle, request).topics
         self.assertEqual(
             [(found.error_code, found.leader_id) for found in topic.partitions],
-            [(ErrorCode.LEADER_NOT_AVAILABLE, -1), (ErrorCode.NONE, self.node.broker.node_id)],
+            [(ErrorCode.LEADER_NOT_AVAILABLE, -1), (ErrorCode.NONE, self.node.broker.node.id)],
         )

@@ -59,7 +59,7 @@ class QueuedChangesTests(NodeTests):
         return {name: len(topic.partitions) for name, topic in self.node.broker.catalog.topics.items()}
 
     def test_a_topic_is_made_and_enlarged_without_bound_in_one_segment(self) -> None:
-        protocol, transport = connect(FakeFactory(APIS, broker=self.node.broker))
+        protocol, transport = connect(FakeFactory(APIS, services=self.node.broker))
         protocol.dataReceived(frame(creation(1), 7, 1) + frame(enlargement(PARTITIONS_MAX + 2), 3, 2))
         self.assertEqual(transport.sent, [])
         self.proceed()

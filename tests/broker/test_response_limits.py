@@ -121,7 +121,7 @@ class BoundsTests(NodeTests):
         for topic in (NAME, "__consumer_offsets", "__transaction_state"):
             self.node.create(topic, 1)
         self.answer(InitProducerIdRequest(NAME, 60_000), 4)
-        partition = self.node.broker.find(NAME, 0)
+        partition = self.node.broker.partitions.find(NAME, 0)
         for producer_id in range(100, 200):
             partition.append(batch([b"v"], producer=(producer_id, 0, 0)), NOW)
 
@@ -142,7 +142,7 @@ class BoundsTests(NodeTests):
 
     def sent(self, request: Request, version: int, client_id: str = "client") -> bytes:
         """What a connection answers, at once or after a while; it must stay open."""
-        protocol, transport = connect(FakeFactory(APIS, broker=self.node.broker))
+        protocol, transport = connect(FakeFactory(APIS, services=self.node.broker))
         protocol.dataReceived(frame(request, version, 1, client_id))
         for _ in range(5):
             self.node.clock.advance(0.01)
@@ -221,7 +221,9 @@ class OnceTests(BoundsTests):
         topics = [FetchTopic(topic=NAME, partitions=[ahead]), FetchTopic(topic=NAME, partitions=[start])]
         [topic] = self.answer(FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics), 12).responses
         [partition] = topic.partitions
-        self.assertEqual(partition.records, self.node.broker.find(NAME, 0).log.read(0, 1 << 20, upto=100).read())
+        self.assertEqual(
+            partition.records, self.node.broker.partitions.find(NAME, 0).log.read(0, 1 << 20, upto=100).read()
+        )
 
 
 class SpaceTests(BoundsTests):

@@ -88,7 +88,7 @@ class VerificationTests(TransactionTests):
     def test_outside_of_an_open_transaction_nothing_is_taken(self) -> None:
         producer = self.begun(b"1")
         batch = build(
-            [Record(0, self.node.broker.now_ms(), None, b"x")],
+            [Record(0, self.node.broker.runtime.now_ms(), None, b"x")],
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             base_sequence=1,
@@ -136,7 +136,7 @@ class ConversionTests(TransactionTests):
 
     def large(self, producer: Producer) -> ProduceRequest:
         batch = build(
-            [Record(0, self.node.broker.now_ms(), None, b"v" * 50_000)],
+            [Record(0, self.node.broker.runtime.now_ms(), None, b"v" * 50_000)],
             codec=Codec.NONE,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,

@@ -230,7 +230,9 @@ class LossOfPowerTests(TransactionTests):
     """By default the end of a log may be lost with the machine's power, and of each log another end."""
 
     def test_an_epoch_is_given_when_it_is_on_the_disk(self) -> None:
-        log = self.node.broker.find("__transaction_state", self.node.broker.transactions.partition_for("p")).log
+        log = self.node.broker.partitions.find(
+            "__transaction_state", self.node.broker.transactions.partition_for("p")
+        ).log
         for _ in range(2):
             self.node.threads.holding = True
             answer = self.node.send(init_producer_id.handle, InitProducerIdRequest("p", TIMEOUT))
@@ -249,8 +251,8 @@ class LossOfPowerTests(TransactionTests):
 
     def test_a_partition_that_knows_a_later_epoch(self) -> None:
         producer = self.begun(b"x")
-        later = end_marker(False, 0, producer.producer_id, producer.epoch + 3, self.node.broker.now_ms())
-        self.node.broker.find("t", 0).append(later, self.node.broker.now_ms(), Origin.COORDINATOR)
+        later = end_marker(False, 0, producer.producer_id, producer.epoch + 3, self.node.broker.runtime.now_ms())
+        self.node.broker.partitions.find("t", 0).append(later, self.node.broker.runtime.now_ms(), Origin.COORDINATOR)
         self.assertEqual(producer.send(b"y"), ErrorCode.INVALID_PRODUCER_EPOCH)
         for _ in range(3):
             self.assertEqual((producer.end(False), producer.init(), producer.add(("t", 0))), (NONE, NONE, [NONE]))

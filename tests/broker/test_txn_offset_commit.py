@@ -166,7 +166,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.commit(6)
         self.end(committed=True)
         broker = self.node.broker
-        log = broker.find("__consumer_offsets", broker.groups.partition_for("g")).log
+        log = broker.partitions.find("__consumer_offsets", broker.groups.partition_for("g")).log
         with open(log.segments[0].path, "rb") as segment:
             records = MemoryRecords(segment.read())
         seen = []

@@ -95,7 +95,7 @@ class Producer:
 
     def request(self, values: Sequence[bytes], topic: str = "t", index: int = 0) -> ProduceRequest:
         """A Produce of these records."""
-        now_ms = self.node.broker.now_ms()
+        now_ms = self.node.broker.runtime.now_ms()
         batch = build(
             [Record(n, now_ms, None, value) for n, value in enumerate(values)],
             producer_id=self.producer_id,

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker import simple
-from pylogbroker.broker.broker import Broker
+from pylogbroker.broker.assembly import Broker
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.storage import FileRegion
 from pylogbroker.wire.simple import decode_legacy07_request
@@ -29,7 +29,7 @@ LARGE = b"".join(message_sets.message(b"%d" % number * 10_000) for number in ran
 
 
 def path_of(broker: Broker, partition: int = 0) -> str:
-    return broker.find("t", partition).log.path
+    return broker.partitions.find("t", partition).log.path
 
 
 @contextmanager
@@ -116,7 +116,7 @@ class FailingDiskTests(SimpleTests):
         self.assertNotEqual(self.bad, os.path.dirname(path_of(self.node.broker, partition=1)))
 
     def assert_offline(self) -> None:
-        self.assertEqual(list(self.node.broker.partitions), [("t", 1)])
+        self.assertEqual(list(self.node.broker.partitions.led), [("t", 1)])
 
     def test_what_cannot_be_read(self) -> None:
         error = failing(errno.EIO)

@@ -354,7 +354,7 @@ class KafkaViewTests(SimpleTests):
 
     def test_a_message_that_is_damaged_on_the_disk(self) -> None:
         self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.TWO + message_sets.THREE))
-        [segment] = self.node.broker.find("t", 0).log.segments
+        [segment] = self.node.broker.partitions.find("t", 0).log.segments
         with open(segment.path, "r+b") as file:
             file.seek(13 + 12)
             file.write(b"p")

@@ -59,7 +59,7 @@ class SegmentTests(SimpleTests):
         self.node.create("t", message_format_version="0.7", segment_bytes="150", **self.topic_settings)
         for message in MESSAGES:
             self.send(message_sets.produce(b"t", 0, message))
-        self.log = self.node.broker.find("t", 0).log
+        self.log = self.node.broker.partitions.find("t", 0).log
         self.assertEqual([segment.base_offset for segment in self.log.segments], STARTS)
         for age, segment in enumerate(reversed(self.log.segments)):
             written = (NOW - age * HOUR) / 1000
@@ -136,12 +136,12 @@ class NoCleaningTests(SegmentTests):
 
     def test_a_broker_that_compacts_by_default_compacts_other_topics(self) -> None:
         cleaner = InProcess()
-        self.node.broker.cleaning.new_cleaner = lambda: cleaner
+        self.node.broker.log_cleaner.new_cleaner = lambda: cleaner
         change = AlterConfigsResource(4, "", [AlterableConfig("log.cleanup.policy", 0, "compact")])
         [result] = self.node.ask(incremental_alter_configs.handle, IncrementalAlterConfigsRequest([change])).responses
         self.assertEqual(result.error_code, 0)
         self.node.create("other", segment_bytes="150")
-        other = self.node.broker.find("other", 0)
+        other = self.node.broker.partitions.find("other", 0)
         for number in range(5):
             other.append(keyed((b"key", b"%d" % number)), NOW)
         self.node.clock.pump([1.0] * 5)
@@ -162,7 +162,7 @@ class EpochTests(SimpleTests):
 
     def test_an_epoch_ends_at_a_position(self) -> None:
         self.send(message_sets.produce(b"t", 0, message_sets.ONE + message_sets.ZIPPED))
-        epoch = self.node.broker.find("t", 0).leader_epoch
+        epoch = self.node.broker.partitions.find("t", 0).leader_epoch
         self.assertEqual(self.ends(epoch), (epoch, 64))
         self.assertEqual(self.ends(epoch + 1), (-1, -1))
         self.restart()

@@ -65,7 +65,7 @@ class FakeFactory:
 
     apis: tuple[Any, ...]
     reactor: Clock = attrs.field(factory=Clock)
-    broker: Any = None
+    services: Any = None
     listener_name: str = "PLAINTEXT"
     max_request_bytes: int = 1_000_000
     idle_tick: int = 0

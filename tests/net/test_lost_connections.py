@@ -173,17 +173,17 @@ class GoneTests(NodeTests):
         self.node.threads.holding = True
 
     def append(self, topic: str, *values: bytes) -> None:
-        partition = self.node.broker.find(topic, 0)
+        partition = self.node.broker.partitions.find(topic, 0)
         partition.append(partition.log.convert(batch(values), NOW), NOW, origin=Origin.CONVERTED)
 
     def connect(self, kind: type[KafkaProtocol] = KafkaProtocol) -> tuple[KafkaProtocol, FakeTransport]:
         broker = self.node.broker
         factory = FakeFactory(
             APIS,
-            broker.clock,
+            broker.runtime.clock,
             broker,
             memory=self.memory,
-            deferred_actions=broker.deferred_actions,  # type: ignore[arg-type]
+            deferred_actions=broker.runtime.deferred_actions,  # type: ignore[arg-type]
         )
         protocol = kind("10.0.0.1")
         protocol.factory = factory  # type: ignore[assignment]
@@ -209,8 +209,8 @@ class GoneTests(NodeTests):
         gc.collect()
         self.assertEqual(self.flushLoggedErrors(), [])
         self.assertEqual(self.memory.total, 0)
-        self.assertEqual(self.node.broker.waiting, set())
-        for partition in self.node.broker.partitions.values():
+        self.assertEqual(self.node.broker.fetches.delayed, set())
+        for partition in self.node.broker.partitions.led.values():
             self.assertEqual(partition.watchers, set())
         self.assertEqual(list(map(type, _alive())), [])
 
@@ -237,7 +237,7 @@ class MomentTests(GoneTests):
         with ExitStack() as stack:
             if kind.cold:
                 for name in ("t", "ancient"):
-                    path = self.node.broker.find(name, 0).log.path
+                    path = self.node.broker.partitions.find(name, 0).log.path
                     stack.enter_context(broken("preadv", path, failing(errno.EAGAIN)))
             protocol, transport = self.connect(Legacy07Protocol if kind.simple else KafkaProtocol)
             protocol.dataReceived(sent)
@@ -293,7 +293,7 @@ class ChangeTests(GoneTests):
     """What changes something goes on, and the memory that it takes counts until it is done."""
 
     def test_a_produce_is_finished(self) -> None:
-        log = self.node.broker.find("t", 0).log
+        log = self.node.broker.partitions.find("t", 0).log
         protocol, _ = self.connect()
         sent = KINDS["a produce that is decompressed"].sent
         protocol.dataReceived(sent)
@@ -306,7 +306,7 @@ class ChangeTests(GoneTests):
         self.assertEqual(self.memory.total, 0)
 
     def test_so_is_one_that_waits_for_a_sync(self) -> None:
-        log = self.node.broker.find("synced", 0).log
+        log = self.node.broker.partitions.find("synced", 0).log
         protocol, _ = self.connect()
         protocol.dataReceived(produce("synced", b"v"))
         protocol.connectionLost()

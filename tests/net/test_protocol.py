@@ -276,7 +276,7 @@ class LongTests(SynchronousTestCase):
         self.factory = FakeFactory(self.handlers.table())
         self.protocol, self.transport = connect(self.factory)
         self.slices = Slices(self.factory.reactor, 0)
-        self.factory.broker = SimpleNamespace(slices=self.slices)
+        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=self.slices))
 
     def settle(self) -> None:
         self.factory.reactor.advance(0)

@@ -25,7 +25,7 @@ from tests.support.reactor_stalls import STALL
 
 LIMIT_MS = 20
 ENOUGH_SECONDS = 10.0
-BROKER = SimpleNamespace(address=lambda context: ("here", 9092))
+BROKER = SimpleNamespace(node=SimpleNamespace(address=lambda context: ("here", 9092)))
 
 
 def watched(turn: Callable[[], object], limit_ms: int = LIMIT_MS, apis: tuple[Api, ...] = ()) -> list[str]:

@@ -100,7 +100,7 @@ class ChangeLogTests(NodeTests):
     def test_a_group_that_rebalances(self) -> None:
         coordinator = self.node.broker.groups
         self.done(self.node.broker.group_service.ensure_topic())
-        now = self.node.broker.now_ms
+        now = self.node.broker.runtime.now_ms
         answers: list[object] = []
         join = Join("g", "", "client", "host", 10_000, 10_000, "consumer", (("range", b""),))
         coordinator.join(join, answers.append, now())

@@ -5,37 +5,35 @@ What is added is the partition of `__consumer_offsets` that the group is kept in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_FENCED = 2
 
 
 @serves(AddOffsetsToTxnRequest)
-async def handle(broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+async def handle(
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
     """Add the group's partition, of a topic that is made if it is not there."""
     try:
-        await broker.group_service.ensure_topic()
+        await services.group_service.ensure_topic()
     except KafkaError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     replied: Deferred[ErrorCode] = Deferred()
-    broker.transactions.add_partitions(
+    services.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        [(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))],
+        [(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))],
         replied.callback,
-        broker.now_ms(),
+        services.runtime.now_ms(),
     )
     return AddOffsetsToTxnResponse(error_code=error_for(await replied, context, _FIRST_WITH_FENCED))

@@ -7,13 +7,13 @@ From 4 on brokers ask, also about partitions of `__consumer_offsets`, to which n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -28,9 +28,6 @@ from pylogbroker.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _FIRST_WITH_FENCED = 2
 _FIRST_WITH_SEVERAL = 4
 _FIRST_WITH_ABORTABLE = 5
@@ -40,7 +37,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 @serves(AddPartitionsToTxnRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
     """Add to each transaction, one after the other, or check.
 
@@ -49,7 +46,7 @@ def handle(
     """
     transactions = _transactions(context, request)
     count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
-    return inline_if_short(_begin(broker, context, transactions), count)
+    return inline_if_short(_begin(services, context, transactions), count)
 
 
 def _transactions(
@@ -67,19 +64,19 @@ def _transactions(
 
 
 def _begin(
-    broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+    services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
     """Look the partitions up; what remains is to add them."""
     from_client = context.api_version < _FIRST_WITH_SEVERAL
     found = []
     for asked in transactions:
         partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-        found.append((asked, partitions, (yield from _unfit(broker, partitions, from_client))))
-    return _add_to_each(broker, context, found)
+        found.append((asked, partitions, (yield from _unfit(services, partitions, from_client))))
+    return _add_to_each(services, context, found)
 
 
 async def _add_to_each(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
@@ -87,44 +84,55 @@ async def _add_to_each(
     for asked, partitions, unfit in found:
         errors = unfit
         if not errors:
-            errors = _check(broker, asked, partitions) if asked.verify_only else await _add(broker, asked, partitions)
-        results.append(await broker.slices.finish(_results(errors, asked.topics, context), len(partitions)))
+            errors = (
+                _check(services, asked, partitions) if asked.verify_only else await _add(services, asked, partitions)
+            )
+        results.append(await services.runtime.slices.finish(_results(errors, asked.topics, context), len(partitions)))
     if context.api_version < _FIRST_WITH_SEVERAL:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
     answered = [AddPartitionsToTxnResult(each[0].transactional_id, by) for each, by in zip(found, results, strict=True)]
     return AddPartitionsToTxnResponse(results_by_transaction=answered)
 
 
-def _unfit(broker: Broker, partitions: Sequence[TopicPartition], from_client: bool) -> Generator[None, None, Errors]:
+def _unfit(
+    services: Services, partitions: Sequence[TopicPartition], from_client: bool
+) -> Generator[None, None, Errors]:
     """What to answer if there are partitions that no client may write to, or that there are not."""
     bad = {}
     for number, key in enumerate(partitions):
         if number % STEP_ITEMS == 0:
             yield
-        error = _fitness(broker, key, from_client)
+        error = _fitness(services, key, from_client)
         if error:
             bad[key] = error
     return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | bad if bad else {}
 
 
-def _fitness(broker: Broker, key: TopicPartition, from_client: bool) -> ErrorCode:
+def _fitness(services: Services, key: TopicPartition, from_client: bool) -> ErrorCode:
     name, index = key
     if from_client and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = broker.catalog.topics.get(name)
+    topic = services.catalog.topics.get(name)
     return ErrorCode.NONE if topic and index in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _add(broker: Broker, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
+async def _add(
+    services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]
+) -> Errors:
     replied: Deferred[ErrorCode] = Deferred()
-    broker.transactions.add_partitions(
-        asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions, replied.callback, broker.now_ms()
+    services.transactions.add_partitions(
+        asked.transactional_id,
+        asked.producer_id,
+        asked.producer_epoch,
+        partitions,
+        replied.callback,
+        services.runtime.now_ms(),
     )
     return dict.fromkeys(partitions, await replied)
 
 
-def _check(broker: Broker, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
-    return broker.transactions.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
+def _check(services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
+    return services.transactions.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
 
 
 def _results(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.alter_configs import (
@@ -16,14 +15,11 @@ from pylogbroker.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(AlterConfigsRequest)
-async def handle(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Change the resources one after the other."""
-    refusals = await alter(broker, [_alteration(resource) for resource in request.resources], request.validate_only)
+    refusals = await alter(services, [_alteration(resource) for resource in request.resources], request.validate_only)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

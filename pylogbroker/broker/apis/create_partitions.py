@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
-from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.services import Services, Topics
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -16,14 +14,13 @@ from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(CreatePartitionsRequest)
-async def handle(broker: Broker, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
-    catalog = broker.catalog
+    catalog = services.catalog
     twice = duplicates(topic.name for topic in request.topics)
     allowance = PartitionAllowance()
     excess = too_many_partitions() if _count_new(catalog, request) > allowance.left else None
@@ -35,13 +32,13 @@ async def handle(broker: Broker, context: RequestContext, request: CreatePartiti
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _count_new(catalog: Catalog, request: CreatePartitionsRequest) -> int:
+def _count_new(catalog: Topics, request: CreatePartitionsRequest) -> int:
     known = ((wanted.count, catalog.topics.get(wanted.name)) for wanted in request.topics)
     return sum(max(0, count - len(topic.partitions)) for count, topic in known if topic)
 
 
 async def _attempt(
-    catalog: Catalog,
+    catalog: Topics,
     wanted: CreatePartitionsTopic,
     allowance: PartitionAllowance,
     known_error: KafkaError | None,
@@ -57,7 +54,7 @@ async def _attempt(
 
 
 async def _enlarge(
-    catalog: Catalog, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
+    catalog: Topics, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
 ) -> None:
     given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     if validate_only:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import Topic
@@ -21,16 +20,13 @@ from pylogbroker.wire.messages.create_topics import (
 )
 from pylogbroker.wire.schema import NO_ID
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(CreateTopicsRequest)
-async def handle(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics one after the other, and answer in the order asked, each name once."""
-    creation = _Creation(broker, request.validate_only)
+    creation = _Creation(services, request.validate_only)
     twice = duplicates(topic.name for topic in request.topics)
-    excess = too_many_partitions() if _count_partitions(broker, request) > creation.allowance.left else None
+    excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
@@ -39,8 +35,8 @@ async def handle(broker: Broker, context: RequestContext, request: CreateTopicsR
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
-    default = broker.config.integer("num.partitions")
+def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
+    default = services.config.integer("num.partitions")
     return sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in request.topics
@@ -51,7 +47,7 @@ def _count_partitions(broker: Broker, request: CreateTopicsRequest) -> int:
 class _Creation:
     """One request.  Topics whose settings are the same share the rows that describe them."""
 
-    _broker: Broker
+    _services: Services
     _validate_only: bool
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
@@ -74,7 +70,7 @@ class _Creation:
         )
 
     async def _create(self, wanted: CreatableTopic) -> Topic:
-        catalog = self._broker.catalog
+        catalog = self._services.catalog
         arguments = (
             wanted.name,
             wanted.num_partitions,
@@ -86,7 +82,7 @@ class _Creation:
         return catalog.plan_topic(*arguments) if self._validate_only else await catalog.create(*arguments)
 
     def _configs(self, topic: Topic) -> list[CreatableTopicConfigs]:
-        config = self._broker.config
+        config = self._services.config
         settings = config.topic(topic.overrides)
         known = self._described.get(settings)
         if known is None:

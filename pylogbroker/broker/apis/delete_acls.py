@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DeleteAclsRequest)
-def handle(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Refuse each filter, as Kafka does without an authorizer."""
     refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

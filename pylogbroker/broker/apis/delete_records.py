@@ -5,10 +5,9 @@ An offset of -1 stands for the high watermark.  The answer tells the log's start
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.storage import Log
@@ -20,34 +19,31 @@ from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
 @serves(DeleteRecordsRequest)
-async def handle(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition on its own."""
-    found = await broker.slices.each(
-        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _attempt(broker, topic.name, wanted)
+    found = await services.runtime.slices.each(
+        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _attempt(services, topic.name, wanted)
     )
     return DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(topic.name, partitions) for topic, partitions in found]
     )
 
 
-def _attempt(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _attempt(services: Services, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     try:
-        low_watermark = _delete(broker, topic, wanted)
+        low_watermark = _delete(services, topic, wanted)
     except KafkaError as error:
         return DeleteRecordsPartitionResult(wanted.partition_index, NO_LOW_WATERMARK, error.code)
     return DeleteRecordsPartitionResult(wanted.partition_index, low_watermark)
 
 
-def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> int:
-    log = broker.find(topic, wanted.partition_index).log
+def _delete(services: Services, topic: str, wanted: DeleteRecordsPartition) -> int:
+    log = services.partitions.find(topic, wanted.partition_index).log
     if topic in INTERNAL_TOPICS:
         raise KafkaError(f"{topic} is the broker's own", ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not log.config.deletes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.api import serves
-from pylogbroker.broker.catalog import Catalog
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import duplicate_error, duplicates
+from pylogbroker.broker.services import Services, Topics
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -18,25 +17,22 @@ from pylogbroker.wire.messages.delete_topics import (
 )
 from pylogbroker.wire.schema import NO_ID
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DeleteTopicsRequest)
-async def handle(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    identities = [_identity(broker.catalog, topic) for topic in wanted]
+    identities = [_identity(services.catalog, topic) for topic in wanted]
     twice = duplicates(identities)
-    disabled = None if broker.config.boolean("delete.topic.enable") else _disabled(context.api_version)
+    disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
     for identity, topic in dict(zip(identities, wanted, strict=True)).items():
         known_error = duplicate_error() if identity in twice else disabled
-        results.append(await _attempt(broker.catalog, topic, known_error))
+        results.append(await _attempt(services.catalog, topic, known_error))
     return DeleteTopicsResponse(responses=results)
 
 
-def _identity(catalog: Catalog, wanted: DeleteTopicState) -> uuid.UUID | str:
+def _identity(catalog: Topics, wanted: DeleteTopicState) -> uuid.UUID | str:
     """The topic's id, however it is asked for; the name of a topic that does not exist."""
     if wanted.name is None:
         return wanted.topic_id
@@ -51,7 +47,7 @@ def _disabled(version: int) -> KafkaError:
     )
 
 
-async def _attempt(catalog: Catalog, wanted: DeleteTopicState, known_error: KafkaError | None) -> DeletableTopicResult:
+async def _attempt(catalog: Topics, wanted: DeleteTopicState, known_error: KafkaError | None) -> DeletableTopicResult:
     try:
         if known_error:
             raise known_error

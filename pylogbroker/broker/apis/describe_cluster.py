@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -14,22 +13,19 @@ from pylogbroker.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 BROKERS, CONTROLLERS = 1, 2
 
 
 @serves(DescribeClusterRequest)
-def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the brokers as the listener's clients reach them."""
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)
-    host, port = broker.address(context)
+    host, port = services.node.address(context)
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker.node_id, host, port, broker.rack)],
+        cluster_id=services.node.cluster_id,
+        controller_id=services.node.id,
+        brokers=[DescribeClusterBroker(services.node.id, host, port, services.node.rack)],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),

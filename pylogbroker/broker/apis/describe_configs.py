@@ -6,14 +6,13 @@ BROKER_LOGGER has no settings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.describe_configs import (
@@ -24,15 +23,14 @@ from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DescribeConfigsRequest, is_read=True)
-async def handle(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
     """Describe each resource on its own, once."""
-    query = _Query(broker, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
-    asked = broker.slices.over(_asked(request).items())
+    query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
+    asked = services.runtime.slices.over(_asked(request).items())
     return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
 
 
@@ -91,7 +89,7 @@ class _Rows:
 class _Query:
     """One request.  Topics whose settings are the same share their rows."""
 
-    _broker: Broker
+    _services: Services
     _shape: _Shape
     _space: ResponseBudget = attrs.field(factory=ResponseBudget, init=False)
     _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)
@@ -100,7 +98,7 @@ class _Query:
         """The settings of one resource, or its error."""
         result = DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name)
         try:
-            found = self._describe(find_resource(self._broker, kind, name))
+            found = self._describe(find_resource(self._services, kind, name))
             if keys:
                 found = _Rows([row for row in found.rows if row.name in keys])
             self._space.take(found.size)
@@ -116,7 +114,7 @@ class _Query:
         settings = resource.in_force()
         known = self._of_topics.get(settings)
         if known is None:
-            entries = describe_topic(self._broker.config, settings)
+            entries = describe_topic(self._services.config, settings)
             known = self._of_topics[settings] = _Rows(list(map(self._shape.row, entries)))
         return known
 

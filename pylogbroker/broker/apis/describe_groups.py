@@ -5,12 +5,11 @@ A group that does not exist is Dead, which is no error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.acl_operations import GROUP_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
 from pylogbroker.wire.messages.describe_groups import (
@@ -20,18 +19,15 @@ from pylogbroker.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DescribeGroupsRequest)
-async def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+async def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     space, response = ResponseBudget(), DescribeGroupsResponse()
-    async for group_id in broker.slices.over(dict.fromkeys(request.groups)):
-        group = _fitting(broker.groups.describe(group_id), space)
-        members = [_member(member) async for member in broker.slices.over(group.members)]
+    async for group_id in services.runtime.slices.over(dict.fromkeys(request.groups)):
+        group = _fitting(services.groups.describe(group_id), space)
+        members = [_member(member) async for member in services.runtime.slices.over(group.members)]
         response.groups.append(_group(group, members, operations))
     return response
 

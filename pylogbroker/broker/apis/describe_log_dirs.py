@@ -7,10 +7,10 @@ is described; topics and partitions that are asked for and are not there are lef
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.storage import Log, LogDirectory
 from pylogbroker.wire.messages.describe_log_dirs import (
@@ -21,17 +21,17 @@ from pylogbroker.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DescribeLogDirsRequest, is_read=True)
-async def handle(broker: Broker, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def handle(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
     """Describe every directory, also those without logs that were asked for."""
-    found = await _by_directory(broker, _asked(request))
+    found = await _by_directory(services, _asked(request))
     return DescribeLogDirsResponse(
         results=[
-            await _describe(broker, directory, found.get(directory.path, {})) for directory in broker.logs.directories
+            await _describe(services, directory, found.get(directory.path, {}))
+            for directory in services.logs.directories
         ]
     )
 
@@ -42,23 +42,23 @@ def _asked(request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
     return {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
 
 
-async def _by_directory(broker: Broker, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
+async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
     """Return the logs that are asked for, by their directory and topic."""
     found: dict[str, dict[str, list[Log]]] = {}
-    async for log in broker.slices.over(tuple(broker.logs.logs.values())):
+    async for log in services.runtime.slices.over(tuple(services.logs.logs.values())):
         if asked is None or (log.topic, log.partition) in asked:
             found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
     return found
 
 
-async def _describe(broker: Broker, directory: LogDirectory, topics: dict[str, list[Log]]) -> DescribeLogDirsResult:
+async def _describe(services: Services, directory: LogDirectory, topics: dict[str, list[Log]]) -> DescribeLogDirsResult:
     if directory.failure:
         return _failed(directory)
     try:
-        total, usable = await broker.in_thread(directory.space)
+        total, usable = await services.runtime.in_thread(directory.space)
     except OSError:
         return _failed(directory)
-    described = await broker.slices.each(sorted(topics), topics.__getitem__, lambda _, log: _partition(log))
+    described = await services.runtime.slices.each(sorted(topics), topics.__getitem__, lambda _, log: _partition(log))
     return DescribeLogDirsResult(
         log_dir=directory.path,
         topics=[DescribeLogDirsTopic(name, partitions) for name, partitions in described],

@@ -5,11 +5,10 @@ A transaction that began long ago and is still open is how operators find what k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import ProducerState as Known
 from pylogbroker.wire.messages.describe_producers import (
@@ -20,28 +19,25 @@ from pylogbroker.wire.messages.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _PRODUCER_BYTES = 40  # in an answer
 
 
 @serves(DescribeProducersRequest, is_read=True)
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+    services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Describe the partitions asked for, each once."""
     space = ResponseBudget()
     asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
-    found = await broker.slices.each(
-        asked, lambda topic: asked[topic], lambda topic, index: _partition(broker, topic, index, space)
+    found = await services.runtime.slices.each(
+        asked, lambda topic: asked[topic], lambda topic, index: _partition(services, topic, index, space)
     )
     return DescribeProducersResponse(topics=[TopicResponse(topic, partitions) for topic, partitions in found])
 
 
-def _partition(broker: Broker, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:
+def _partition(services: Services, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:
     try:
-        producers = list(broker.find(topic, index).log.producers)
+        producers = list(services.partitions.find(topic, index).log.producers)
         space.take(_PRODUCER_BYTES * len(producers))
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.detail)

@@ -8,11 +8,11 @@ with its next request.  Without names in the request every topic is described.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import Topic, name_problem
 from pylogbroker.wire.messages.describe_topic_partitions import (
@@ -23,23 +23,20 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 NO_LEADER = -1
 
 
 @serves(DescribeTopicPartitionsRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Describe one page."""
     start = request.cursor or Cursor()
     if start.partition_index < 0:
         return _error_response(request)
-    limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
-    names = _names(broker.catalog.topics, request, start.topic_name)
-    return _page(broker, names, start, max(limit, 1))
+    limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
+    names = _names(services.catalog.topics, request, start.topic_name)
+    return _page(services, names, start, max(limit, 1))
 
 
 def _error_response(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -57,14 +54,14 @@ def _names(topics: Iterable[str], request: DescribeTopicPartitionsRequest, first
     return sorted(name for name in asked if name >= first)
 
 
-def _page(broker: Broker, names: list[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+def _page(services: Services, names: list[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
     page = DescribeTopicPartitionsResponse()
     for name in names:
         if not room:
             page.next_cursor = Cursor(name, 0)
             break
         first = start.partition_index if name == start.topic_name else 0
-        described, more = _describe(broker, name, first, room)
+        described, more = _describe(services, name, first, room)
         page.topics.append(described)
         if more:
             page.next_cursor = Cursor(name, described.partitions[-1].partition_index + 1)
@@ -73,23 +70,25 @@ def _page(broker: Broker, names: list[str], start: Cursor, room: int) -> Describ
     return page
 
 
-def _describe(broker: Broker, name: str, first: int, room: int) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
+def _describe(
+    services: Services, name: str, first: int, room: int
+) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
     """A topic with at most `room` partitions, and whether it has more."""
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
-    topic = broker.catalog.topics.get(name)
+    topic = services.catalog.topics.get(name)
     if topic is None:
         illegal = name_problem(name) is not None
         described.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return described, False
     described.topic_id, described.is_internal = topic.id, topic.internal
     numbers = [number for number in topic.partitions if number >= first]
-    described.partitions = [_partition(broker, topic, number) for number in numbers[:room]]
+    described.partitions = [_partition(services, topic, number) for number in numbers[:room]]
     return described, len(numbers) > room
 
 
-def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(services: Services, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
     state = topic.partitions[number]
-    online = (topic.name, number) in broker.partitions
+    online = (topic.name, number) in services.partitions.led
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=number,
@@ -99,5 +98,5 @@ def _partition(broker: Broker, topic: Topic, number: int) -> DescribeTopicPartit
         isr_nodes=list(state.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[] if online else [broker.node_id],
+        offline_replicas=[] if online else [services.node.id],
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.transactions import TransactionDescription
 from pylogbroker.wire.messages.describe_transactions import (
@@ -16,19 +15,16 @@ from pylogbroker.wire.messages.describe_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(DescribeTransactionsRequest)
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Ask the coordinator for each, once."""
     space, response = ResponseBudget(), DescribeTransactionsResponse()
-    async for name in broker.slices.over(dict.fromkeys(request.transactional_ids)):
-        found = _fitting(broker.transactions.describe(name), space)
-        response.transaction_states.append(await _state(broker, found))
+    async for name in services.runtime.slices.over(dict.fromkeys(request.transactional_ids)):
+        found = _fitting(services.transactions.describe(name), space)
+        response.transaction_states.append(await _state(services, found))
     return response
 
 
@@ -41,9 +37,9 @@ def _fitting(found: TransactionDescription, space: ResponseBudget) -> Transactio
     return found
 
 
-async def _state(broker: Broker, found: TransactionDescription) -> TransactionState:
+async def _state(services: Services, found: TransactionDescription) -> TransactionState:
     topics: dict[str, list[int]] = {}
-    async for name, index in broker.slices.over(found.partitions):
+    async for name, index in services.runtime.slices.over(found.partitions):
         topics.setdefault(name, []).append(index)
     return TransactionState(
         found.error,

@@ -5,32 +5,28 @@ The answer comes when the decision is stored; the markers are written after that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_FENCED = 2
 
 
 @serves(EndTxnRequest)
-async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+async def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """Let the coordinator decide."""
     replied: Deferred[ErrorCode] = Deferred()
-    broker.transactions.end(
+    services.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         request.committed,
         replied.callback,
-        broker.now_ms(),
+        services.runtime.now_ms(),
     )
     return EndTxnResponse(error_code=error_for(await replied, context, _FIRST_WITH_FENCED))

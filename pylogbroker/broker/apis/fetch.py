@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import FetchOperation
 from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, requested_partitions
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_IDS = 13
 
 
 @serves(FetchRequest, is_read=True)
-def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+def handle(
+    services: Services, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer from the logs, at once or when `min_bytes` have come or `max_wait_ms` passed."""
     by_id = context.api_version >= _FIRST_WITH_IDS
     try:
-        session = broker.fetch_sessions.enter(request, broker.now_ms(), by_id)
+        session = services.fetches.sessions.enter(request, services.runtime.now_ms(), by_id)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
@@ -32,4 +31,4 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Fe
         if session is not None
         else list(requested_partitions(request, by_id).values())
     )
-    return FetchOperation(broker, context, request, session, asked, incremental).run()
+    return FetchOperation(services, context, request, session, asked, incremental).run()

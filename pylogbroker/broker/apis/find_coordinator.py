@@ -5,15 +5,11 @@ The broker coordinates all of them itself, and makes the topic that it keeps the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _GROUP = 0
 _TRANSACTION = 1
@@ -22,10 +18,12 @@ _NOWHERE = -1
 
 
 @serves(FindCoordinatorRequest)
-async def handle(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+async def handle(
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
     """Name this broker, as the listener's clients reach it."""
     try:
-        found = await _find(broker, context, request.key_type)
+        found = await _find(services, context, request.key_type)
     except KafkaError as error:
         found = Coordinator("", _NOWHERE, "", _NOWHERE, error.code, error.detail)
     if context.api_version >= _FIRST_WITH_SEVERAL:
@@ -41,19 +39,19 @@ async def handle(broker: Broker, context: RequestContext, request: FindCoordinat
     )
 
 
-async def _find(broker: Broker, context: RequestContext, key_type: int) -> Coordinator:
+async def _find(services: Services, context: RequestContext, key_type: int) -> Coordinator:
     if key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(
             f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
             ErrorCode.INVALID_REQUEST,
         )
-    store = broker.group_service if key_type == _GROUP else broker.transaction_service
+    store = services.group_service if key_type == _GROUP else services.transaction_service
     try:
         await store.ensure_topic()
     except KafkaError as error:
         raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-    host, port = broker.address(context)
-    return Coordinator("", broker.node_id, host, port, ErrorCode.NONE, None)
+    host, port = services.node.address(context)
+    return Coordinator("", services.node.id, host, port, ErrorCode.NONE, None)
 
 
 def _of(found: Coordinator, key: str) -> Coordinator:

@@ -5,11 +5,10 @@ Operations: 0 sets a value, 1 goes back to the default, 2 appends to a list, 3 t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -18,17 +17,14 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(IncrementalAlterConfigsRequest)
 async def handle(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change the resources one after the other."""
     alterations = [_alteration(resource) for resource in request.resources]
-    refusals = await alter(broker, alterations, request.validate_only)
+    refusals = await alter(services, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

@@ -5,17 +5,13 @@ The answer may wait for the whole group. Down to version 7 there is no null: no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.groups import Join, JoinResult
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_REBALANCE_TIMEOUT = 1
 _FIRST_WITH_KNOWN_IDS = 4
@@ -24,10 +20,10 @@ _FIRST_WITH_SKIPPING = 9
 
 
 @serves(JoinGroupRequest)
-def handle(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
+def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
     """Hand the join to the coordinator."""
     replied: Deferred[JoinResult] = Deferred()
-    broker.groups.join(_join(context, request), replied.callback, broker.now_ms())
+    services.groups.join(_join(context, request), replied.callback, services.runtime.now_ms())
     return replied.addCallback(_response, context.api_version)
 
 

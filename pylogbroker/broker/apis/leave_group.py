@@ -5,27 +5,23 @@ Before version 3 the error of the one member is that of the request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.groups import Leaving
 from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_SEVERAL = 3
 
 
 @serves(LeaveGroupRequest)
-def handle(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Let them go."""
     if context.api_version < _FIRST_WITH_SEVERAL:
-        left = broker.groups.leave(request.group_id, [Leaving(request.member_id)], broker.now_ms())
+        left = services.groups.leave(request.group_id, [Leaving(request.member_id)], services.runtime.now_ms())
         return LeaveGroupResponse(error_code=left.error or left.members[0])
     leaving = [Leaving(member.member_id, member.group_instance_id) for member in request.members]
-    left = broker.groups.leave(request.group_id, leaving, broker.now_ms())
+    left = services.groups.leave(request.group_id, leaving, services.runtime.now_ms())
     return LeaveGroupResponse(
         error_code=left.error,
         members=[

@@ -5,21 +5,17 @@ While groups are being loaded the list is not complete, which the error says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.groups import GROUP_TYPE
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(ListGroupsRequest)
-def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """List them."""
-    error, groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+    error, groups = services.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=error,
         groups=[ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE) for group in groups],

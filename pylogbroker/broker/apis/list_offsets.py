@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -23,6 +23,7 @@ from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.request_limits import duplicates
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire.messages.list_offsets import (
@@ -32,9 +33,6 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -77,16 +75,16 @@ class _Pending:
 
 
 @serves(ListOffsetsRequest, is_read=True)
-async def handle(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look the offsets up; what has to be searched for in several partitions is searched for together."""
-    return await _Query(broker, request, context.api_version, context.caller).answer()
+    return await _Query(services, request, context.api_version, context.caller).answer()
 
 
 @attrs.define
 class _Query:
     """One request on its way to its answer."""
 
-    _broker: Broker
+    _services: Services
     _request: ListOffsetsRequest
     _version: int
     _caller: Caller
@@ -94,7 +92,7 @@ class _Query:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     async def answer(self) -> ListOffsetsResponse:
-        topics, slices = self._request.topics, self._broker.slices
+        topics, slices = self._request.topics, self._services.runtime.slices
         self._twice = duplicates(
             (topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions
         )
@@ -113,7 +111,7 @@ class _Query:
             self._check(topic, wanted)
             if not self._version:
                 return self._offsets_before(topic, wanted)
-            partition = self._broker.find(topic, wanted.partition_index)
+            partition = self._services.partitions.find(topic, wanted.partition_index)
             partition.check_epoch(wanted.current_leader_epoch)
         except KafkaError as error:
             answer.error_code = error.code
@@ -145,9 +143,9 @@ class _Query:
         some = [each for each in self._pending if each.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
         served = set(map(id, some))
         self._pending = [each for each in self._pending if id(each) not in served]
-        in_thread = self._broker.in_reading_thread if first else self._broker.in_thread
+        in_thread = self._services.runtime.in_reading_thread if first else self._services.runtime.in_thread
         outcomes = await in_thread(_outcomes, [each.blocking.call for each in some], self._caller)
-        async for each, outcome in self._broker.slices.over(zip(some, outcomes, strict=True)):
+        async for each, outcome in self._services.runtime.slices.over(zip(some, outcomes, strict=True)):
             self._go_on(each.answer, each.log, each.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
@@ -158,7 +156,7 @@ class _Query:
             self._fill(answer, end.value)
         except KafkaError as error:
             if isinstance(error, StorageFailure):
-                self._broker.request_failed(log, error)
+                self._services.partitions.request_failed(log, error)
             answer.error_code = error.code
         else:
             self._pending.append(_Pending(answer, log, search, blocking))
@@ -195,8 +193,8 @@ class _Query:
         return question()
 
     def _offsets_before(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        log = self._broker.find(topic, wanted.partition_index).log
-        now_ms, bound = self._broker.now_ms(), self._bound(log)
+        log = self._services.partitions.find(topic, wanted.partition_index).log
+        now_ms, bound = self._services.runtime.now_ms(), self._bound(log)
         offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
         return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
 

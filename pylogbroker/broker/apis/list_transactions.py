@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(ListTransactionsRequest)
-def handle(broker: Broker, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Ask the coordinator."""
-    found = broker.transactions.list(
-        request.state_filters, request.producer_id_filters, request.duration_filter, broker.now_ms()
+    found = services.transactions.list(
+        request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
     )
     return ListTransactionsResponse(
         error_code=found.error,

@@ -6,12 +6,11 @@ may be created automatically, the request starts that; the client finds the topi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.wire.messages.metadata import (
@@ -24,9 +23,6 @@ from pylogbroker.wire.messages.metadata import (
 )
 from pylogbroker.wire.schema import NO_ID
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _FIRST_WITH_NULL = 1
 _FIRST_WITH_CREATION_ASKED = 4
 _FIRST_WITH_IDS_ALONE = 12
@@ -34,29 +30,29 @@ _NO_LEADER = -1
 
 
 @serves(MetadataRequest, is_read=True)
-async def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster and the topics asked for; start to create those that may be created."""
-    host, port = broker.address(context)
+    host, port = services.node.address(context)
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         topics = [
             _describe(topic, partitions, request)
-            for topic, partitions in await broker.slices.each(
-                tuple(broker.catalog.topics.values()),
+            for topic, partitions in await services.runtime.slices.each(
+                tuple(services.catalog.topics.values()),
                 lambda topic: topic.partitions,
-                lambda topic, index: _partition(broker, topic, index),
+                lambda topic, index: _partition(services, topic, index),
             )
         ]
     else:
         may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
         allowance = PartitionAllowance() if may_create else None
         distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-        asked = broker.slices.over(distinct.values())
-        topics = [await _find(broker, context, request, topic, allowance) async for topic in asked]
+        asked = services.runtime.slices.over(distinct.values())
+        topics = [await _find(services, context, request, topic, allowance) async for topic in asked]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, host, port, broker.rack)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=[MetadataResponseBroker(services.node.id, host, port, services.node.rack)],
+        cluster_id=services.node.cluster_id,
+        controller_id=services.node.id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -70,34 +66,34 @@ def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[Met
 
 
 async def _find(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
     allowance: PartitionAllowance | None,
 ) -> MetadataResponseTopic:
     try:
-        topic = _find_topic(broker, context, wanted, allowance)
+        topic = _find_topic(services, context, wanted, allowance)
     except KafkaError as error:
         return MetadataResponseTopic(
             error.code,
             wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
             wanted.topic_id,
         )
-    partitions = [_partition(broker, topic, index) async for index in broker.slices.over(topic.partitions)]
+    partitions = [_partition(services, topic, index) async for index in services.runtime.slices.over(topic.partitions)]
     return _describe(topic, partitions, request)
 
 
 def _find_topic(
-    broker: Broker, context: RequestContext, wanted: MetadataRequestTopic, allowance: PartitionAllowance | None
+    services: Services, context: RequestContext, wanted: MetadataRequestTopic, allowance: PartitionAllowance | None
 ) -> Topic:
     if wanted.topic_id != NO_ID:
         if context.api_version < _FIRST_WITH_IDS_ALONE:
             raise KafkaError("topics are asked for by id from version 12 on", ErrorCode.INVALID_REQUEST)
-        return broker.catalog.require_id(wanted.topic_id)
+        return services.catalog.require_id(wanted.topic_id)
     if wanted.name is None:
         raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
-    return broker.find_topic(wanted.name, allowance)
+    return services.auto_creation.find(wanted.name, allowance)
 
 
 def _describe(
@@ -113,9 +109,9 @@ def _describe(
     )
 
 
-def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePartition:
+def _partition(services: Services, topic: Topic, index: int) -> MetadataResponsePartition:
     state = topic.partitions[index]
-    online = (topic.name, index) in broker.partitions
+    online = (topic.name, index) in services.partitions.led
     return MetadataResponsePartition(
         ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
         index,
@@ -123,5 +119,5 @@ def _partition(broker: Broker, topic: Topic, index: int) -> MetadataResponsePart
         state.leader_epoch,
         list(state.replicas),
         list(state.isr),
-        [] if online else [broker.node_id],
+        [] if online else [services.node.id],
     )

@@ -9,12 +9,12 @@ has the offsets, so that none overtakes them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset, TopicPartition
@@ -26,9 +26,6 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _NOT_GIVEN = -1
 _END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
 
@@ -37,16 +34,16 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 @serves(OffsetCommitRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+    services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:
     """Hand the offsets of partitions that there are to the coordinator."""
     count = sum([len(topic.partitions) for topic in request.topics])
-    return inline_if_short(_commit(broker, request, count), count)
+    return inline_if_short(_commit(services, request, count), count)
 
 
-def _commit(broker: Broker, request: OffsetCommitRequest, count: int) -> Generator[None, None, Answer]:
-    now_ms = broker.now_ms()
-    offsets = yield from _offsets(broker, request, now_ms)
+def _commit(services: Services, request: OffsetCommitRequest, count: int) -> Generator[None, None, Answer]:
+    now_ms = services.runtime.now_ms()
+    offsets = yield from _offsets(services, request, now_ms)
     if not offsets:
         return (yield from _response({}, request))
     commit = Commit(
@@ -57,24 +54,24 @@ def _commit(broker: Broker, request: OffsetCommitRequest, count: int) -> Generat
         request.group_instance_id,
     )
     replied: Deferred[CommitResult] = Deferred()
-    broker.groups.commit(commit, replied.callback, now_ms)
-    return _answer(broker, request, count, replied)
+    services.groups.commit(commit, replied.callback, now_ms)
+    return _answer(services, request, count, replied)
 
 
 async def _answer(
-    broker: Broker, request: OffsetCommitRequest, count: int, replied: Deferred[CommitResult]
+    services: Services, request: OffsetCommitRequest, count: int, replied: Deferred[CommitResult]
 ) -> OffsetCommitResponse:
-    return await broker.slices.finish(_response(await replied, request), count)
+    return await services.runtime.slices.finish(_response(await replied, request), count)
 
 
 def _offsets(
-    broker: Broker, request: OffsetCommitRequest, now_ms: int
+    services: Services, request: OffsetCommitRequest, now_ms: int
 ) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
     retention_ms = request.retention_time_ms
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _END_OF_TIME)
     offsets = {}
     for topic in request.topics:
-        known = broker.catalog.topics.get(topic.name)
+        known = services.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield

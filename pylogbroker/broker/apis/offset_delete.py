@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
@@ -17,28 +17,25 @@ from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(OffsetDeleteRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
     """Forget the offsets of partitions that there are; of many in steps, before the connection's next request."""
-    return inline_if_short(_delete(broker, request), sum([len(topic.partitions) for topic in request.topics]))
+    return inline_if_short(_delete(services, request), sum([len(topic.partitions) for topic in request.topics]))
 
 
-def _delete(broker: Broker, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
+def _delete(services: Services, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
     partitions = []
     for topic in request.topics:
-        known = broker.catalog.topics.get(topic.name)
+        known = services.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield
             if known is not None and partition.partition_index in known.partitions:
                 partitions.append((topic.name, partition.partition_index))
-    deleted = broker.groups.delete_offsets(request.group_id, partitions, broker.now_ms())
+    deleted = services.groups.delete_offsets(request.group_id, partitions, services.runtime.now_ms())
     if deleted.error:
         return OffsetDeleteResponse(error_code=deleted.error)
     return (yield from _response(request, deleted))

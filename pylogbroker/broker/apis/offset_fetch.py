@@ -6,11 +6,11 @@ Before version 2 an error of the group is that of each partition.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
@@ -27,9 +27,6 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _FIRST_WITH_OWN_ERROR = 2
 _FIRST_WITH_GROUPS = 8
 _NOTHING = CommittedOffset(-1)
@@ -39,17 +36,17 @@ Asked = Mapping[str, list[int]] | None  # partitions by their topics, or all tha
 
 @serves(OffsetFetchRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+    services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
     """Look the offsets up: of each group once, and of each partition; many in steps."""
-    return inline_if_short(_answer(broker, context, request), _count(broker, request))
+    return inline_if_short(_answer(services, context, request), _count(services, request))
 
 
-def _count(broker: Broker, request: OffsetFetchRequest) -> int:
+def _count(services: Services, request: OffsetFetchRequest) -> int:
     """Count the partitions that the answer will have at most."""
     asked = [(request.group_id, request.topics), *((group.group_id, group.topics) for group in request.groups)]
     return sum(
-        broker.groups.count_offsets(group_id)
+        services.groups.count_offsets(group_id)
         if topics is None
         else sum([len(each.partition_indexes) for each in topics])
         for group_id, topics in asked
@@ -57,16 +54,16 @@ def _count(broker: Broker, request: OffsetFetchRequest) -> int:
 
 
 def _answer(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+    services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Generator[None, None, OffsetFetchResponse]:
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
         for group_id, partitions in _groups(request.groups).items():
-            response.groups.append((yield from _group(broker, group_id, partitions, request.require_stable, space)))
+            response.groups.append((yield from _group(services, group_id, partitions, request.require_stable, space)))
         return response
     asked = _once(request.topics)
-    found = _fetch(broker, request.group_id, asked, request.require_stable, space)
+    found = _fetch(services, request.group_id, asked, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
         found = _each_with_its_error(found, asked, version)
     response = OffsetFetchResponse(error_code=found.error)
@@ -96,9 +93,9 @@ def _once(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchReques
 
 
 def _group(
-    broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget
+    services: Services, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget
 ) -> Generator[None, None, OffsetFetchResponseGroup]:
-    found = _fetch(broker, group_id, asked, require_stable, space)
+    found = _fetch(services, group_id, asked, require_stable, space)
     group = OffsetFetchResponseGroup(group_id, [], found.error)
     for name, indexes in _answered(found, asked):
         topic = OffsetFetchResponseTopics(name, [])
@@ -110,8 +107,8 @@ def _group(
     return group
 
 
-def _fetch(broker: Broker, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget) -> FetchResult:
-    found = broker.groups.fetch(group_id, None if asked is None else _partitions(asked), require_stable)
+def _fetch(services: Services, group_id: str, asked: Asked, require_stable: bool, space: ResponseBudget) -> FetchResult:
+    found = services.groups.fetch(group_id, None if asked is None else _partitions(asked), require_stable)
     try:
         space.take(sum(len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)))
     except KafkaError as error:

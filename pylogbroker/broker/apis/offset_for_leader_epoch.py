@@ -6,10 +6,9 @@ first; one beyond all gets -1 and -1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,26 +18,23 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(OffsetForLeaderEpochRequest, is_read=True)
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition's epoch up."""
-    found = await broker.slices.each(
-        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _look_up(broker, topic.topic, wanted)
+    found = await services.runtime.slices.each(
+        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _look_up(services, topic.topic, wanted)
     )
     return OffsetForLeaderEpochResponse(
         topics=[OffsetForLeaderTopicResult(topic.topic, partitions) for topic, partitions in found]
     )
 
 
-def _look_up(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = broker.find(topic, wanted.partition)
+        partition = services.partitions.find(topic, wanted.partition)
         partition.check_epoch(wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)

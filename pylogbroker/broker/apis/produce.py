@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -20,6 +19,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import verify
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import (
     CorruptRecords,
     ErrorCode,
@@ -40,9 +40,6 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _ACKS = (-1, 0, 1)
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
@@ -55,9 +52,11 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
 @serves(ProduceRequest)
-def handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> Answer | Generator[None, None, Answer]:
+def handle(
+    services: Services, context: RequestContext, request: ProduceRequest
+) -> Answer | Generator[None, None, Answer]:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
-    appends = _Appends(broker, broker.now_ms(), request.transactional_id, context.api_version)
+    appends = _Appends(services, services.runtime.now_ms(), request.transactional_id, context.api_version)
     if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
     acks = request.acks
@@ -100,7 +99,7 @@ def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
 class _Appends:
     """The appends of one request, those that are done and those that wait."""
 
-    _broker: Broker
+    _services: Services
     _now_ms: int
     _transactional_id: str | None
     _version: int
@@ -110,11 +109,11 @@ class _Appends:
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int) -> None:
         """Append to one partition, or get in line for it; `answer` is filled in."""
-        broker = self._broker
-        partition = broker.partitions.get((topic, data.index))
+        services = self._services
+        partition = services.partitions.led.get((topic, data.index))
         try:
             if partition is None:
-                partition = broker.find(topic, data.index)
+                partition = services.partitions.find(topic, data.index)
             records = _checked(partition, data, acks, self._version)
             if not records:
                 answer.base_offset = -1
@@ -124,7 +123,9 @@ class _Appends:
                 check = self._check_of(partition, records)
             appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
-                later = ensureDeferred(partition.append_queued(records, self._now_ms, broker.in_thread, check))
+                later = ensureDeferred(
+                    partition.append_queued(records, self._now_ms, services.runtime.in_thread, check)
+                )
                 self.queued.append((answer, partition, later))
                 return
         except KafkaError as error:
@@ -136,21 +137,21 @@ class _Appends:
         """What must hold of records in a transaction when they are appended."""
         if self._transactional_id is None:
             raise _missing_transactional_id()
-        return partial(verify, self._broker, self._transactional_id, partition, records, self._version)
+        return partial(verify, self._services, self._transactional_id, partition, records, self._version)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         """Wait for what waits; `response`, complete."""
         for done, (answer, partition, later) in enumerate(self.queued, 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
-                await self._broker.slices.next()
+                await self._services.runtime.slices.next()
             try:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
                 self._fail(answer, partition, error)
-        syncs = [self._broker.group_commit.sync(partition.log) for _, partition in self.unsynced]
+        syncs = [self._services.partitions.sync(partition.log) for _, partition in self.unsynced]
         for done, ((answer, partition), sync) in enumerate(zip(self.unsynced, syncs, strict=True), 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
-                await self._broker.slices.next()
+                await self._services.runtime.slices.next()
             try:
                 await sync
             except KafkaError as error:
@@ -175,9 +176,9 @@ class _Appends:
             self._record_errors_left -= len(named)
             answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in named]
             if error.record_errors and partition is not None:
-                self._broker.log_rejected_records(partition, error)
+                self._services.partitions.log_rejected_records(partition, error)
         if isinstance(error, StorageFailure) and partition is not None:
-            self._broker.request_failed(partition.log, error)
+            self._services.partitions.request_failed(partition.log, error)
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:

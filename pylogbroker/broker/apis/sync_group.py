@@ -5,31 +5,27 @@ The answer may wait for the leader.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Sync, SyncResult
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _FIRST_WITH_PROTOCOL = 5
 
 
 @serves(SyncGroupRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: SyncGroupRequest
+    services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
     """Hand the sync to the coordinator."""
     if context.api_version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     replied: Deferred[SyncResult] = Deferred()
-    broker.groups.sync(_sync(request), replied.callback, broker.now_ms())
+    services.groups.sync(_sync(request), replied.callback, services.runtime.now_ms())
     return replied.addCallback(_response)
 
 

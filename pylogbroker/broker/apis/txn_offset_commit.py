@@ -7,13 +7,13 @@ do not know that a coordinator may be loading.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit
@@ -24,31 +24,28 @@ from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
 
 
 @serves(TxnOffsetCommitRequest)
 def handle(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
     """Hand the offsets of partitions that there are to the coordinator, if they are part of the transaction.
 
     Many are handed over in steps.  The connection holds back its next requests until the coordinator has them.
     """
     count = sum([len(topic.partitions) for topic in request.topics])
-    return inline_if_short(_commit(broker, context, request, count), count)
+    return inline_if_short(_commit(services, context, request, count), count)
 
 
 def _commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, count: int
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, count: int
 ) -> Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
-    offsets = yield from _offsets(broker, request)
+    offsets = yield from _offsets(services, request)
     replied: Deferred[CommitResult] = Deferred()
-    error = _verified(broker, request) if offsets else ErrorCode.NONE
+    error = _verified(services, request) if offsets else ErrorCode.NONE
     if error or not offsets:
         replied.callback(dict.fromkeys(offsets, error))
     else:
@@ -61,27 +58,27 @@ def _commit(
             request.producer_id,
             request.producer_epoch,
         )
-        broker.groups.commit_in_transaction(commit, replied.callback, broker.now_ms())
-    return _answer(broker, context, request, count, replied)
+        services.groups.commit_in_transaction(commit, replied.callback, services.runtime.now_ms())
+    return _answer(services, context, request, count, replied)
 
 
 async def _answer(
-    broker: Broker,
+    services: Services,
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     count: int,
     replied: Deferred[CommitResult],
 ) -> TxnOffsetCommitResponse:
-    return await broker.slices.finish(_response(await replied, request, context), count)
+    return await services.runtime.slices.finish(_response(await replied, request, context), count)
 
 
 def _offsets(
-    broker: Broker, request: TxnOffsetCommitRequest
+    services: Services, request: TxnOffsetCommitRequest
 ) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
-    now_ms = broker.now_ms()
+    now_ms = services.runtime.now_ms()
     offsets = {}
     for topic in request.topics:
-        known = broker.catalog.topics.get(topic.name)
+        known = services.catalog.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield
@@ -95,12 +92,12 @@ def _offsets(
     return offsets
 
 
-def _verified(broker: Broker, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
     """Whether the offsets' partition is part of the producer's open transaction, if that is to be made sure of."""
-    if not broker.config.boolean("transaction.partition.verification.enable"):
+    if not services.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
-    key = OFFSETS_TOPIC, broker.groups.partition_for(request.group_id)
-    errors = broker.transactions.verify(request.transactional_id, request.producer_id, request.producer_epoch, [key])
+    key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)
+    errors = services.transactions.verify(request.transactional_id, request.producer_id, request.producer_epoch, [key])
     return errors[key]
 
 

@@ -7,12 +7,12 @@ back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TopicPartition, TransactionMarker
 from pylogbroker.wire.messages.write_txn_markers import (
@@ -24,20 +24,19 @@ from pylogbroker.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
-
 
 @serves(WriteTxnMarkersRequest)
-async def handle(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
     """Write each of them."""
-    writes = [_write(broker, wanted) for wanted in request.markers]
+    writes = [_write(services, wanted) for wanted in request.markers]
     return WriteTxnMarkersResponse(
         [_result(wanted, await write) for wanted, write in zip(request.markers, writes, strict=True)]
     )
 
 
-def _write(broker: Broker, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
     partitions = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
     marker = TransactionMarker(
         wanted.producer_id,
@@ -47,7 +46,7 @@ def _write(broker: Broker, wanted: WritableTxnMarker) -> Deferred[Mapping[TopicP
         tuple(partitions),
     )
     done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
-    broker.transaction_service.write_markers(marker, lambda errors, now_ms: done.callback(errors))
+    services.transaction_service.write_markers(marker, lambda errors, now_ms: done.callback(errors))
     return done
 
 

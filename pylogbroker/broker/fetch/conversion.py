@@ -17,24 +17,22 @@ What becomes v2 depends on the log alone.  So it is converted piece by piece, an
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch.conversion_cache import ConvertedPiece
 from pylogbroker.broker.fetch.readahead import magic_if_cached
 from pylogbroker.broker.fetch.sessions import RequestedPartition
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.records import down_convert, entry_size, from_legacy07, up_convert
 from pylogbroker.storage import FileRegion
 from pylogbroker.storage.files import read_at
 from pylogbroker.wire.messages.fetch import PartitionData
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 FIRST_WITH_V2 = 4
 FIRST_WITH_BYTE_LIMIT = 3
@@ -43,59 +41,8 @@ FIRST_WITH_BYTE_LIMIT = 3
 FIRST_WITH_V2_ALONE = 12
 """The first version in which some clients take older formats for nothing."""
 
-CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
-"""Converted bytes that are kept for other readers."""
-
 _FIRST_WITH_V1 = 2
 _PIECE_BYTES: Final = 64 << 10  # of the log, that are converted and kept together
-
-
-@attrs.frozen
-class ConvertedPiece:
-    """Consecutive entries of a file as batches of v2; they take `length` bytes in the file."""
-
-    records: bytes
-    length: int
-
-
-@attrs.define(eq=False)
-class ConversionCache:
-    """Converted pieces by their places, the least recently used first; together they take `limit` bytes at most.
-
-    A place is an open file, by the number of its handle, and a position: what lies there does not change while the
-    handle lives.  Any thread may call.
-    """
-
-    limit: int = CONVERSION_CACHE_BYTES_MAX
-    size: int = attrs.field(default=0, init=False)
-    _pieces: dict[tuple[int, int], ConvertedPiece] = attrs.field(factory=dict, init=False)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
-
-    def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
-        """The piece at `place`, if it takes no more than `most` bytes in the file."""
-        with self._lock:
-            piece = self._pieces.get(place)
-            if piece is None or piece.length > most:
-                return None
-            self._pieces[place] = self._pieces.pop(place)
-            return piece
-
-    def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
-        """Keep a piece; the longest one stays."""
-        with self._lock:
-            known = self._pieces.get(place)
-            if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):
-                return
-            self._drop(place)
-            self._pieces[place] = piece
-            self.size += len(piece.records)
-            while self.size > self.limit:
-                self._drop(next(iter(self._pieces)))
-
-    def _drop(self, place: tuple[int, int]) -> None:
-        piece = self._pieces.pop(place, None)
-        if piece is not None:
-            self.size -= len(piece.records)
 
 
 @attrs.define(eq=False)
@@ -105,7 +52,7 @@ class Conversion:
     `needs_v2` says that the client is to get nothing but v2.
     """
 
-    broker: Broker
+    services: Services
     context: RequestContext
     needs_v2: bool
     limit: int
@@ -180,7 +127,7 @@ class Conversion:
 
     def _piece(self, region: FileRegion, position: int, most: int) -> ConvertedPiece:
         place = region.file.number, position
-        pieces = self.broker.converted
+        pieces = self.services.fetches.conversion_cache
         piece = pieces.find(place, most)
         if piece is None:
             fd = region.file.fd
@@ -202,7 +149,7 @@ class Conversion:
         for asked, answer, offset in barren:
             wanted = asked.partition
             with suppress(KafkaError):  # it is gone meanwhile
-                partition = self.broker.find(asked.topic, wanted.partition)
+                partition = self.services.partitions.find(asked.topic, wanted.partition)
                 log = partition.log
                 if log.byte_addressed:
                     partition.pass_over(wanted.fetch_offset, offset)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -42,6 +42,7 @@ from pylogbroker.broker.fetch.readahead import (
 )
 from pylogbroker.broker.fetch.sessions import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.storage import FileRegion, Log, NotCached
@@ -54,9 +55,6 @@ from pylogbroker.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 READ_COMMITTED = 1
 CONSUMER = -1
@@ -89,7 +87,7 @@ def _is_empty_batch(region: FileRegion) -> bool:
 class FetchOperation:
     """One fetch request, from the read to the answer."""
 
-    broker: Broker
+    services: Services
     context: RequestContext
     request: FetchRequest
     session: FetchSession | None
@@ -117,7 +115,7 @@ class FetchOperation:
         self._follower = max(request.replica_id, request.replica_state.replica_id)
         self._committed = request.isolation_level == READ_COMMITTED and self._follower <= CONSUMER
         self._needs_v2 = version >= FIRST_WITH_V2_ALONE and self._follower <= CONSUMER
-        most = self.broker.fetch_max_bytes
+        most = self.services.fetches.bytes_max
         self._limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
 
     # -- states and events ---------------------------------------------------------------------------------------
@@ -156,13 +154,13 @@ class FetchOperation:
     def _begin_waiting(self) -> None:
         """From now on the fetch is answered in time, also when the broker stops."""
         self._missing = self.request.min_bytes
-        self._deadline = self.broker.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
-        self.broker.waiting.add(self)
+        self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
+        self.services.fetches.delayed.add(self)
 
     def _watch(self, some: Sequence[RequestedPartition]) -> None:
         for asked in some:
             try:
-                partition = self.broker.find(asked.topic, asked.partition.partition)
+                partition = self.services.partitions.find(asked.topic, asked.partition.partition)
             except KafkaError:  # the read that follows tells
                 continue
             partition.watchers.add(self)
@@ -177,13 +175,13 @@ class FetchOperation:
         """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
         had, self._missing = self._missing, 0 if self._committed else self._missing - size
         if had > 0 >= self._missing:
-            self.broker.deferred_actions.defer(self._on_grown)
+            self.services.runtime.deferred_actions.defer(self._on_grown)
 
     def on_closed(self) -> None:
         """A partition went away: the client is to learn it now."""
         if self._missing > 0 or self._committed:
             self._missing = 0
-            self.broker.deferred_actions.defer(self.expire)
+            self.services.runtime.deferred_actions.defer(self.expire)
 
     def expire(self) -> None:
         """Answer with what there is."""
@@ -260,7 +258,7 @@ class FetchOperation:
         for partition in self._watched:
             partition.watchers.discard(self)
         self._watched.clear()
-        self.broker.waiting.discard(self)
+        self.services.fetches.delayed.discard(self)
         deadline, self._deadline = self._deadline, None
         if deadline.active():
             deadline.cancel()
@@ -307,7 +305,7 @@ class FetchOperation:
     async def _slices(self) -> AsyncIterator[slice]:
         """Parts of what was asked for, between which other work is done."""
         starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
-        async for start in self.broker.slices.over(starts):
+        async for start in self.services.runtime.slices.over(starts):
             yield slice(start, start + PARTITIONS_INLINE_MAX)
 
     def _begin_read(self) -> None:
@@ -337,7 +335,7 @@ class FetchOperation:
 
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
-        partition = self.broker.find(asked.topic, wanted.partition)
+        partition = self.services.partitions.find(asked.topic, wanted.partition)
         if wanted.current_leader_epoch >= 0:
             partition.check_epoch(wanted.current_leader_epoch)
         if self.context.api_version < _FIRST_WITH_ZSTD:
@@ -358,7 +356,7 @@ class FetchOperation:
                     aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
                     answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
             except StorageFailure as failure:
-                self.broker.request_failed(log, failure)
+                self.services.partitions.request_failed(log, failure)
                 raise
             answer.records = region or b""
         return answer
@@ -380,7 +378,7 @@ class FetchOperation:
 
     def _check_follower(self, partition: Partition) -> None:
         """Refuse a follower that has no replica of the partition."""
-        state = self.broker.catalog.topics[partition.topic].partitions[partition.index]
+        state = self.services.catalog.topics[partition.topic].partitions[partition.index]
         if self._follower == state.leader or self._follower not in state.replicas:
             raise KafkaError(f"broker {self._follower} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -438,9 +436,9 @@ class FetchOperation:
         self._state = FetchState.PREPARING
         self._unwatch()
         await self._read_uncached()
-        conversion = Conversion(self.broker, self.context, self._needs_v2, self._limit)
+        conversion = Conversion(self.services, self.context, self._needs_v2, self._limit)
         while True:
-            self._fail_those(await self.broker.in_reading_thread(self._bring_in))
+            self._fail_those(await self.services.runtime.in_reading_thread(self._bring_in))
             due = [pair for pair in self._pairs() if conversion.is_due(pair[1].records)]
             if not due:
                 break
@@ -455,7 +453,7 @@ class FetchOperation:
             if not self._uncached:
                 return
             with suppress(OSError):  # the last round will tell
-                await self.broker.in_reading_thread(self._read_on, self._uncached)
+                await self.services.runtime.in_reading_thread(self._read_on, self._uncached)
             await self._read_in_slices(may_wait=not left)
 
     async def _convert(self, conversion: Conversion, due: Sequence[_Pair]) -> None:
@@ -468,7 +466,7 @@ class FetchOperation:
             size += len(pair[1].records or b"")
             if size >= _CONVERTED_BYTES or number == len(due):
                 self._charge(conversion.done + size)
-                self._fail_those(await self.broker.in_thread(self._convert_some, conversion, batch))
+                self._fail_those(await self.services.runtime.in_thread(self._convert_some, conversion, batch))
                 self._charge(conversion.done)
                 batch, size = [], 0
 
@@ -476,8 +474,8 @@ class FetchOperation:
         for asked, answer, error in failed:
             self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # it is gone meanwhile
-                log = self.broker.find(asked.topic, asked.partition.partition).log
-                self.broker.request_failed(log, log.failed(error))
+                log = self.services.partitions.find(asked.topic, asked.partition.partition).log
+                self.services.partitions.request_failed(log, log.failed(error))
 
     def _pairs(self) -> Iterator[_Pair]:
         return zip(self.asked, self._answers, strict=True)

@@ -18,7 +18,7 @@ a broker that stops, the outcome is dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
@@ -26,6 +26,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from pylogbroker.broker.jobs.disk_jobs import DiskJobs
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import CorruptRecords, StorageFailure
 from pylogbroker.storage import Log
 from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
@@ -33,9 +37,6 @@ from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
 from pylogbroker.storage.formatting import listed
 from pylogbroker.storage.log.segment_swap import SegmentSwap, SwapAborted, remove_cleaned
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _SETTINGS: Final = "log.cleaner."
 _WAIT_MS_MIN: Final = 100
@@ -68,7 +69,10 @@ class Delay:
 class LogCleaner:
     """Compacts the logs of one broker."""
 
-    _broker: Broker
+    _config: BrokerConfig
+    _runtime: Runtime
+    _partitions: Partitions
+    _disk: DiskJobs
     new_cleaner: Callable[[], Cleaner] = CleanerProcess
     _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_on: bool = attrs.field(default=False, init=False)
@@ -78,15 +82,19 @@ class LogCleaner:
     _uncleanable: WeakSet[Log] = attrs.field(factory=WeakSet, init=False)
     _delayed: WeakKeyDictionary[Log, Delay] = attrs.field(factory=WeakKeyDictionary, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        self._partitions.on_log_deleted.append(self._abort_cleaning)
+        self._partitions.on_configured.append(self._warn_if_off)
+
     # -- start and stop --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin; it is looked for work for the first time after a while."""
-        if self._broker.config.boolean("log.cleaner.enable"):
+        if self._config.boolean("log.cleaner.enable"):
             self._is_on = True
-            self._broker.config.observe(self._on_settings_changed)
+            self._config.observe(self._on_settings_changed)
             self._set_alarm()
-        self.warn_if_off()
+        self._warn_if_off()
 
     def stop(self) -> None:
         """End all rounds."""
@@ -95,7 +103,7 @@ class LogCleaner:
         for cleaner in self._rounds:
             cleaner.abort(for_good=True)
 
-    def abort_cleaning(self, deleted: Log) -> None:
+    def _abort_cleaning(self, deleted: Log) -> None:
         """A log is deleted: what is being done for it is in vain."""
         cleaner = self._busy.get(deleted)
         if cleaner is not None:
@@ -105,14 +113,14 @@ class LogCleaner:
         if self._is_on and any(name.startswith(_SETTINGS) for name in names):
             self._set_alarm()
 
-    def warn_if_off(self) -> None:
+    def _warn_if_off(self) -> None:
         """Tell, once, that the settings keep topics from being compacted that say they are."""
-        config = self._broker.config
+        config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):
             self._warned = False
         elif not self._warned:
-            logs = (partition.log for partition in self._broker.partitions.values())
+            logs = (partition.log for partition in self._partitions.led.values())
             topics = sorted({found.topic for found in logs if found.config.compacts})
             if topics:
                 self._warned = True
@@ -124,8 +132,8 @@ class LogCleaner:
 
     def _set_alarm(self) -> None:
         self._cancel_alarm()
-        wait_ms = max(self._broker.config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
-        self._alarm = self._broker.clock.callLater(min(wait_ms, _WAIT_MS_MAX) / 1000, self._begin_look)
+        wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+        self._alarm = self._runtime.clock.callLater(min(wait_ms, _WAIT_MS_MAX) / 1000, self._begin_look)
 
     def _cancel_alarm(self) -> None:
         if self._alarm is not None and self._alarm.active():
@@ -140,7 +148,7 @@ class LogCleaner:
         """Begin rounds, as far as logs are due and cleaners free."""
         try:
             await self._seal_what_is_old()
-            for _ in range(self._broker.config.integer("log.cleaner.threads") - len(self._rounds)):
+            for _ in range(self._config.integer("log.cleaner.threads") - len(self._rounds)):
                 chosen = await self._choose()
                 if chosen is None or not self._is_on:
                     break
@@ -152,8 +160,8 @@ class LogCleaner:
                 self._set_alarm()
 
     async def _seal_what_is_old(self) -> None:
-        now_ms = self._broker.now_ms()
-        async for partition in self._broker.slices.over(tuple(self._broker.partitions.values())):
+        now_ms = self._runtime.now_ms()
+        async for partition in self._runtime.slices.over(tuple(self._partitions.led.values())):
             try:
                 if must_seal(partition.log, now_ms):
                     partition.log.roll(now_ms)
@@ -162,10 +170,10 @@ class LogCleaner:
 
     async def _choose(self) -> Cleanable | None:
         """Return the dirtiest log that is due, and that nobody cleans."""
-        now_ms = self._broker.now_ms()
+        now_ms = self._runtime.now_ms()
         candidates = [
             found
-            async for partition in self._broker.slices.over(tuple(self._broker.partitions.values()))
+            async for partition in self._runtime.slices.over(tuple(self._partitions.led.values()))
             if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
         ]
         return dirtiest(found for found in candidates if found.log not in self._busy)
@@ -182,7 +190,7 @@ class LogCleaner:
 
     def _limits(self) -> CleanerLimits:
         """What each of the cleaners may use."""
-        config = self._broker.config
+        config = self._config
         cleaners = max(config.integer("log.cleaner.threads"), 1)
         memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _KEY_BYTES_MAX)
         rate = config.number("log.cleaner.io.max.bytes.per.second") / cleaners
@@ -203,20 +211,20 @@ class LogCleaner:
         try:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
-                wanted = len(self._rounds) <= self._broker.config.integer("log.cleaner.threads")
+                wanted = len(self._rounds) <= self._config.integer("log.cleaner.threads")
                 chosen = await self._choose() if self._is_on and wanted else None
         except Exception:
             log.failure("compacting failed; it will be tried again")
         finally:
             self._rounds.discard(cleaner)
-            await self._broker.in_thread(cleaner.close)
+            await self._runtime.in_thread(cleaner.close)
 
     async def _clean(self, chosen: Cleanable, cleaner: Cleaner) -> None:
         found, cuts = chosen.log, chosen.log.truncations
         self._busy[found] = cleaner
         try:
-            job = chosen.job(self._broker.now_ms(), self._limits())
-            cleaned = await self._broker.in_thread(_sync_and_clean, found, cleaner, job)
+            job = chosen.job(self._runtime.now_ms(), self._limits())
+            cleaned = await self._runtime.in_thread(_sync_and_clean, found, cleaner, job)
             if self._is_unchanged(found, cuts):
                 await self._swap(found, cleaned)
                 self._log_result(job, cleaned)
@@ -235,7 +243,7 @@ class LogCleaner:
 
     def _is_online(self, found: Log) -> bool:
         """Whether a log is neither deleted nor offline."""
-        partition = self._broker.partitions.get((found.topic, found.partition))
+        partition = self._partitions.led.get((found.topic, found.partition))
         return partition is not None and partition.log is found
 
     async def _swap(self, found: Log, cleaned: Cleaned) -> None:
@@ -249,25 +257,25 @@ class LogCleaner:
                 self._delayed.pop(found, None)
         finally:
             found.end_swap()
-        self._broker.log_maintenance.checkpoint_cleaned()
+        self._disk.checkpoint_cleaner_offsets()
 
     async def _carry_out(self, found: Log, swap: SegmentSwap) -> None:
-        in_thread = self._broker.in_thread
+        in_thread = self._runtime.in_thread
         try:
             await in_thread(swap.commit)
-            gone = found.swap(self._broker.now_ms())
+            gone = found.swap(self._runtime.now_ms())
         except (SwapAborted, CorruptRecords, OSError):
             if not found.broken:  # else the directory may be another log's by now
                 await in_thread(_blocking, found, swap.abort_and_remove)
             raise
         await in_thread(_blocking, found, swap.close)
-        self._broker.log_maintenance.unlink_later(found, gone)
+        self._disk.unlink_later(found, gone)
 
     async def _clear(self, found: Log) -> None:
         """Have nothing left of a cleaning that came to nothing: where the disk is full, at once."""
         if not found.broken:
             try:
-                await self._broker.in_thread(remove_cleaned, found.path)
+                await self._runtime.in_thread(remove_cleaned, found.path)
             except OSError as error:
                 log.warn("files are left of the compaction of {path}: {why}", path=found.path, why=error)
 
@@ -301,19 +309,19 @@ class LogCleaner:
     def _delay(self, found: Log, why: Exception) -> None:
         before = self._delayed.get(found)
         if before is None:
-            wait_ms = max(self._broker.config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
+            wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
             log.error("{path} could not be compacted, it will be tried again: {why}", path=found.path, why=why)
         else:
             wait_ms = before.wait_ms * 2
         wait_ms = min(wait_ms, _WAIT_MS_MAX)
-        self._delayed[found] = Delay(self._broker.now_ms() + wait_ms, wait_ms)
+        self._delayed[found] = Delay(self._runtime.now_ms() + wait_ms, wait_ms)
 
     def _storage_failed(self, found: Log, error: Exception) -> None:
         if isinstance(error, OSError):
             found.failed(error)
         if found.broken:
             log.error("compacting {path} failed: {why}", path=found.path, why=error)
-            self._broker.storage_failed(found)
+            self._partitions.storage_failed(found)
         else:
             self._delay(found, error)
 

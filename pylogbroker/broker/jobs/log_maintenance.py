@@ -16,23 +16,24 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from twisted.internet.defer import ensureDeferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.jobs.disk_jobs import DiskJobs
+from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.periodic_call import PeriodicCall
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import KafkaError
-from pylogbroker.storage import DeletedFiles, Log, Notice
+from pylogbroker.storage import DeletedFiles, Log, LogManager
 from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.guarded_policy import REPEAT_MS
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 log = Logger()
 
@@ -46,10 +47,14 @@ _INTERVAL_SECONDS_MAX = 7 * 24 * 3600.0
 class LogMaintenance:
     """The periodic jobs of one broker."""
 
-    _broker: Broker
+    _config: BrokerConfig
+    _runtime: Runtime
+    _logs: LogManager
+    _partitions: Partitions
+    _cleaner: LogCleaner
+    _disk: DiskJobs
     _loops: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
-    _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of what is to go
     _stopped: bool = attrs.field(default=False, init=False)
     _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _under_way: set[str] = attrs.field(factory=set, init=False)  # the rounds that are
@@ -59,12 +64,12 @@ class LogMaintenance:
         seconds = self._seconds
         self._round_every(seconds("log.retention.check.interval.ms"), self.expire)
         self._round_every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_due_logs)
-        self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self.checkpoint_log_offsets)
-        self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_high_watermarks)
+        self._every(seconds("log.flush.offset.checkpoint.interval.ms"), self._disk.checkpoint_log_offsets)
+        self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self._disk.checkpoint_high_watermarks)
         self._round_every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
         self._every(_DIRECTORY_CHECK_SECONDS, self.check_directories)
         self._round_every(_REOPEN_SECONDS, self.reopen_offline_partitions)
-        self._every(REPEAT_MS / 1000, self._broker.note_missing_policies)
+        self._every(REPEAT_MS / 1000, self._partitions.note_missing_policies)
 
     def stop(self) -> None:
         """End all jobs."""
@@ -72,15 +77,13 @@ class LogMaintenance:
             loop.stop()
         self._loops.clear()
         self._stopped = True
-        for timer in self._unlinks.values():
-            timer.cancel()
-        self._unlinks.clear()
+        self._disk.stop()
 
     def _seconds(self, setting: str) -> float:
-        return min(self._broker.config.integer(setting) / 1000, _INTERVAL_SECONDS_MAX)
+        return min(self._config.integer(setting) / 1000, _INTERVAL_SECONDS_MAX)
 
     def _every(self, seconds: float, job: Callable[[], None]) -> None:
-        loop = PeriodicCall(self._broker.clock, _run, job)
+        loop = PeriodicCall(self._runtime.clock, _run, job)
         loop.start(seconds, now=False)
         self._loops.append(loop)
 
@@ -105,8 +108,8 @@ class LogMaintenance:
 
     async def _each_partition(self) -> AsyncIterator[Partition]:
         """The partitions that are led, in slices; the iteration ends when the broker stops."""
-        partitions = deque(self._broker.partitions.values())  # those of a deleted topic are released one by one
-        async for _ in self._broker.slices.over(range(len(partitions))):
+        partitions = deque(self._partitions.led.values())  # those of a deleted topic are released one by one
+        async for _ in self._runtime.slices.over(range(len(partitions))):
             if self._stopped:
                 return
             yield partitions.popleft()
@@ -121,7 +124,7 @@ class LogMaintenance:
                 await self._expire(partition)
             except KafkaError as error:
                 log.error("retention of {path} failed: {why}", path=found.path, why=error)
-                self._broker.storage_failed(found)
+                self._partitions.storage_failed(found)
             except Exception:
                 log.failure("retention of {path} failed; it will be tried again", path=found.path)
 
@@ -129,10 +132,10 @@ class LogMaintenance:
         found, gone = partition.log, list[DeletedFiles]()
         if found.broken:  # since the round began
             return
-        async for files in self._broker.slices.over(found.expire(self._broker.now_ms(), partition.delete_policies)):
+        async for files in self._runtime.slices.over(found.expire(self._runtime.now_ms(), partition.delete_policies)):
             if files is not None:
                 gone.append(files)
-            elif self._broker.cleaning.is_busy_with(found) or self._stopped:
+            elif self._cleaner.is_busy_with(found) or self._stopped:
                 return
         if gone:
             log.info(
@@ -142,89 +145,46 @@ class LogMaintenance:
                 path=found.path,
                 start=found.log_start_offset,
             )
-            self.unlink_later(found, gone)
-
-    def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
-        """Unlink what was taken out of a log when reads that are under way have had their time.
-
-        What a stop comes before is removed by the next start.
-        """
-        if not self._stopped:
-            delay = found.config.file_delete_delay_ms / 1000
-            self._unlinks[id(gone)] = self._broker.clock.callLater(delay, self._unlink, gone)
-
-    def _unlink(self, gone: list[DeletedFiles]) -> None:
-        del self._unlinks[id(gone)]
-
-        def unlink() -> None:
-            for files in gone:
-                files.unlink()
-
-        self._in_thread(unlink, "unlinking segments")
+            self._disk.unlink_later(found, gone)
 
     async def sync_due_logs(self) -> None:
         """Sync logs whose `flush.ms` is over, and sealed segments; one sync at a time for each log."""
-        now_ms = self._broker.now_ms()
+        now_ms = self._runtime.now_ms()
         async for partition in self._each_partition():
             found = partition.log
             target = found.sync_target(now_ms) if found not in self._syncing else None
             if target is not None:
                 self._syncing.add(found)
-                self._broker.in_thread(found.sync, target).addErrback(self._sync_failed, found).addBoth(
+                self._runtime.in_thread(found.sync, target).addErrback(self._sync_failed, found).addBoth(
                     lambda _, done: self._syncing.discard(done), found
                 )
 
     def _sync_failed(self, failure: Failure, found: Log) -> None:
-        partition = self._broker.partitions.get((found.topic, found.partition))
+        partition = self._partitions.led.get((found.topic, found.partition))
         if partition is None or partition.log is not found:  # deleted, or offline, meanwhile
             return
         about = f"syncs in {os.path.dirname(found.path)}"  # if the disk is full, they all fail, again and again
-        if found.broken or self._broker.log_rate_limit.is_due(about, self._broker.now_ms()):
+        if found.broken or self._runtime.may_log(about):
             log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
-        self._broker.storage_failed(found)
-
-    def checkpoint_log_offsets(self) -> None:
-        """Keep recovery points and log starts."""
-        logs = self._broker.logs
-        self._in_thread(logs.checkpoint_recovery_points, "keeping recovery points")
-        self._in_thread(logs.checkpoint_log_starts, "keeping log starts")
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Keep high watermarks."""
-        self._in_thread(self._broker.logs.checkpoint_high_watermarks, "keeping high watermarks")
-
-    def checkpoint_cleaned(self) -> None:
-        """Keep up to where logs were compacted."""
-        self._in_thread(self._broker.logs.checkpoint_cleaned, "keeping what was compacted")
+        self._partitions.storage_failed(found)
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for too long."""
-        now_ms, after_ms = self._broker.now_ms(), self._broker.config.integer("producer.id.expiration.ms")
+        now_ms, after_ms = self._runtime.now_ms(), self._config.integer("producer.id.expiration.ms")
         async for partition in self._each_partition():
             partition.log.producers.expire(now_ms, after_ms)
 
     def check_directories(self) -> None:
         """Take log directories offline that were removed, moved or unmounted."""
-        for directory in self._broker.logs.online:
+        for directory in self._logs.online:
             if not directory.is_there():
-                self._broker.directory_failed(directory.path, f"{directory.path} is gone: removed, moved or unmounted")
+                self._partitions.directory_failed(
+                    directory.path, f"{directory.path} is gone: removed, moved or unmounted"
+                )
 
     async def reopen_offline_partitions(self) -> None:
         """Lead partitions whose logs could not be made, if what was the matter is over."""
-        await self._broker.reopen_offline_partitions(self._unmade)
-
-    def _in_thread(self, job: Callable[[], list[Notice] | None], what: str) -> None:
-        self._broker.in_thread(job).addCallbacks(
-            self._directories_failed,
-            lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value),
-        )
-
-    def _directories_failed(self, notices: list[Notice] | None) -> None:
-        for notice in notices or ():
-            if not notice.is_transient or self._broker.log_rate_limit.is_due(str(notice), self._broker.now_ms()):
-                log.error("{notice}", notice=notice)
-            if not notice.is_transient:
-                self._broker.directory_failed(notice.path, notice.text)
+        await self._partitions.reopen_offline_partitions(self._unmade)
 
 
 def _run(job: Callable[..., None], *arguments: Any) -> None:

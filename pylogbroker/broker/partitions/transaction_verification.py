@@ -15,14 +15,11 @@ looked into, and the ones behind it belong to the transaction that is open there
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer
-
-if TYPE_CHECKING:
-    from pylogbroker.broker.broker import Broker
 
 _PRODUCER = struct.Struct(">qh")  # id and epoch
 _PRODUCER_AT = 43
@@ -37,17 +34,17 @@ _TRY_AGAIN = frozenset(
 )
 
 
-def verify(broker: Broker, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
+def verify(services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
     """Refuse a transactional batch, of Produce `version`, whose transaction does not include the partition."""
     if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # not a batch: the log will say so
         return
     producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
     if partition.log.producers.is_in_transaction(producer_id, epoch):
         return
-    if not broker.config.boolean("transaction.partition.verification.enable"):
+    if not services.config.boolean("transaction.partition.verification.enable"):
         return
     key = partition.topic, partition.index
-    error = broker.transactions.verify(transactional_id, producer_id, epoch, [key])[key]
+    error = services.transactions.verify(transactional_id, producer_id, epoch, [key])[key]
     if error:
         raise _rejection(error, partition, transactional_id, version)
 

@@ -1,0 +1,141 @@
+"""Assembly of a broker: makes its services, connects them, and starts and stops them in order.
+
+`Broker` provides `pylogbroker.broker.services.Services`.  `tap` makes it; nothing else in the package knows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredList
+
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.apis import APIS
+from pylogbroker.broker.auto_creation import AutoCreation
+from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.dynamic_settings import DynamicSettings
+from pylogbroker.broker.fetch.service import FetchService
+from pylogbroker.broker.group_service import GroupService
+from pylogbroker.broker.jobs.disk_jobs import DiskJobs
+from pylogbroker.broker.jobs.log_cleaner import LogCleaner
+from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
+from pylogbroker.broker.local_node import LocalNode
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.producer_ids import ProducerIds
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.transaction_service import TransactionService
+from pylogbroker.config import BrokerConfig
+from pylogbroker.groups import GroupCoordinator
+from pylogbroker.interfaces import ITree
+from pylogbroker.storage import LogManager
+from pylogbroker.transactions import TransactionCoordinator
+
+
+@attrs.frozen(eq=False)
+class _LogServices:
+    """Services that coordinators build on."""
+
+    config: BrokerConfig
+    runtime: Runtime
+    catalog: Catalog
+    partitions: Partitions
+
+
+@attrs.frozen(eq=False)
+class Broker:
+    """The services of one broker, all on the reactor thread."""
+
+    config: BrokerConfig
+    node: LocalNode
+    runtime: Runtime
+    logs: LogManager
+    apis: tuple[Api, ...]
+    catalog: Catalog
+    auto_creation: AutoCreation
+    dynamic_settings: DynamicSettings
+    producer_ids: ProducerIds
+    partitions: Partitions
+    fetches: FetchService
+    group_service: GroupService
+    transaction_service: TransactionService
+    log_cleaner: LogCleaner
+    log_maintenance: LogMaintenance
+    coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
+    """Fires when the coordinators have read their records back after `open`."""
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of consumer groups."""
+        return self.group_service.coordinator
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        return self.transaction_service.coordinator
+
+    async def open(self) -> None:
+        """Put the dynamic settings in force, open all partitions, and follow the catalog's changes from then on."""
+        await self.dynamic_settings.open()
+        await self.catalog.open(self.runtime.slices)
+        await self.partitions.open()
+        for listener in (self.partitions, self.group_service, self.transaction_service):
+            self.catalog.subscribe(listener)
+        loading = DeferredList([self.group_service.open(), self.transaction_service.open()])
+        loading.chainDeferred(self.coordinators_loaded)
+        await self.catalog.finish_deletions()
+        self.log_maintenance.start()
+        self.log_cleaner.start()
+
+    def release(self) -> None:
+        """Stop all jobs and coordinators, and answer the requests that wait."""
+        self.auto_creation.stop()
+        self.log_maintenance.stop()
+        self.log_cleaner.stop()
+        self.runtime.slices.stop()
+        self.transaction_service.close()
+        self.group_service.close()
+        self.fetches.expire_all()
+
+
+def assemble(
+    config: BrokerConfig,
+    broker_id: int,
+    cluster_id: str,
+    runtime: Runtime,
+    tree: ITree,
+    logs: LogManager,
+    delete_policies: DeletePolicies,
+) -> Broker:
+    """Make the services of a broker; `Broker.open` starts them."""
+    config.add_topic_check(delete_policies.check)
+    node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
+    catalog = Catalog(TopicStore(tree, runtime.in_thread), config, lambda: [node.id], runtime.may_log)
+    partitions = Partitions(config, runtime, logs, catalog, delete_policies)
+    catalog.prepare = partitions.open_partitions
+    producer_ids = ProducerIds(tree, node.id, runtime.may_log)
+    log_services = _LogServices(config, runtime, catalog, partitions)
+    group_service = GroupService(log_services)
+    transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
+    partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
+    disk = DiskJobs(runtime, logs, partitions)
+    log_cleaner = LogCleaner(config, runtime, partitions, disk)
+    return Broker(
+        config,
+        node,
+        runtime,
+        logs,
+        APIS,
+        catalog,
+        AutoCreation(config, catalog, runtime),
+        DynamicSettings(tree, config, node.id),
+        producer_ids,
+        partitions,
+        FetchService.of(config),
+        group_service,
+        transaction_service,
+        log_cleaner,
+        LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk),
+    )

@@ -1,0 +1,59 @@
+"""Records that were converted for one old client, kept for others that read the same."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import attrs
+
+CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
+"""Converted bytes that are kept for other readers."""
+
+
+@attrs.frozen
+class ConvertedPiece:
+    """Consecutive entries of a file as batches of v2; they take `length` bytes in the file."""
+
+    records: bytes
+    length: int
+
+
+@attrs.define(eq=False)
+class ConversionCache:
+    """Converted pieces by their places, the least recently used first; together they take `limit` bytes at most.
+
+    A place is an open file, by the number of its handle, and a position: what lies there does not change while the
+    handle lives.  Any thread may call.
+    """
+
+    limit: int = CONVERSION_CACHE_BYTES_MAX
+    size: int = attrs.field(default=0, init=False)
+    _pieces: dict[tuple[int, int], ConvertedPiece] = attrs.field(factory=dict, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
+        """The piece at `place`, if it takes no more than `most` bytes in the file."""
+        with self._lock:
+            piece = self._pieces.get(place)
+            if piece is None or piece.length > most:
+                return None
+            self._pieces[place] = self._pieces.pop(place)
+            return piece
+
+    def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
+        """Keep a piece; the longest one stays."""
+        with self._lock:
+            known = self._pieces.get(place)
+            if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):
+                return
+            self._drop(place)
+            self._pieces[place] = piece
+            self.size += len(piece.records)
+            while self.size > self.limit:
+                self._drop(next(iter(self._pieces)))
+
+    def _drop(self, place: tuple[int, int]) -> None:
+        piece = self._pieces.pop(place, None)
+        if piece is not None:
+            self.size -= len(piece.records)

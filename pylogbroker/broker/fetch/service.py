@@ -1,0 +1,31 @@
+"""State that fetch requests share: sessions, converted records, and the requests that wait."""
+
+from __future__ import annotations
+
+import attrs
+
+from pylogbroker.broker.fetch.conversion_cache import ConversionCache
+from pylogbroker.broker.fetch.sessions import FetchSessions
+from pylogbroker.broker.services import DelayedRequest
+from pylogbroker.config import BrokerConfig
+
+
+@attrs.frozen(eq=False)
+class FetchService:
+    """State of the fetch requests of one broker; `bytes_max` bounds the records in a response."""
+
+    sessions: FetchSessions
+    bytes_max: int
+    conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
+    delayed: set[DelayedRequest] = attrs.field(factory=set, init=False)
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> FetchService:
+        """Return the service with the settings of a broker."""
+        slots = config.integer("max.incremental.fetch.session.cache.slots")
+        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"))
+
+    def expire_all(self) -> None:
+        """Answer the requests that wait."""
+        for request in tuple(self.delayed):
+            request.expire()

@@ -1,0 +1,77 @@
+"""Disk work of the background jobs, in worker threads: checkpoints, and the removal of files that no log has any more.
+
+A failure takes the log directory offline, unless it is transient, as a full disk is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.storage import DeletedFiles, Log, LogManager, Notice
+
+log = Logger()
+
+
+@attrs.define(eq=False)
+class DiskJobs:
+    """Runs the disk work of one broker; started by `LogMaintenance` and `LogCleaner`."""
+
+    _runtime: Runtime
+    _logs: LogManager
+    _partitions: Partitions
+    _stopped: bool = attrs.field(default=False, init=False)
+    _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of their files
+
+    def stop(self) -> None:
+        """Cancel the removals that are due later; the next start removes their files."""
+        self._stopped = True
+        for timer in self._unlinks.values():
+            timer.cancel()
+        self._unlinks.clear()
+
+    def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
+        """Remove the files of segments after `file.delete.delay.ms`, when reads that use them have ended."""
+        if not self._stopped:
+            delay = found.config.file_delete_delay_ms / 1000
+            self._unlinks[id(gone)] = self._runtime.clock.callLater(delay, self._unlink, gone)
+
+    def _unlink(self, gone: list[DeletedFiles]) -> None:
+        del self._unlinks[id(gone)]
+
+        def unlink() -> None:
+            for files in gone:
+                files.unlink()
+
+        self._run(unlink, "unlinking segments")
+
+    def checkpoint_log_offsets(self) -> None:
+        """Write the recovery points and log start offsets."""
+        self._run(self._logs.checkpoint_recovery_points, "writing recovery points")
+        self._run(self._logs.checkpoint_log_starts, "writing log start offsets")
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks."""
+        self._run(self._logs.checkpoint_high_watermarks, "writing high watermarks")
+
+    def checkpoint_cleaner_offsets(self) -> None:
+        """Write up to which offsets logs are compacted."""
+        self._run(self._logs.checkpoint_cleaned, "writing the offsets of the log cleaner")
+
+    def _run(self, job: Callable[[], list[Notice] | None], what: str) -> None:
+        self._runtime.in_thread(job).addCallbacks(
+            self._directories_failed,
+            lambda failure: log.error("{what} failed: {why}", what=what, why=failure.value),
+        )
+
+    def _directories_failed(self, notices: list[Notice] | None) -> None:
+        for notice in notices or ():
+            if not notice.is_transient or self._runtime.may_log(str(notice)):
+                log.error("{notice}", notice=notice)
+            if not notice.is_transient:
+                self._partitions.directory_failed(notice.path, notice.text)

@@ -1,0 +1,307 @@
+"""The partitions that this broker leads: their logs are created, opened, configured and deleted as the catalog changes.
+
+A log whose directory fails goes offline with its partition.  One that cannot be created, because the disk is full, is
+tried again later (`reopen_offline_partitions`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
+from pylogbroker.broker.partitions.group_commit import GroupCommit
+from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
+from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
+from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.formatting import listed
+
+_REOPENED_PER_ROUND_MAX = 100  # logs that are created in one round
+log = Logger()
+
+
+class TopicView(Protocol):
+    """Topics that exist, by name and by id."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+    def require_id(self, topic_id: UUID) -> Topic: ...
+
+
+@attrs.define(eq=False)
+class Partitions:
+    """The partitions that this broker leads, in `led`; a listener of the catalog.
+
+    Others may add callbacks: `on_log_deleted` gets the log of a deleted partition before its files go,
+    `on_configured` is called after settings changed, and `on_reopened` gets a partition that came online late.
+    """
+
+    _config: BrokerConfig
+    _runtime: Runtime
+    _logs: LogManager
+    _catalog: TopicView
+    _delete_policies: DeletePolicies
+    led: dict[TopicPartition, Partition] = attrs.field(factory=dict, init=False)
+    on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
+    on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+    on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
+    _group_commit: GroupCommit = attrs.field(init=False)
+    _missing_policies: MissingPolicies = attrs.field(init=False)
+    _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._group_commit = GroupCommit(self._runtime.in_thread)
+        self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
+
+    async def open(self) -> None:
+        """Open the partitions of all topics, then follow the broker's own settings."""
+        async for topic in self._runtime.slices.over(tuple(self._catalog.topics.values())):
+            await self.open_partitions(topic, topic.partitions, is_new=False)
+            await self._configure(topic)
+        self._log_foreign_directories()
+        self._config.observe(self._on_settings_changed)
+
+    def _log_foreign_directories(self) -> None:
+        by_reason: dict[str, list[str]] = {}
+        for directory in self._logs.foreign.values():
+            by_reason.setdefault(directory.reason, []).append(directory.path)
+        for reason, found in sorted(by_reason.items()):
+            log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
+
+    # -- what others ask for ---------------------------------------------------------------------------------------
+
+    def find(self, topic: str | UUID, index: int) -> Partition:
+        """Return the partition of a topic, by name or id; KafkaError if it is not here or its log directory failed."""
+        if isinstance(topic, UUID):
+            topic = self._catalog.require_id(topic).name
+        partition = self.led.get((topic, index))
+        if partition is not None:
+            return partition
+        found = self._catalog.topics.get(topic)
+        if found is not None and index in found.partitions:
+            raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
+        raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def sync(self, found: Log) -> Deferred[None]:
+        """Flush a log to the disk, together with others' requests for that; fails with StorageFailure."""
+        return self._group_commit.sync(found)
+
+    def request_failed(self, failed: Log, why: StorageFailure) -> None:
+        """Log that a request failed on a disk error; if the log is broken, take it offline."""
+        directory = os.path.dirname(failed.path)
+        if failed.broken:
+            self.storage_failed(failed)
+        elif self._runtime.may_log(directory):
+            log.error("requests to {directory} fail: {why}", directory=directory, why=why)
+
+    def log_rejected_records(self, partition: Partition, why: InvalidRecords) -> None:
+        """Log, once a minute for each topic, that a producer's records break the topic's rules."""
+        if self._runtime.may_log(f"rejected records of {partition.topic}"):
+            log.warn(
+                "rejected records for {topic}-{partition}: {why}",
+                topic=partition.topic,
+                partition=partition.index,
+                why=why.record_errors[0][1],
+            )
+
+    # -- failures of the storage -----------------------------------------------------------------------------------
+
+    def storage_failed(self, failed: Log) -> None:
+        """Take a failed log offline; all logs of its directory if the disk failed and is not just full."""
+        self._take_offline(self._logs.isolate(failed))
+
+    def directory_failed(self, path: str, reason: str) -> None:
+        """Take all logs of a failed log directory offline."""
+        self._take_offline(self._logs.fail_directory(path, reason))
+
+    def _take_offline(self, keys: Sequence[TopicPartition]) -> None:
+        if keys:
+            log.error("{partitions} offline: {why}", partitions=_subject(keys), why=self._logs.offline[keys[0]])
+        for key in keys:
+            partition = self.led.pop(key, None)
+            if partition is not None:
+                partition.close()
+
+    # -- changes of the catalog ------------------------------------------------------------------------------------
+
+    async def on_topic_created(self, topic: Topic) -> None:
+        await self._configure(topic)
+        self._configured()
+
+    async def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
+        await self._configure(topic)
+
+    async def on_config_changed(self, topic: Topic) -> None:
+        await self._configure(topic)
+        self._configured()
+
+    async def on_topic_deleted(self, topic: Topic) -> None:
+        """Take the topic's logs away, safely on the disk before the topic is forgotten; then remove their files."""
+        deleted: list[DeletedDirectory] = []
+        kept: dict[str, list[TopicPartition]] = {}
+        async for index in self._runtime.slices.over(topic.partitions):
+            partition = self.led.pop((topic.name, index), None)
+            if partition is not None:
+                partition.close()
+                for call in self.on_log_deleted:
+                    call(partition.log)
+            try:
+                found = self._logs.delete(topic.name, index)
+            except StorageFailure as failure:
+                kept.setdefault(str(failure), []).append((topic.name, index))
+            else:
+                deleted += [found] if found is not None else []
+        for why, keys in kept.items():
+            log.error("{partitions} left on the disk: {why}", partitions=_subject(keys), why=why)
+        if deleted:
+            await self._runtime.in_thread(self._sync_deletions, deleted)
+            self._runtime.in_thread(_remove, deleted)
+
+    def _sync_deletions(self, deleted: Sequence[DeletedDirectory]) -> None:
+        """Make sure that deleted logs do not return after a loss of power.  Blocks."""
+        for notice in self._logs.sync_deletions(deleted):
+            log.error("deleted logs may return after a loss of power: {why}", why=notice)
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    async def open_partitions(self, topic: Topic, indexes: Collection[int], is_new: bool = True) -> None:
+        """Open or create the logs of a topic's partitions, and serve them."""
+        config = log_config(self._config.topic(topic.overrides))
+        failed: dict[str, list[TopicPartition]] = {}
+        recreated: list[TopicPartition] = []
+        if is_new and self._logs.has_stale_checkpoints([(topic.name, index) for index in indexes]):
+            await self._runtime.in_thread(self._logs.drop_stale_checkpoints, [(topic.name, index) for index in indexes])
+        async for index in self._runtime.slices.over(indexes):
+            key = topic.name, index
+            present = self._logs.logs.get(key)
+            try:
+                self._open_partition(topic, index, config, is_new)
+            except StorageFailure as failure:
+                failed.setdefault(str(failure), []).append(key)
+                continue
+            if self._logs.logs[key] is not present and not is_new:
+                recreated.append(key)
+        for why, keys in failed.items():
+            log.error("{partitions} offline: {why}", partitions=_subject(keys), why=why)
+        if recreated:
+            log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
+
+    def _open_partition(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
+        """Serve a partition; StorageFailure if it has no log and none can be created."""
+        found = self._open_log(topic, index, config, is_new)
+        found.high_watermark = found.log_end_offset
+        epoch = topic.partitions[index].leader_epoch
+        if epoch > found.latest_epoch:
+            found.assign_epoch(epoch)
+        self.led[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
+
+    def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
+        now_ms = self._runtime.now_ms()
+        found = self._logs.create(
+            topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_log_finding
+        )
+        if found.byte_addressed != config.byte_addressed:
+            raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
+        return found
+
+    async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
+        """Try again to create missing logs, up to the first that fails again; `tried` has those that come last."""
+        if len(self._logs.online) < len(self._logs.directories):  # a log that is missing may be there
+            return
+        missing: list[TopicPartition] = []
+        async for name in self._runtime.slices.over(tuple(self._catalog.topics)):
+            topic = self._catalog.topics.get(name)
+            if topic is not None:
+                missing += ((name, index) for index in topic.partitions if self._is_missing((name, index)))
+        async for key in self._runtime.slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
+            topic = self._catalog.topics.get(key[0])
+            if topic is None or not self._is_missing(key):  # any more
+                continue
+            try:
+                self._open_partition(topic, key[1], log_config(self._config.topic(topic.overrides)), is_new=True)
+            except StorageFailure as failure:
+                log.error("{partitions} offline: {why}", partitions=_subject([key]), why=failure)
+                if key in tried:
+                    tried.clear()
+                tried.add(key)
+                return
+            await self._configure(topic)
+            log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
+            for call in self.on_reopened:
+                call(*key)
+
+    def _is_missing(self, key: TopicPartition) -> bool:
+        return key not in self.led and key not in self._logs.offline
+
+    # -- settings --------------------------------------------------------------------------------------------------
+
+    def note_missing_policies(self) -> None:
+        """Log again which topics lack a delete policy, so that the reason why their logs grow is not forgotten."""
+        for name in self._missing_policies.take_noted():
+            topic = self._catalog.topics.get(name)
+            if topic is not None:
+                settings = self._config.topic(topic.overrides)
+                self._delete_policies.of(settings, partial(self._missing_policies.note, name))
+
+    def _on_settings_changed(self, names: frozenset[str]) -> None:
+        """Apply the broker's own settings, which are the defaults of topics."""
+        ensureDeferred(self._configure_all()).addErrback(
+            lambda failure: log.failure("the broker's new settings could not be applied to topics", failure)
+        )
+
+    async def _configure_all(self) -> None:
+        async for topic in self._runtime.slices.over(tuple(self._catalog.topics.values())):
+            await self._configure(topic)
+        self._configured()
+
+    def _configured(self) -> None:
+        for call in self.on_configured:
+            call()
+
+    async def _configure(self, topic: Topic) -> None:
+        """Apply a topic's settings to its partitions; one topic after the other, so that the newest settings win."""
+        await self._configuring.acquire()
+        try:
+            await self._apply_settings(self._catalog.topics.get(topic.name, topic))
+        finally:
+            self._configuring.release()
+
+    async def _apply_settings(self, topic: Topic) -> None:
+        settings = self._config.topic(topic.overrides)
+        config = log_config(settings)
+        policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
+        min_insync_replicas = settings.integer("min.insync.replicas")
+        may_down_convert = settings.boolean("message.downconversion.enable")
+        async for index in self._runtime.slices.over(topic.partitions):
+            partition = self.led.get((topic.name, index))
+            if partition is not None:
+                partition.log.config = config
+                partition.delete_policies = policies
+                partition.min_insync_replicas = min(min_insync_replicas, len(topic.partitions[index].replicas))
+                partition.may_down_convert = may_down_convert
+
+
+def _log_finding(found: object) -> None:
+    log.warn("{found}", found=found)
+
+
+def _remove(deleted: Iterable[DeletedDirectory]) -> None:
+    for directory in deleted:
+        directory.remove()
+
+
+def _subject(keys: Sequence[TopicPartition]) -> str:
+    """Return the names of partitions, but not all of many, as the subject of a sentence with the verb "to be"."""
+    return f"{listed([f'{topic}-{index}' for topic, index in keys])} {'is' if len(keys) == 1 else 'are'}"
