@@ -265,7 +265,7 @@ async def _brought_in(services: Services, caller: Caller, found: _Found) -> tupl
     try:
         await services.runtime.in_reading_thread(read_ahead, found.region, lambda: caller.is_gone)
     except OSError as error:
-        services.partitions.request_failed(found.log, found.log.failed(error))
+        services.partitions.request_failed(found.log, found.log.record_failure(error))
         return Legacy07ErrorCode.UNKNOWN, b""
     return found.error, found.region
 
@@ -284,6 +284,6 @@ def _offsets(services: Services, request: Offsets) -> Answer:
             found, request.time, request.max_count, services.runtime.now_ms(), found.high_watermark
         )
     except OSError as failure:
-        services.partitions.request_failed(found, found.failed(failure))
+        services.partitions.request_failed(found, found.record_failure(failure))
         return encode_offsets(Legacy07ErrorCode.UNKNOWN)
     return encode_offsets(error, offsets)

@@ -12,10 +12,11 @@ import attrs
 from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry
-from pylogbroker.storage import LogDirectory, Pools, Segment, names
+from pylogbroker.storage import LogDirectory, Pools, names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_epochs
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.partition_metadata import read_topic_id
+from pylogbroker.storage.log.segment_file import SegmentFile
 from pylogbroker.storage.logdirs.inventory import check_duplicate_partitions, take_inventory
 from pylogbroker.transactions.record_schema import decode_value
 
@@ -84,14 +85,14 @@ def _entries(path: str, *, whole: bool) -> Iterator[LogEntry]:
     files = sorted(filter(None, map(names.parse_file, os.listdir(path))))
     for base in (base for base, suffix in files if suffix == names.RECORDS):
         size = os.path.getsize(names.file_of(path, base, names.RECORDS))
-        segment = Segment.existing(path, base, {names.RECORDS: size}, Pools.of())
+        file = SegmentFile(path, base, Pools.of())
         try:
-            for header, entry in segment.entry_headers():
-                yield segment.whole(header) if whole else entry
+            for header, entry in file.entry_headers(0, size):
+                yield file.read_entry(header) if whole else entry
         except CorruptRecords:
             return
         finally:
-            segment.release()
+            file.close()
 
 
 def _registered_producers(entry: LogEntry) -> Iterator[int]:

@@ -15,10 +15,10 @@ import attrs
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.records import LogEntry
-from pylogbroker.storage import FileHandle, Pools, Segment, kafka07, names
+from pylogbroker.storage import FileHandle, Pools, kafka07, names
 from pylogbroker.storage.log.addressing import BYTE_ADDRESSED
-from pylogbroker.storage.log.recovery import whole_entries
-from pylogbroker.storage.log.segment import MAX_RELATIVE
+from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
+from pylogbroker.storage.log.segment_file import SegmentFile
 
 
 @attrs.frozen
@@ -138,8 +138,8 @@ def _total(path: str, files: Sequence[tuple[int, str]]) -> int:
 
 def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[Kafka07Segment, str]:
     size = os.path.getsize(path)
-    if size > MAX_RELATIVE:
-        raise OfflineError(f"{path} has {size} bytes: a segment of this broker has at most {MAX_RELATIVE}")
+    if size > RELATIVE_OFFSET_MAX:
+        raise OfflineError(f"{path} has {size} bytes: a segment of this broker has at most {RELATIVE_OFFSET_MAX}")
     sound = messages = 0
     damage = ""
     try:
@@ -155,11 +155,9 @@ def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[K
 
 
 def _messages(path: str, position: int, size: int) -> Iterator[LogEntry]:
-    segment = Segment.existing(
-        os.path.dirname(path), position, {names.RECORDS: size}, Pools.of(), addressing=BYTE_ADDRESSED
-    )  # fmt: skip
-    segment.admit(FileHandle.open(path))
-    yield from whole_entries(segment, size)
+    file = SegmentFile(os.path.dirname(path), position, Pools.of(), BYTE_ADDRESSED)
+    file.keep_open(FileHandle.open(path))
+    yield from file.entries(size)
 
 
 def _is_readable(message: LogEntry) -> bool:

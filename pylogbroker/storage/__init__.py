@@ -1,4 +1,4 @@
-"""Logs on disk: segments, indexes, recovery, retention, producer states, and the directories that hold them.
+"""Logs on disk: segments, indexes, recovery, retention, producer states, and log directories.
 
 >>> import tempfile
 >>> from pylogbroker.records import Record, build
@@ -14,29 +14,32 @@
 >>> manager.close()
 []
 
-Seen from above, each knows only what is below:
+Each module knows only those below it:
 
-    manager      all logs of a broker, in one or several directories
-      log_directories  which directories, and logs, are online
-      survey       what lies in the directories at start
-      ownership    which of that is the broker's to write to
-      directory    lock, identity, checkpoints, clean-shutdown marker
-      loading      from files to a log; recovery after a crash
-    log          append, read, roll, sync, expire
-      reading      which region of which file a fetch returns
-      timestamps   finding a record by its time
-      log_segments how segments begin, end, fail and go
-      compaction   the last record of each key stays: what is due, the cleaner's process, the exchange of segments
-      syncing      what must be on disk before a log is safe up to an offset
-      producers    who wrote what, for idempotent producers
-      aborted      which transactions were aborted, for readers of committed records
-      epochs       which leader epoch began where
-      retention    what is believed of a delete policy's answer
-    segment      one file of entries, indexes by offset and by time, and of aborted transactions
-      scan         walking along headers
-    files        handles, regions, writes that are whole or not at all
+    logdirs            log directories, and all logs in them
+      log_manager        opens, creates and deletes logs; writes checkpoints
+      log_directories    locks and identifies the directories
+      inventory          partition directories found at start
+      ownership          decides which of these the broker may open
+      log_directory      one directory: lock, identity, checkpoints, clean-shutdown marker
+    compaction         keeps the last record of each key; the cleaner is a process of its own
+    log                the log of one partition
+      loader             opens a log
+      recovery           checks a log after a crash, and truncates it
+      log                append, read, roll, sync, expire, truncate, swap
+      log_reader         finds the region of a file that a fetch returns
+      append_rules       prepares records
+      segment_swap       replaces segments by compacted ones
+      segment            record file with offset, time and transaction index
+      segment_file       descriptor, writes, batches by position
+      addressing, header_scan   find batches without reading their records
+      producer_states    last batches and open transactions of producers
+      leader_epochs      start offsets of leader epochs
+    checkpoints, names, files   checkpoint files; names; handles, regions and atomic writes
 
-Everything runs on the reactor's thread, but for what is said to block: that belongs into workers.
+"Batch" means a record batch of v2, or a message (set entry) of an older format: a `LogEntry`.
+
+Everything runs on the reactor's thread, except what is documented to block. That runs in workers.
 """
 
 from pylogbroker.storage.files import DeletedFiles, FileHandle, FileRegion, NotCached, Pools

@@ -488,7 +488,7 @@ class TroubleTests(CleaningTests):
             self.node.clock.advance(1)
             self.assert_unchanged()
         self.assertEqual(len([line for line in lines if "No space left" in line]), 1)
-        self.assertFalse(self.log().broken)
+        self.assertFalse(self.log().offline_reason)
         self.node.clock.pump([1] * 2)
         self.assertLess(len(self.records()), len(self.before))
 

@@ -25,7 +25,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
 }
 _LISTENING: Final = r"listening on PLAINTEXT://127\.0\.0\.1:[1-9]"
-_CUT: Final = re.compile(r": recovered \d+ segments?, (?!all entries sound)")
+_CUT: Final = re.compile(r": recovered \d+ segments?, (?!all batches are valid)")
 _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
 
 

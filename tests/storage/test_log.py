@@ -281,7 +281,7 @@ def test_a_full_disk_leaves_no_half_entry(log: Log, monkeypatch: pytest.MonkeyPa
             with pytest.raises(StorageFailure):
                 fill(log, 1)
         assert bytes_on_disk(log.path) == before
-    assert not log.broken
+    assert not log.offline_reason
     fill(log, 1)
     assert [offset for offset, _ in stored(log)] == [0, 1, 2, 3]
 
@@ -313,7 +313,7 @@ def test_a_broken_disk_takes_the_log_offline(log: Log, monkeypatch: pytest.Monke
         patch.setattr(os, "pwritev", FullDisk(10, errno.EIO))
         with pytest.raises(StorageFailure):
             fill(log, 1)
-    assert "Input/output error" in log.broken
+    assert "Input/output error" in log.offline_reason
     with pytest.raises(StorageFailure):
         fill(log, 1)
 
@@ -325,7 +325,7 @@ def test_a_file_that_is_gone_is_a_storage_failure(tmp_path: Path) -> None:
     os.unlink(log.segments[0].path)
     with pytest.raises(StorageFailure):
         log.read(0, 100, upto=10)
-    assert log.broken
+    assert log.offline_reason
 
 
 def test_a_repeated_batch_is_no_news_after_a_full_disk(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,7 +192,7 @@ def test_segments_behind_a_damaged_one_are_set_aside(tmp_path: Path) -> None:
     again = open_log(log.path, CONFIG, found=found)
     assert found[0].dropped == len(files) - 3
     [aside] = tmp_path.glob("events_0.*-stray")
-    assert f"dropped {len(files) - 3} segments behind, kept in {aside}; ends at" in str(found[0])
+    assert f"dropped {len(files) - 3} segments after it, kept in {aside}; ends at" in str(found[0])
     assert {file.name: file.read_bytes() for file in aside.iterdir()} == behind
     read = [each for path in sorted(aside.glob("*.kafka")) for each in read_by_kafka_python(path.read_bytes())]
     assert [(record.offset, record.value) for record in read] == good
@@ -211,7 +211,7 @@ def test_empty_segments_behind_a_damaged_one_are_not_worth_keeping(tmp_path: Pat
         file.truncate(sealed.size - 1)
     found: list[Recovered] = []
     open_log(log.path, CONFIG, found=found)
-    assert "dropped 1 segment behind; ends at" in str(found[0])
+    assert "dropped 1 segment after it; ends at" in str(found[0])
     assert list(tmp_path.iterdir()) == [tmp_path / "events_0"]
 
 

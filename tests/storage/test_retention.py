@@ -192,15 +192,15 @@ class Nothing:
 
 ELSEWHERE = SegmentView(999, 1009, 1, 1, 1, active=False)
 NONSENSE = {
-    "not the oldest": (Fixed([1]), "out of their order"),
-    "one left out": (Fixed([0, 2]), "out of their order"),
-    "not in their order": (Fixed([1, 0]), "out of their order"),
-    "one twice": (Fixed([0, 0]), "out of their order"),
-    "the active one alone": (Fixed([2]), "out of their order"),
+    "not the oldest": (Fixed([1]), "out of order"),
+    "one left out": (Fixed([0, 2]), "out of order"),
+    "not in their order": (Fixed([1, 0]), "out of order"),
+    "one twice": (Fixed([0, 0]), "out of order"),
+    "the active one alone": (Fixed([2]), "out of order"),
     "one that is not there": (Fixed([0, ELSEWHERE]), "that the log lacks"),
-    "another type": (Fixed(["00000000000000000000.kafka"]), "of the type str"),
+    "another type": (Fixed(["00000000000000000000.kafka"]), "of type str"),
     "nothing at all": (Nothing(), "TypeError"),
-    "no end": (Fixed(itertools.repeat(0)), "out of their order"),
+    "no end": (Fixed(itertools.repeat(0)), "out of order"),
     "an error": (Raises(late=False), "ZeroDivisionError"),
     "an error half way": (Raises(late=True), "ZeroDivisionError"),
     "an end of the broker": (Ends(SystemExit(3)), "SystemExit"),

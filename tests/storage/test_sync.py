@@ -109,7 +109,7 @@ def test_a_failed_sync_takes_the_log_offline(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(StorageFailure):
             log.sync()
     assert log.recovery_point == 0
-    assert log.broken
+    assert log.offline_reason
     with pytest.raises(StorageFailure):
         fill(log, 1)
 
@@ -132,7 +132,7 @@ def test_a_sync_without_a_descriptor_is_tried_again(tmp_path: Path, monkeypatch:
     fill(log, 2)
     log.sync()
     fill(log, 2)
-    log.segments[-1].release()
+    log.segments[-1].file.release()
 
     def refuse(path: str, *_: Any) -> int:
         raise OSError(code, os.strerror(code), path)
@@ -141,7 +141,7 @@ def test_a_sync_without_a_descriptor_is_tried_again(tmp_path: Path, monkeypatch:
         patch.setattr(os, "open", refuse)
         with pytest.raises(StorageFailure):
             log.sync()
-    assert (log.broken, log.recovery_point) == ("", 2)
+    assert (log.offline_reason, log.recovery_point) == ("", 2)
     assert log.sync() == 4
 
 
@@ -158,7 +158,7 @@ def test_leader_epochs_that_find_no_room_are_kept_the_next_time(
         patch.setattr(os, "pwritev", full)
         with pytest.raises(StorageFailure, match="No space left"):
             log.sync()
-    assert (log.broken, log.recovery_point) == ("", 0)
+    assert (log.offline_reason, log.recovery_point) == ("", 0)
     assert log.sync() == 1
     assert (tmp_path / "events_0" / "leader-epoch-checkpoint").read_text() == "0\n1\n5 0\n"
 
@@ -178,7 +178,7 @@ def test_entries_that_find_no_room_when_they_are_forced_are_lost(
         patch.setattr(os, "fdatasync", fail)
         with pytest.raises(StorageFailure):
             log.sync()
-    assert log.broken
+    assert log.offline_reason
     with pytest.raises(StorageFailure):
         log.sync()
 

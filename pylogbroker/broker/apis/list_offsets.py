@@ -174,7 +174,7 @@ class _Query:
             try:
                 found = yield BlockingCall(candidate.first)
             except OSError as error:
-                raise log.failed(error) from error
+                raise log.record_failure(error) from error
             if found is not None:
                 return FoundOffset(*found) if found.offset < bound else FoundOffset()
             start = candidate.next_offset

@@ -475,7 +475,7 @@ class FetchOperation:
             self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # it is gone meanwhile
                 log = self.services.partitions.find(asked.topic, asked.partition.partition).log
-                self.services.partitions.request_failed(log, log.failed(error))
+                self.services.partitions.request_failed(log, log.record_failure(error))
 
     def _pairs(self) -> Iterator[_Pair]:
         return zip(self.asked, self._answers, strict=True)

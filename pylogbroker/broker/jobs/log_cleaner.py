@@ -238,7 +238,7 @@ class LogCleaner:
 
     def _is_unchanged(self, found: Log, cuts: int) -> bool:
         """Whether a log that was cleaned is still what it was when that began."""
-        unchanged = not found.broken and found.config.compacts and found.truncations == cuts
+        unchanged = not found.offline_reason and found.config.compacts and found.truncations == cuts
         return self._is_on and self._is_online(found) and unchanged
 
     def _is_online(self, found: Log) -> bool:
@@ -265,15 +265,15 @@ class LogCleaner:
             await in_thread(swap.commit)
             gone = found.swap(self._runtime.now_ms())
         except (SwapAborted, CorruptRecords, OSError):
-            if not found.broken:  # else the directory may be another log's by now
+            if not found.offline_reason:  # else the directory may be another log's by now
                 await in_thread(_blocking, found, swap.abort_and_remove)
             raise
-        await in_thread(_blocking, found, swap.close)
+        await in_thread(_blocking, found, swap.complete)
         self._disk.unlink_later(found, gone)
 
     async def _clear(self, found: Log) -> None:
         """Have nothing left of a cleaning that came to nothing: where the disk is full, at once."""
-        if not found.broken:
+        if not found.offline_reason:
             try:
                 await self._runtime.in_thread(remove_cleaned, found.path)
             except OSError as error:
@@ -301,7 +301,7 @@ class LogCleaner:
         if isinstance(error, CorruptRecords):
             self._uncleanable.add(found)
             log.error("{path} is not compacted until the next start: {why}", path=found.path, why=error)
-        elif found.broken:
+        elif found.offline_reason:
             self._storage_failed(found, error)
         else:
             self._delay(found, error)
@@ -318,8 +318,8 @@ class LogCleaner:
 
     def _storage_failed(self, found: Log, error: Exception) -> None:
         if isinstance(error, OSError):
-            found.failed(error)
-        if found.broken:
+            found.record_failure(error)
+        if found.offline_reason:
             log.error("compacting {path} failed: {why}", path=found.path, why=error)
             self._partitions.storage_failed(found)
         else:
@@ -342,4 +342,4 @@ def _blocking(found: Log, step: Callable[[], None]) -> None:
     try:
         step()
     except OSError as error:
-        raise found.failed(error, frozenset()) from error
+        raise found.record_failure(error, frozenset()) from error

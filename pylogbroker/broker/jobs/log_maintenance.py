@@ -130,7 +130,7 @@ class LogMaintenance:
 
     async def _expire(self, partition: Partition) -> None:
         found, gone = partition.log, list[DeletedFiles]()
-        if found.broken:  # since the round began
+        if found.offline_reason:  # since the round began
             return
         async for files in self._runtime.slices.over(found.expire(self._runtime.now_ms(), partition.delete_policies)):
             if files is not None:
@@ -164,7 +164,7 @@ class LogMaintenance:
         if partition is None or partition.log is not found:  # deleted, or offline, meanwhile
             return
         about = f"syncs in {os.path.dirname(found.path)}"  # if the disk is full, they all fail, again and again
-        if found.broken or self._runtime.may_log(about):
+        if found.offline_reason or self._runtime.may_log(about):
             log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
         self._partitions.storage_failed(found)
 

@@ -101,7 +101,7 @@ class Partitions:
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """Log that a request failed on a disk error; if the log is broken, take it offline."""
         directory = os.path.dirname(failed.path)
-        if failed.broken:
+        if failed.offline_reason:
             self.storage_failed(failed)
         elif self._runtime.may_log(directory):
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)

@@ -1,4 +1,4 @@
-"""The files of a cleaned segment, with `.cleaned` behind their names."""
+"""The files of a cleaned segment, with `.cleaned` after their names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pylogbroker.storage.compaction.retention import Changes
 from pylogbroker.storage.files import Buffer, FileHandle, Pools, remove, sync_file
 from pylogbroker.storage.log.offset_index import OffsetIndex
 from pylogbroker.storage.log.segment import Segment
+from pylogbroker.storage.log.segment_file import SegmentFile
 from pylogbroker.storage.log.time_index import TimeIndex
 from pylogbroker.storage.log.transaction_index import AbortedTxn, TransactionIndex
 
@@ -27,7 +28,7 @@ class _Written(NamedTuple):
 
 
 class CleanedSegment:
-    """One cleaned segment that is being written."""
+    """Cleaned segment that is being written."""
 
     def __init__(self, job: CleanerJob, base_offset: int, spent: Callable[[int], None]) -> None:
         self._spent = spent
@@ -35,26 +36,26 @@ class CleanedSegment:
         self.discard()
         entries, offsets, times, aborted = self._paths
         pools = Pools.of(16)
+        file = SegmentFile(job.directory, base_offset, pools)
+        file.keep_open(FileHandle.open(entries, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         self._segment = Segment(
-            job.directory,
             base_offset,
             0,
-            pools,
+            file,
             OffsetIndex(offsets, base_offset, 0, pools.indexes),
             TimeIndex(times, base_offset, 0),
             TransactionIndex(aborted, 0),
             index_interval=job.index_interval_bytes,
-            handle=FileHandle.open(entries, os.O_RDWR | os.O_CREAT | os.O_EXCL),
             largest=(-1, base_offset),
         )
 
     @property
     def size(self) -> int:
-        """Bytes of entries so far."""
+        """Bytes of records so far."""
         return self._segment.size
 
     def write(self, block: Block, changes: Changes) -> None:
-        """Add the entries of a block, with what is changed of them."""
+        """Add the batches of a block, with their changes."""
         chunks: list[Buffer] = []
         written: list[_Written] = []
         begin = 0
@@ -72,15 +73,15 @@ class CleanedSegment:
             self._spent(size)
 
     def add_aborted(self, transaction: AbortedTxn) -> None:
-        """The segment's transaction index needs this one."""
+        """Add an entry to the segment's transaction index."""
         self._segment.transaction_index.append(transaction)
 
     def finish(self, modified_ms: int) -> None:
-        """All is written: bring it to the disk, and make it look as old as the youngest of what it stands for."""
+        """Sync the files, and give the record file the modification time of its youngest source."""
         self._segment.seal()
         self._segment.close()
         for path in self._paths[1:3]:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))  # there, if empty
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))  # create empty ones
         os.utime(self._paths[0], ns=(modified_ms * 1_000_000,) * 2)
         for path in self._paths:
             sync_file(path)

@@ -1,8 +1,8 @@
-"""One cleaning of one log: learn the last offset of each key, then copy what stays.
+"""One cleaning of one log: collect the last offset of each key, then copy what stays.
 
-First pass: the dirty part, as far as its keys fit into the memory they are given.  Second pass: all sources from the
-log's begin to where the first pass got, in groups that become one segment each.  Every batch keeps its offsets, and the
-last one of each new file stays, without records if need be: so each segment still ends where the next one begins.
+The first pass reads the dirty part, as far as its keys fit into memory. The second pass reads all sources from the
+start of the log up to where the first pass ended, in groups that each become one segment. Batches keep their offsets.
+The last batch of each new file stays, if need be without records, so each segment still ends where the next one begins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from pylogbroker.storage import names
 from pylogbroker.storage.compaction.blocks import DamagedEntry, block_size, read_blocks
 from pylogbroker.storage.compaction.cleaned_segment import CleanedSegment
-from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Replacement, SourceSegment, Statistics
+from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, SourceSegment, Statistics
 from pylogbroker.storage.compaction.latest_records import LatestRecords
 from pylogbroker.storage.compaction.offset_map_builder import OffsetMapBuilder
 from pylogbroker.storage.compaction.retention import Retention
@@ -23,22 +23,23 @@ from pylogbroker.storage.compaction.segment_groups import groups
 from pylogbroker.storage.compaction.throttle import Throttle
 from pylogbroker.storage.compaction.transactions import CleanedTransactions
 from pylogbroker.storage.files import sync_file
+from pylogbroker.storage.log.segment_swap import Replacement
 from pylogbroker.storage.log.transaction_index import AbortedTxn, TransactionIndex
 
 Spent = Callable[[int], None]
 
 
 def clean(job: CleanerJob) -> Cleaned:
-    """Do a job.  Blocks; what it writes is safe on the disk then.
+    """Do a job. Blocks; the new files are on the disk when it returns.
 
-    DamagedFile for a source that is not sound, StorageFailure, CorruptRecords or OSError for what else there may be;
-    `.cleaned` files may be left then.
+    Raise DamagedSegment for a damaged source; StorageFailure, CorruptRecords or OSError for other failures. `.cleaned`
+    files may be left then.
     """
     began = time.monotonic()
     spent = Throttle(job.io_bytes_per_second).spent
     aborted = _aborted_transactions(job)
     builder = OffsetMapBuilder.of(job, aborted)
-    builder.learn(job, spent)
+    builder.build(job, spent)
     learned = time.monotonic()
     statistics = Statistics(
         dirty_bytes=builder.bytes_read,
@@ -54,7 +55,7 @@ def clean(job: CleanerJob) -> Cleaned:
 
 
 def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
-    """All that have data or a marker below the end."""
+    """Return the aborted transactions with data or a marker below the end."""
     found = list(job.aborted)
     for source, end in job.bounded:
         path = names.file_of(job.directory, source.base_offset, names.TRANSACTION_INDEX)
@@ -66,7 +67,7 @@ def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
 
 @attrs.define(eq=False)
 class _Cleaner:
-    """The second pass."""
+    """Second pass."""
 
     job: CleanerJob
     builder: OffsetMapBuilder
@@ -92,7 +93,7 @@ class _Cleaner:
         return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
 
     def _replace(self, group: tuple[SourceSegment, ...]) -> Replacement | None:
-        """The new files for some sources; None for a single one of which everything stays."""
+        """Write the new files for some sources; return None for a single source that does not change."""
         self._output = CleanedSegment(self.job, group[0].base_offset, self.spent)
         changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
         self.bytes_written += self._output.size
@@ -103,7 +104,7 @@ class _Cleaner:
         return Replacement(tuple(source.base_offset for source in group), group[0].base_offset, self._output.size)
 
     def _copy(self, source: SourceSegment, ends_file: bool) -> bool:
-        """Copy what stays of a source; says whether anything changed."""
+        """Copy what stays of a source; return whether anything changed."""
         changed = False
         for block in read_blocks(source, self.spent, block_size(self.job.io_bytes_per_second)):
             try:

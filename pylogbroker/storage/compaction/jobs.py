@@ -1,12 +1,12 @@
-"""What the broker asks of the cleaner's process, and what it is told: values, and the lines of JSON that carry them.
+"""Jobs of the cleaner process and their outcomes: values, and the lines of JSON that carry them.
 
 ```
-stdin    {"directory": ..., "sources": [[base offset, path, size, modified ms], ...], ...}      a Job
+stdin    {"directory": ..., "sources": [[base offset, path, size, modified ms], ...], ...}      CleanerJob
 stdout   {"replacements": [[[base offsets], base offset, size], ...], ...}                      Cleaned
          {"failed": detail, "path": ..., "position": ...}                                       Failed
 ```
 
-One line for each job, and one, in the same order, for each outcome.
+There is one line per job, and one per outcome in the same order.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.storage.log.segment_swap import Replacement
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
-NO_LIMIT: Final = 1 << 62  # bytes a second, for a cleaner that is not held back
+NO_LIMIT: Final = 1 << 62  # bytes per second, for a cleaner without throttle
 
 
 @attrs.frozen
 class SourceSegment:
-    """A sealed segment as it is to be cleaned: its file of entries, and that file's size and modification time."""
+    """Sealed segment to clean: its record file, and that file's size and modification time."""
 
     base_offset: int
     path: str
@@ -36,14 +37,15 @@ class SourceSegment:
 class CleanerJob:
     """One cleaning of one log.
 
-    `sources` are all of the log's segments below `end_offset`, the first offset that must stay as it is, oldest first.
-    What is below `first_dirty_offset` holds each key once already.
+    `sources` are all of the log's segments below `end_offset`, oldest first. Records from `end_offset` on are not
+    touched. Below `first_dirty_offset` each key occurs once already.
 
-    `last_sequences` tells for each living producer the last offset of the batch that holds its last sequence: that
-    batch stays, empty if need be.  An empty marker would say nothing: who only wrote markers is known from snapshots.
+    `last_sequences` has the last offset of each active producer's last batch. That batch stays, if need be without
+    records. A marker that was emptied would be useless for this; producers that only wrote markers are restored from
+    snapshots.
 
-    `aborted` are transactions with data below `end_offset` whose markers lie behind the sources, so that the sources'
-    transaction indexes do not know them.  Others do no harm.
+    `aborted` are transactions with data below `end_offset` whose markers lie after the sources, so that the sources'
+    transaction indexes lack them. Other transactions do no harm.
     """
 
     directory: str
@@ -62,11 +64,11 @@ class CleanerJob:
 
     @property
     def bounded(self) -> Iterator[tuple[SourceSegment, int]]:
-        """The sources, and the offset behind each."""
+        """Pairs of each source and its end offset."""
         return zip(self.sources, (*(source.base_offset for source in self.sources[1:]), self.end_offset), strict=False)
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return one line, without its end."""
         fields = attrs.asdict(self, recurse=False)
         fields["sources"] = [attrs.astuple(source) for source in self.sources]
         fields["last_sequences"] = list(self.last_sequences.items())
@@ -74,7 +76,7 @@ class CleanerJob:
 
     @classmethod
     def from_json(cls, line: str | bytes) -> CleanerJob:
-        """The job in a line that `to_json` made."""
+        """Return the job in a line made by `to_json`."""
         fields: dict[str, Any] = json.loads(line)
         fields["sources"] = tuple(SourceSegment(*each) for each in fields["sources"])
         fields["last_sequences"] = dict(fields["last_sequences"])
@@ -83,35 +85,26 @@ class CleanerJob:
 
 
 @attrs.frozen
-class Replacement:
-    """New files, `<base_offset>.kafka.cleaned` and its indexes, for the segments with the base offsets `replaced`."""
-
-    replaced: tuple[int, ...]
-    base_offset: int
-    size: int  # of the file of entries
-
-
-@attrs.frozen
 class Statistics:
-    """What a cleaning did."""
+    """Figures of a cleaning."""
 
     records_read: int = 0
     records_kept: int = 0
-    bytes_read: int = 0  # of entries, in the second pass
-    bytes_written: int = 0  # of these, those that stay, also where all of a segment does
-    dirty_bytes: int = 0  # read to learn the keys
-    keys: int = 0  # different ones in the dirty part
-    without_key: int = 0  # records that were dropped because they have none
-    map_full: bool = False  # the dirty part did not fit, another cleaning is due
+    bytes_read: int = 0  # in the second pass
+    bytes_written: int = 0  # bytes that stay, also of segments that do not change
+    dirty_bytes: int = 0  # read in the first pass
+    keys: int = 0  # distinct keys of the dirty part
+    without_key: int = 0  # records dropped because they have no key
+    map_full: bool = False  # the dirty part did not fit: another cleaning is due
     map_seconds: float = 0.0
     seconds: float = 0.0
 
 
 @attrs.frozen
 class Cleaned:
-    """A cleaning that is ready to be swapped in.
+    """A finished cleaning, ready for the swap.
 
-    Sources that no replacement names are as they should be, and stay.  `first_dirty_offset` says how far it got.
+    Sources without replacement stay as they are. The next cleaning begins at `first_dirty_offset`.
     """
 
     replacements: tuple[Replacement, ...]
@@ -119,12 +112,12 @@ class Cleaned:
     statistics: Statistics = Statistics()
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return one line, without its end."""
         return json.dumps(attrs.asdict(self) | {"replacements": [attrs.astuple(each) for each in self.replacements]})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Cleaned:
-        """The outcome in a line that `to_json` made."""
+        """Return the outcome in a line made by `to_json`."""
         fields: dict[str, Any] = json.loads(line)
         replacements = tuple(Replacement(tuple(each[0]), *each[1:]) for each in fields["replacements"])
         return cls(replacements, fields["first_dirty_offset"], Statistics(**fields["statistics"]))
@@ -132,23 +125,23 @@ class Cleaned:
 
 @attrs.frozen
 class Failed:
-    """A cleaning that came to nothing; at most `.cleaned` files are left of it."""
+    """A cleaning that failed; it may leave `.cleaned` files."""
 
     detail: str
     path: str | None = None  # the damaged file
-    position: int | None = None  # where in it
+    position: int | None = None  # in the damaged file
 
     def __str__(self) -> str:
         where = "" if self.path is None else f"{self.path} at {self.position}: "
         return where + self.detail
 
     def to_json(self) -> str:
-        """One line, without its end."""
+        """Return one line, without its end."""
         return json.dumps({"failed": self.detail, "path": self.path, "position": self.position})
 
 
 def outcome(line: str | bytes) -> Cleaned | Failed:
-    """What the cleaner's process said of a job."""
+    """Return the outcome in a line from the cleaner process."""
     fields: dict[str, Any] = json.loads(line)
     if "failed" in fields:
         return Failed(fields["failed"], fields["path"], fields["position"])

@@ -1,4 +1,4 @@
-"""Which log is to be compacted next, and which part of it.
+"""Selects the log to compact next, and the part of it.
 
 ```
  log start     first dirty offset                       end offset
@@ -6,8 +6,8 @@
   ---[ compacted       ][ dirty                             ][ not yet           [ active segment ]
 ```
 
-Not yet: what consumers may not see or is undecided, what is younger than min.compaction.lag.ms, and the active segment,
-each with the rest of its segment and all that is behind.  A log is due when more than min.cleanable.dirty.ratio of its
+Not compacted yet is the active segment, and each segment with records at or above the last stable offset, or younger
+than min.compaction.lag.ms, and all segments after it. A log is due when more than min.cleanable.dirty.ratio of its
 bytes before the end offset are dirty, or when some of them are older than max.compaction.lag.ms.
 """
 
@@ -30,7 +30,7 @@ _LONG_MAX = 2**63 - 1
 
 @attrs.frozen
 class CleanerLimits:
-    """What one cleaner may use: bytes of memory for keys, bytes to be read and written per second."""
+    """Limits of one cleaner: bytes of memory for keys, bytes per second for reads and writes."""
 
     dedupe_bytes: int = 128 << 20
     io_bytes_per_second: int = NO_LIMIT
@@ -38,7 +38,7 @@ class CleanerLimits:
 
 @attrs.frozen(eq=False)
 class Cleanable:
-    """What could be compacted of a log."""
+    """Part of a log that can be compacted."""
 
     log: Log
     segments: tuple[Segment, ...]
@@ -50,19 +50,19 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """Which share of the bytes is dirty."""
+        """Share of the bytes that is dirty."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether it is worth it, or must be done."""
+        """Whether compaction is worthwhile, or overdue."""
         if not self.dirty_bytes:
             return False
         return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
     def job(self, now_ms: int, limits: CleanerLimits) -> CleanerJob:
-        """What the cleaner is asked to do; OSError or StorageFailure if the disk fails."""
+        """Return the job for the cleaner; raise OSError or StorageFailure if the disk fails."""
         log, config = self.log, self.log.config
         sources = tuple(_source(segment) for segment in self.segments)
         return CleanerJob(
@@ -87,12 +87,12 @@ def _modified_ms(segment: Segment) -> int:
 
 
 def examine(log: Log, now_ms: int) -> Cleanable | None:
-    """What could be compacted of a log; None if that is nothing, or its settings do not ask for it.
+    """Return what can be compacted of a log; None if nothing can, or its cleanup.policy has no compact.
 
-    OSError if the disk fails.
+    Raise OSError if the disk fails.
     """
     config = log.config
-    if not config.compacts or log.broken:
+    if not config.compacts or log.offline_reason:
         return None
     first_dirty = log.first_dirty_offset
     sealed = _cleanable(log, config, first_dirty, now_ms)
@@ -108,7 +108,7 @@ def examine(log: Log, now_ms: int) -> Cleanable | None:
 
 
 def _cleanable(log: Log, config: LogConfig, first_dirty: int, now_ms: int) -> tuple[Segment, ...]:
-    """The segments that may be compacted."""
+    """Return the segments that may be compacted."""
     segments, limit = log.segments, log.last_stable_offset
     for number, (segment, successor) in enumerate(pairwise(segments)):
         dirty = successor.base_offset > first_dirty
@@ -130,18 +130,18 @@ def _is_overdue(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 
 def must_seal(log: Log, now_ms: int) -> bool:
-    """Whether records in the active segment are so old that it must be sealed to be compacted.
+    """Return whether the active segment must be sealed so that its records are compacted in time.
 
-    Appends seal it by the time that passed between records.  This is for when there are none, and goes by the clock as
-    well, lest records that were old when they came get a segment each.
+    Appends roll it by the time between records. This check is for logs without appends. It uses the clock as well, or
+    records that are old on arrival would get a segment each.
     """
     config, active = log.config, log.segments[-1]
     lag_ms = config.max_compaction_lag_ms
-    if not config.compacts or lag_ms == _LONG_MAX or log.broken or not active.size:
+    if not config.compacts or lag_ms == _LONG_MAX or log.offline_reason or not active.size:
         return False
     return now_ms - max(active.first_timestamp(), active.created_ms) > lag_ms
 
 
 def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
-    """Of those that are due the one with the largest dirty ratio."""
+    """Return the due candidate with the largest dirty ratio."""
     return max((each for each in candidates if each.is_due), key=attrgetter("dirty_ratio"), default=None)

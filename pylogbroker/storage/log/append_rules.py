@@ -1,10 +1,10 @@
-"""How records become what is written, by who brings them.
+"""Prepares appended records; the checks depend on their origin.
 
-A leader prepares what clients and coordinators send: checks it against the topic's settings and gives it its offsets.
-A follower takes entries from its leader as they are, offsets and all; they only have to be whole and to go on where
-the log ends (a gap is all right: compaction makes gaps).
+A leader checks records of clients and coordinators against the topic's settings, and assigns offsets. A follower takes
+its leader's batches unchanged, with their offsets. They only must be complete, and not begin before the end of the log;
+gaps are valid, since compaction makes them.
 
-A log of format 0.7 takes sets of its own messages, and what Kafka's clients send as far as that can be said in them.
+A log of format 0.7 takes sets of its own messages, and from Kafka's clients what that format can express.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TIMESTAMPS: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
-_MOST_AT_ONCE: Final = 64 * 1024  # of records to be compressed again where they are appended
+_RECOMPRESSED_INLINE_BYTES_MAX: Final = 64 * 1024  # in an append; more are converted in a worker
 _CODECS: Final = {
     "producer": None,
     "uncompressed": Codec.NONE,
@@ -45,7 +45,7 @@ _CODECS: Final = {
 
 
 def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
-    """What a topic's settings ask of records.  Coordinators are trusted with keys and timestamps."""
+    """Return the rules of a topic's settings for records. Keys and timestamps of coordinators are not checked."""
     client = origin is Origin.CLIENT
     return AppendRules(
         magic=config.magic,
@@ -73,49 +73,49 @@ def _level(config: LogConfig) -> int | None:
             return None
 
 
-def follow(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
-    """Entries from a leader, to be written unchanged; CorruptRecords or InvalidRecords if they can't be."""
+def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
+    """Prepare batches from a leader, to be written unchanged; raise CorruptRecords or InvalidRecords."""
     metas = []
     next_offset = log_end_offset
     for entry in entries(buffer):
         entry.check()
         if entry.base_offset < next_offset:
-            raise InvalidRecords(f"offset {entry.base_offset} where {next_offset} or a later one is expected")
+            raise InvalidRecords(f"offset {entry.base_offset}, expected {next_offset} or a later one")
         next_offset = entry.next_offset
         metas.append(AppendedEntry.of(entry))
     if not metas:
-        raise InvalidRecords("there is no whole entry in the records")
+        raise InvalidRecords("the records have no complete batch")
     first, last = metas[0].base_offset, metas[-1].last_offset
     count = last - first + 1
     return PreparedRecords([buffer], len(buffer), metas, first, last, count, max(meta.max_timestamp for meta in metas))
 
 
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
-    """The leader epochs that entries from a leader carry, each with the offset of the entry."""
+    """Return the leader epoch and offset of each batch from a leader."""
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
 
 
 def prepare_byte_addressed(
     buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int
 ) -> PreparedRecords:
-    """The same as `records.prepare`, for a log of format 0.7 that ends at `position`."""
+    """Like `records.prepare`, for a log of format 0.7 that ends at `position`."""
     if origin is Origin.COORDINATOR:
         detail = "message format 0.7 has neither idempotent producers nor transactions"
         raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     if origin is Origin.CLIENT:
-        buffer = to_legacy07(buffer, rules, now_ms, min(rules.inline_bytes_max, _MOST_AT_ONCE))
+        buffer = to_legacy07(buffer, rules, now_ms, min(rules.inline_bytes_max, _RECOMPRESSED_INLINE_BYTES_MAX))
     if origin in (Origin.CLIENT, Origin.CONVERTED):
         rules = rules.after_conversion
     return prepare_legacy07(buffer, rules, position)
 
 
 def convert_byte_addressed(buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
-    """The costly part of it, for a worker; to be appended with Origin.CONVERTED."""
+    """Do the costly part of `prepare_byte_addressed` in a worker; append the result with Origin.CONVERTED."""
     if origin is Origin.SIMPLE:
         return check_legacy07(buffer, rules)
     return to_legacy07(buffer, rules, now_ms, rules.decompressed_bytes_max)
 
 
 def is_costly_byte_addressed(buffer: Buffer, origin: Origin) -> bool:
-    """Whether records are decoded or decompressed for it."""
+    """Return whether `prepare_byte_addressed` decodes or decompresses the records."""
     return origin is not Origin.SIMPLE or is_costly_legacy07_set(buffer)

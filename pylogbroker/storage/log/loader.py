@@ -1,7 +1,7 @@
-"""Opening the log of one partition: from the files of a directory to a `Log`.
+"""Opens the log of one partition: from the files of a directory to a `Log`.
 
-After a clean stop only the last segment's tail is looked at, from its last index entry on; it must end where the
-checkpoint says that the log was safe on disk.  If it does not, or the stop was not clean, the log is recovered.
+After a clean stop only the end of the last segment is read, from its last index entry on. It must end at the recovery
+point of the checkpoint. If it does not, or after an unclean stop, the log is recovered.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pylogbroker.storage.files import Pools, remove
 from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.addressing import (
     OFFSET_ADDRESSED,
+    Addressing,
     addressing_of,
     read_message_format,
     write_message_format,
@@ -30,8 +31,7 @@ from pylogbroker.storage.log.log import Log
 from pylogbroker.storage.log.partition_metadata import read_topic_id
 from pylogbroker.storage.log.producer_recovery import load_producers, states_at
 from pylogbroker.storage.log.producer_states import ProducerStates
-from pylogbroker.storage.log.quarantine import quarantine
-from pylogbroker.storage.log.recovery import Cut, gap_behind, recover_segment
+from pylogbroker.storage.log.recovery import Cut, gap_behind, quarantine, recover_segment
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.segment_swap import finish_swap
 from pylogbroker.storage.log.transaction_index_recovery import check_transaction_indexes
@@ -41,7 +41,7 @@ _MEASURED: Final = (names.RECORDS, names.OFFSET_INDEX, names.TIME_INDEX, names.T
 
 @attrs.frozen
 class Checkpointed:
-    """What the log directory's checkpoints say of a log."""
+    """Values of a log in the log directory's checkpoints."""
 
     clean: bool = False
     recovery_point: int = 0
@@ -52,30 +52,30 @@ class Checkpointed:
 
 @attrs.frozen
 class Recovered:
-    """What was found and done when a log was recovered; `str` makes one line of it."""
+    """Result of a log's recovery; `str` makes one line of it."""
 
     path: str
     segments: int
     cut: Cut | None = None
-    dropped: int = 0  # segments behind the cut
+    dropped: int = 0  # segments after the cut
     log_end_offset: int = 0
-    aside: str = ""  # the directory where these are kept
+    quarantined: str = ""  # directory that keeps these
 
     def __str__(self) -> str:
-        what = str(self.cut) if self.cut else "all entries sound"
+        result = str(self.cut) if self.cut else "all batches are valid"
         if self.dropped:
-            what += f", dropped {counted(self.dropped, 'segment')} behind"
-        if self.aside:
-            what += f", kept in {self.aside}"
-        return f"{self.path}: recovered {counted(self.segments, 'segment')}, {what}; ends at {self.log_end_offset}"
+            result += f", dropped {counted(self.dropped, 'segment')} after it"
+        if self.quarantined:
+            result += f", kept in {self.quarantined}"
+        return f"{self.path}: recovered {counted(self.segments, 'segment')}, {result}; ends at {self.log_end_offset}"
 
 
 Reporter = Callable[[Recovered], None]
 
 
 @attrs.define
-class _Found:
-    """The files of a partition's directory."""
+class _Listing:
+    """Files of a partition's directory."""
 
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
     snapshots: list[int] = attrs.field(factory=list)
@@ -93,20 +93,13 @@ def load_log(
     now_ms: int,
     report: Reporter,
 ) -> Log:
-    """Open a log, recovering it if needed; make it if there is none.  Blocks; one log is opened by one thread.
+    """Open a log, with recovery if needed; create it if there is none. Blocks; one thread per log.
 
-    OSError if the disk fails; DamagedFile if it is not known how an exchange of segments was to go on, or what the
-    layout of the entries is.
+    Raise OSError if the disk fails; DamagedFile if the commit record of a swap, or the message format, is unreadable.
     """
     finish_swap(path)
-    found = _look(path)
-    addressing = (
-        read_message_format(path)
-        if found.has_message_format
-        else OFFSET_ADDRESSED
-        if found.sizes
-        else addressing_of(config)
-    )
+    found = _list_files(path)
+    addressing = _addressing(path, found, config)
     segments = [
         Segment.existing(path, base, found.sizes[base], pools, now_ms, addressing) for base in sorted(found.sizes)
     ]
@@ -135,6 +128,12 @@ def load_log(
     return log
 
 
+def _addressing(path: str, found: _Listing, config: LogConfig) -> Addressing:
+    if found.has_message_format:
+        return read_message_format(path)
+    return OFFSET_ADDRESSED if found.sizes else addressing_of(config)
+
+
 def _assemble(
     topic: str,
     partition: int,
@@ -142,7 +141,7 @@ def _assemble(
     config: LogConfig,
     pools: Pools,
     segments: tuple[Segment, ...],
-    found: _Found,
+    found: _Listing,
     epochs: LeaderEpochs,
     saved: Checkpointed,
     end: int,
@@ -151,7 +150,7 @@ def _assemble(
     start = max(saved.log_start_offset, segments[0].base_offset)
     producers, snapshot = load_producers(path, found.snapshots, segments, end)
     if end == segments[0].base_offset:
-        snapshot = end  # nothing was ever written: nothing to know
+        snapshot = end  # an empty log needs no snapshot
     epochs.truncate_end(end)
     recovery_point = min(saved.recovery_point, end)
     log = Log(
@@ -166,23 +165,23 @@ def _assemble(
     return log
 
 
-def _look(path: str) -> _Found:
-    """Which files there are; left-overs of deleted segments, of cleanings and of interrupted writes are removed."""
-    found = _Found()
+def _list_files(path: str) -> _Listing:
+    """List the files; remove the remains of deleted segments, of cleanings and of interrupted writes."""
+    found = _Listing()
     others: dict[int, dict[str, int]] = {}
     with os.scandir(path) as listing:
-        for entry in listing:
-            if entry.name.endswith((names.CLEANED, names.DELETED, names.TEMPORARY)):
-                remove(entry.path)
+        for file in listing:
+            if file.name.endswith((names.CLEANED, names.DELETED, names.TEMPORARY)):
+                remove(file.path)
                 continue
-            parsed = names.parse_file(entry.name)
+            parsed = names.parse_file(file.name)
             if parsed is None:
-                found.has_metadata |= entry.name == names.PARTITION_METADATA
-                found.has_message_format |= entry.name == names.MESSAGE_FORMAT
+                found.has_metadata |= file.name == names.PARTITION_METADATA
+                found.has_message_format |= file.name == names.MESSAGE_FORMAT
             elif parsed[1] == names.SNAPSHOT:
                 found.snapshots.append(parsed[0])
             elif parsed[1] in _MEASURED:
-                others.setdefault(parsed[0], {})[parsed[1]] = entry.stat().st_size
+                others.setdefault(parsed[0], {})[parsed[1]] = file.stat().st_size
     for base, sizes in others.items():
         if names.RECORDS in sizes:
             found.sizes[base] = sizes
@@ -193,16 +192,16 @@ def _look(path: str) -> _Found:
 
 
 def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
-    """From the checkpoint, or if that is not to be had, from the entries.
+    """Load the epochs from the checkpoint, or else from the batches.
 
-    One that does not know in which epoch the `latest` segment that it should know of begins is stale.
+    The checkpoint is stale if it lacks the epoch in which `latest`, the last segment that it covers, begins.
     """
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
         known = read_epochs(name)
     except DamagedFile:
         known = None
-    if known is not None and _is_in(latest, LeaderEpochs(name, known)):
+    if known is not None and _covers(LeaderEpochs(name, known), latest):
         return LeaderEpochs(name, known)
     epochs = LeaderEpochs(name, [])
     try:
@@ -210,13 +209,13 @@ def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderE
             for _, entry in segment.entry_headers():
                 epochs.observe(entry.leader_epoch, entry.base_offset)
     except CorruptRecords:
-        pass  # recovery will cut there
+        pass  # recovery truncates there
     epochs.dirty = any(segment.size for segment in segments)
     return epochs
 
 
-def _is_in(segment: Segment, epochs: LeaderEpochs) -> bool:
-    """Whether a segment's first entry is of the epoch that is known of its offset, as far as can be told."""
+def _covers(epochs: LeaderEpochs, segment: Segment) -> bool:
+    """Return whether `epochs` has the epoch of a segment's first batch; true if that cannot be read."""
     try:
         first = next(segment.entry_headers(), None)
     except CorruptRecords:
@@ -225,7 +224,7 @@ def _is_in(segment: Segment, epochs: LeaderEpochs) -> bool:
 
 
 def _clean_end(segment: Segment) -> int | None:
-    """Where the log ends by its last segment's tail; None if that is damaged."""
+    """Return the end offset of the last segment; None if its last batches are damaged."""
     if not segment.size:
         return segment.base_offset
     try:
@@ -237,33 +236,33 @@ def _clean_end(segment: Segment) -> int | None:
 def _recover(
     path: str, segments: list[Segment], first: int, producers: ProducerStates, epochs: LeaderEpochs, report: Reporter
 ) -> int:
-    """Check the segments from the `first` on, where `producers` are the states, and cut; says where the log ends."""
+    """Check the segments from the `first` on, where `producers` are the states; truncate; return the end offset."""
 
     def visit(segment: Segment, entry: LogEntry) -> None:
         epochs.observe(entry.leader_epoch, entry.base_offset)
         if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
             segment.transaction_index.note(ended, producers.first_undecided_offset)
 
-    checked, dropped, aside, end = 0, 0, "", segments[0].base_offset
+    checked, dropped, quarantined, end = 0, 0, "", segments[0].base_offset
     cut: Cut | None = None
     for number in range(first, len(segments)):
-        behind = segments[number + 1 :]
-        end, cut = recover_segment(segments[number], visit, behind[0].base_offset if behind else -1)
+        later = segments[number + 1 :]
+        end, cut = recover_segment(segments[number], visit, later[0].base_offset if later else -1)
         checked += 1
-        if cut is None and any(segment.size for segment in behind):
-            cut = gap_behind(segments[number], end, behind[0])
+        if cut is None and any(segment.size for segment in later):
+            cut = gap_behind(segments[number], end, later[0])
         if cut is not None:
             del segments[number + 1 :]
-            dropped, aside = len(behind), _drop(path, behind)
+            dropped, quarantined = len(later), _drop(path, later)
             break
-    report(Recovered(path, checked, cut, dropped, end, aside))
+    report(Recovered(path, checked, cut, dropped, end, quarantined))
     return end
 
 
-def _drop(path: str, behind: list[Segment]) -> str:
-    """Take segments out of a log; says where they are kept, if there is anything in them."""
-    if any(segment.size for segment in behind):
-        return quarantine(path, behind)
-    for segment in behind:
+def _drop(path: str, segments: list[Segment]) -> str:
+    """Quarantine segments, and return the directory; delete them if all are empty."""
+    if any(segment.size for segment in segments):
+        return quarantine(path, segments)
+    for segment in segments:
         segment.delete().unlink()
     return ""

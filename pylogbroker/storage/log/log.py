@@ -1,4 +1,4 @@
-"""The log of one partition: segments one after the other, and where it begins, ends and is readable up to.
+"""The log of one partition: consecutive segments, and the offsets between which it can be read.
 
 ```
  log start         recovery point            high watermark     log end offset
@@ -7,34 +7,62 @@
                       on disk up to here   consumers read up to here
 ```
 
-An append is: prepare the records, ask the producer states, roll if it is time, one write, note it in the indexes.  It
-happens as a whole or not at all.  A read finds a place and returns a region of a file; the bytes are not looked at.
+An append prepares the records, checks the producer states, rolls the segment if due, does one write, and adds index
+entries. It happens completely or not at all. A read finds a position and returns a region of a file, unread.
 
-Thread rules: everything runs on the reactor's thread, except `sync`, and `unlink` of what `expire` returns, which block
-on the disk and run in workers.  The tuple of segments is replaced whole, never changed: a worker sees one or another.
+Segments are sealed when the next one begins, dropped from the start of the log, cut off from its end, or replaced by
+compacted ones in a swap (see `segment_swap`).
+
+Thread rules: all methods run on the reactor's thread, except `convert`, `sync`, `close`, and `unlink` of deleted files.
+These block and run in workers. The tuple of segments is replaced as a whole, never changed, so workers see a
+consistent one.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from operator import attrgetter
+from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
+from pylogbroker.interfaces import LogView, SegmentView
 from pylogbroker.records import Buffer, PreparedRecords, convert, is_costly, prepare
-from pylogbroker.storage.files import DISK_FULL_ERRNOS, TRANSIENT_ERRNOS, FileRegion
+from pylogbroker.storage import names
+from pylogbroker.storage.files import (
+    DISK_FULL_ERRNOS,
+    TRANSIENT_ERRNOS,
+    DeletedFiles,
+    FileRegion,
+    Pools,
+    remove,
+    sync_file,
+)
+from pylogbroker.storage.log import producer_snapshots
+from pylogbroker.storage.log.addressing import BYTE_ADDRESSED
 from pylogbroker.storage.log.append_rules import (
     convert_byte_addressed,
     epochs_of,
-    follow,
     is_costly_byte_addressed,
     prepare_byte_addressed,
+    prepare_replicated,
+    rules_of,
 )
-from pylogbroker.storage.log.log_segments import LogSegments
-from pylogbroker.storage.log.log_sync import sync_segments
-from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, WrittenBatch
+from pylogbroker.storage.log.config import LogConfig
+from pylogbroker.storage.log.guarded_policy import GuardedPolicy
+from pylogbroker.storage.log.leader_epochs import LeaderEpochs
+from pylogbroker.storage.log.log_reader import LogReader
+from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
+from pylogbroker.storage.log.producer_recovery import load_producers
+from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
+from pylogbroker.storage.log.segment import Segment
+from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted, rename_cleaned_files
 from pylogbroker.storage.log.timestamp_lookup import TimestampCandidate, find_candidate
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
@@ -43,44 +71,140 @@ _base_offset = attrgetter("base_offset")
 
 @attrs.define
 class Appended:
-    """What became of an append."""
+    """Result of an append."""
 
     base_offset: int
     last_offset: int
     count: int
-    log_append_time: int  # -1 unless the topic's timestamps are the broker's
+    log_append_time: int  # -1 unless message.timestamp.type is LogAppendTime
     log_start_offset: int
-    duplicate: bool  # the log held these records already: the offsets are those of then
-    must_sync: bool  # by flush.messages, `sync` is to be called before the append is acknowledged
+    duplicate: bool  # the log held these records already: the offsets are the earlier ones
+    must_sync: bool  # by flush.messages, call `sync` before the append is acknowledged
 
 
-class Log(LogSegments):
-    """One partition's log.  `topic`, `partition` and `path` name it; offsets are read as attributes."""
+class Log:
+    """Log of one partition. `topic`, `partition` and `path` name it; offsets are attributes."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        path: str,
+        config: LogConfig,
+        pools: Pools,
+        segments: tuple[Segment, ...],
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochs,
+        producers: ProducerStates,
+        snapshot_offset: int,
+        now_ms: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.path = path
+        self.topic_id: UUID | None = None  # None if the directory does not have it
+        self.failure_errno = 0  # of the disk error that took the log offline
+        self.segments = segments
+        self.addressing = segments[0].file.addressing
+        self.byte_addressed = self.addressing is BYTE_ADDRESSED
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset  # set by the broker
+        self.recovery_point = recovery_point
+        self.cleaner_checkpoint = 0  # end of the compacted part
+        self.epochs = epochs
+        self.producers = producers
+        self.truncations = 0  # how often the log was truncated
+        self._pools = pools
+        self._active = segments[-1]
+        self._synced_ms = now_ms
+        self._snapshot_offset = snapshot_offset
+        self._offline_reason = ""
+        self._sync_lock = threading.Lock()
+        self._reader = LogReader()
+        self._aborted = LogTransactionIndex(path)
+        self._swap: SegmentSwap | None = None
+        self._written_magic = 0  # message format of the last append
+        self.config = config
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings; a new value applies from the next append on.
+
+        Records in an older format than the append before begin a new segment. So the format of a region's first batch
+        shows whether any batch in it is older than v2.
+        """
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._client_rules = rules_of(config, Origin.CLIENT)
+        self._converted_rules = self._client_rules.after_conversion
+        self._coordinator_rules = rules_of(config, Origin.COORDINATOR)
+        self._active.index_interval = config.index_interval_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where all transactions are decided, by markers below the high watermark, and not beyond that."""
+        """End of the part in which all transactions have ended, by markers below the high watermark."""
         high_watermark = self.high_watermark
         unstable = self.producers.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
             return high_watermark
         return max(unstable, self.log_start_offset)
 
+    # Disk errors
+
+    @property
+    def offline_reason(self) -> str:
+        """Why the log is offline; empty if it is online."""
+        return self._offline_reason
+
+    def record_failure(self, error: OSError, transient: frozenset[int] = TRANSIENT_ERRNOS) -> StorageFailure:
+        """Return what to raise for a disk error. Unless it is `transient`, the log rejects appends from now on."""
+        failure = StorageFailure(f"{self.path}: {error.strerror or error}")
+        if error.errno not in transient:
+            self.failure_errno, self._offline_reason = error.errno or 0, failure.detail
+        return failure
+
+    @contextmanager
+    def _on_disk(self, transient: frozenset[int] = TRANSIENT_ERRNOS) -> Iterator[None]:
+        """Turn OSError within a `with` block into StorageFailure."""
+        try:
+            yield
+        except OSError as error:
+            raise self.record_failure(error, transient) from error
+
+    def take_offline(self, reason: str) -> None:
+        """Reject appends from now on, and release descriptors."""
+        self._offline_reason = self._offline_reason or reason
+        if self._swap is not None:
+            self._swap.abort_unless_committed()
+        for segment in self.segments:
+            segment.close()
+
     # Appending
 
     def append(self, buffer: Buffer, now_ms: int, leader_epoch: int = 0, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records.
 
-        Raises a KafkaError with the code for who sent them; nothing is appended then.  StorageFailure: the disk is
-        full (another try may succeed) or failed (the log is offline from now on).
+        Raise KafkaError with the code for the sender if the records are invalid; nothing is appended then. Raise
+        StorageFailure if the disk is full (a retry may succeed) or failed (the log is offline from now on).
         """
-        if self._broken:
-            raise StorageFailure(self._broken)
+        if self._offline_reason:
+            raise StorageFailure(self._offline_reason)
         prepared = self._prepare(buffer, now_ms, leader_epoch, origin)
         if prepared.entries[0].producer_id >= 0:
-            repeated = self.producers.admit(prepared.entries, origin)
-            if repeated is not None:
-                return self._repeated(repeated)
+            duplicate = self.producers.admit(prepared.entries, origin)
+            if duplicate is not None:
+                return self._duplicate(duplicate)
         self._write(prepared, now_ms)
         if origin is Origin.REPLICATION and not self.byte_addressed:
             for epoch, start in epochs_of(buffer):
@@ -89,7 +213,7 @@ class Log(LogSegments):
             self.epochs.assign(leader_epoch, prepared.base_offset)
         for entry in prepared.entries:
             if entry.producer_id >= 0 and (ended := self.producers.record(entry)) is not None:
-                self._ended(ended)
+                self._end_transaction(ended)
         self.log_end_offset = end = prepared.last_offset + 1
         return Appended(
             prepared.base_offset,
@@ -102,15 +226,15 @@ class Log(LogSegments):
         )
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
-        """Whether to append a client's records means to decode them: better `convert` them in a worker first."""
-        return (
-            is_costly_byte_addressed(buffer, origin) if self.byte_addressed else is_costly(buffer, self._client_rules)
-        )
+        """Return whether an append must decode the records; better `convert` them in a worker first."""
+        if self.byte_addressed:
+            return is_costly_byte_addressed(buffer, origin)
+        return is_costly(buffer, self._client_rules)
 
     def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
-        """A client's records, checked and converted as the topic wants them, for `append` with Origin.CONVERTED.
+        """Return a client's records, validated and converted to the topic's format.
 
-        Any thread.  Raises what `append` raises for records.
+        Append the result with Origin.CONVERTED. Any thread. Raises what `append` raises for records.
         """
         if self.byte_addressed:
             return convert_byte_addressed(buffer, self._client_rules, origin, now_ms)
@@ -125,12 +249,12 @@ class Log(LogSegments):
             return prepare(buffer, self._converted_rules, self.log_end_offset, now_ms, leader_epoch)
         if origin is Origin.COORDINATOR:
             rules = self._coordinator_rules
-            if rules.magic < 2 and self.producers.first_undecided_offset is not None:  # begun in the format before
+            if rules.magic < 2 and self.producers.first_undecided_offset is not None:  # markers need v2
                 rules = attrs.evolve(rules, magic=2)
             return prepare(buffer, rules, self.log_end_offset, now_ms, leader_epoch)
-        return follow(buffer, self.log_end_offset)
+        return prepare_replicated(buffer, self.log_end_offset)
 
-    def _repeated(self, batch: WrittenBatch) -> Appended:
+    def _duplicate(self, batch: WrittenBatch) -> Appended:
         append_time = batch.timestamp if self._client_rules.timestamp_type else -1
         count = batch.last_offset - batch.first_offset + 1
         must_sync = self.log_end_offset - self.recovery_point >= self._config.flush_messages
@@ -141,7 +265,7 @@ class Log(LogSegments):
     def _write(self, prepared: PreparedRecords, now_ms: int) -> None:
         size, config, segment = prepared.size, self._config, self._active
         if size > config.segment_bytes:
-            detail = f"{size} bytes of records exceed a segment's {config.segment_bytes}"
+            detail = f"{size} bytes of records exceed segment.bytes, {config.segment_bytes}"
             raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         try:
             must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
@@ -150,24 +274,23 @@ class Log(LogSegments):
             segment.append(prepared.chunks, size, prepared.entries)
             self._written_magic = config.magic
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.record_failure(error) from error
 
-    def _ended(self, ended: EndedTransaction) -> None:
-        """What was appended last ended a transaction."""
+    def _end_transaction(self, ended: EndedTransaction) -> None:
         self._active.transaction_index.note(ended, self.producers.first_undecided_offset)
         self._aborted.changed()
         self.producers.forget_visible(self.high_watermark)
 
-    # Reading
+    # Reading. NotCached is raised where a call would wait for the disk, unless the caller `may_wait`.
 
     def read(
         self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True, may_wait: bool = True
     ) -> FileRegion | None:
-        """Whole entries from the one that holds `offset` on, all below `upto`, in at most `max_bytes`.
+        """Return whole batches from the one with `offset` on, all below `upto`, in at most `max_bytes`.
 
-        The first entry is returned even if it is larger, unless `min_one` is false.  None: there is nothing to
-        return.  OffsetOutOfRange: the log does not reach so far.  The region's bytes are not read here; where indexes
-        or headers must be, and are not in the page cache, NotCached is raised unless the caller `may_wait`.
+        The first batch is returned even if it is larger, unless `min_one` is false. None means that there are none.
+        Raise OffsetOutOfRange if `offset` is outside of the log. The region's bytes are not read here, only indexes and
+        headers.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -177,12 +300,12 @@ class Log(LogSegments):
         try:
             return self._reader.region(self.segments, offset, max_bytes, upto, end, min_one, may_wait)
         except OSError as error:
-            raise self.failed(error) from error
+            raise self.record_failure(error) from error
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> FileRegion | None:
-        """Bytes from a position on, wherever messages begin or end, for a log by position; None: there are none.
+        """Return bytes of a byte-addressed log from `offset` on, regardless of message bounds; None at `upto`.
 
-        OffsetOutOfRange: the log does not reach so far.
+        Raise OffsetOutOfRange if `offset` is outside of the log.
         """
         if not self.log_start_offset <= offset <= upto:
             raise OffsetOutOfRange(f"position {offset} is not within {self.log_start_offset} to {upto}")
@@ -190,57 +313,264 @@ class Log(LogSegments):
         start = offset - segment.base_offset
         length = min(max_bytes, segment.size - start, upto - offset)
         with self._on_disk():
-            return segment.region(start, length, offset + length) if length > 0 else None
+            return segment.file.region(start, length, offset + length) if length > 0 else None
 
     def aborted_transactions(self, first_offset: int, upto: int, *, may_wait: bool = True) -> list[AbortedTxn]:
-        """The aborted transactions that reach into `first_offset` to `upto`, which must not be undecided anywhere.
-
-        NotCached as above.
-        """
+        """Return the aborted transactions that overlap `first_offset` to `upto`, where all must have ended."""
         with self._on_disk():
             return self._aborted.overlapping(self.segments, first_offset, upto, may_wait)
 
-    # Time
-
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
-        """The largest timestamp of all records; -1 without records or timestamps.
+        """Return the largest timestamp of all records; -1 without records or timestamps.
 
-        StorageFailure: the log is offline.  NotCached as above.
+        Raise StorageFailure if the log is offline.
         """
-        if self._broken:
-            raise StorageFailure(self._broken)
+        if self._offline_reason:
+            raise StorageFailure(self._offline_reason)
         with self._on_disk():
             return max(segment.largest(may_wait)[0] for segment in self.segments)
 
     def find_timestamp(self, timestamp: int, start: int = 0, *, may_wait: bool = True) -> TimestampCandidate | None:
-        """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
+        """Return the first batch that may have a record with at least `timestamp`, at or after offset `start`.
 
-        If a worker finds none in there, ask again with a `start` behind the entry.  StorageFailure: the log is offline.
-        NotCached as above.
+        If a worker finds no such record in it, call again with a `start` after the batch. Raise StorageFailure if the
+        log is offline.
         """
-        if self._broken:
-            raise StorageFailure(self._broken)
+        if self._offline_reason:
+            raise StorageFailure(self._offline_reason)
         with self._on_disk():
             return find_candidate(self.segments, timestamp, max(start, self.log_start_offset), may_wait)
 
-    # Epochs
+    # Leader epochs
 
     @property
     def latest_epoch(self) -> int:
         return self.epochs.latest
 
     def assign_epoch(self, epoch: int) -> None:
-        """A leader epoch begins at the end of the log."""
+        """Let a leader epoch begin at the end of the log."""
         self.epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch known up to `epoch`, and where it ended; (-1, -1) if that cannot be said."""
+        """Return the largest known epoch up to `epoch`, and its end offset; (-1, -1) if unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    # The disk
+    # Rolling
+
+    def roll(self, now_ms: int) -> None:
+        """Seal the active segment, unless it is empty, and begin a new one."""
+        if not self._active.size:
+            return
+        with self._on_disk():
+            self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        active = self._active
+        active.seal()
+        self._write_snapshot(base_offset)
+        segment = self._new_segment(base_offset, now_ms)
+        if active.size:
+            self.segments = (*self.segments, segment)
+        else:  # the offsets are too large for an empty segment's relative offsets
+            active.delete().unlink()
+            self.segments = (*self.segments[:-1], segment)
+            self._start_at(self.segments[0].base_offset)
+        self._active = segment
+        return segment
+
+    def _write_snapshot(self, offset: int) -> None:
+        """Write the producer states as of the log's end, unless there is a snapshot of them."""
+        if offset != self._snapshot_offset:
+            producer_snapshots.write(names.file_of(self.path, offset, names.SNAPSHOT), self.producers)
+            self._snapshot_offset = offset
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        config = self._config
+        preallocate = config.segment_bytes if config.preallocate else 0
+        segment = Segment.create(self.path, base_offset, self._pools, preallocate, now_ms, self.addressing)
+        segment.index_interval = config.index_interval_bytes
+        segment.jitter_ms = config.random_jitter_ms()
+        return segment
+
+    # Deleting
+
+    def delete_records_before(self, offset: int) -> int:
+        """Let the log begin at `offset`, if it begins before it; return the log start offset.
+
+        The next `expire` deletes segments before it. Blocks if indexes or headers are not in the page cache.
+        """
+        if offset > self.high_watermark or offset < 0:
+            raise OffsetOutOfRange(f"offset {offset} is beyond the high watermark, {self.high_watermark}")
+        self._start_at(self._batch_start(offset) if self.byte_addressed else offset)
+        return self.log_start_offset
+
+    def _batch_start(self, offset: int) -> int:
+        """Return the offset of the message that has the byte at `offset`: half a message is unreadable."""
+        found = self._reader.locate(self.segments, offset, may_wait=True)
+        return offset if found is None else found[0].base_offset + found[1]
+
+    def _start_at(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_start(offset)
+
+    def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
+        """Drop expired segments in small steps; a worker has to `unlink` the files that are yielded.
+
+        Expired are segments before the log start, and those named by the policies that lie below the high watermark.
+        If all are expired, a new segment is begun first. During a swap none is dropped.
+
+        Nothing has changed before the last None is yielded, so the caller may stop there, but not later. The log may be
+        used between steps.
+        """
+        sealed, truncations = self.segments[:-1], self.truncations
+        views = []
+        for segment, following in zip(sealed, self.segments[1:], strict=True):
+            with self._on_disk():
+                views.append(segment.view(following.base_offset, False))
+            yield None
+        if self._offline_reason or self._swap is not None:
+            return
+        if self.truncations != truncations or self.segments[: len(sealed)] != sealed:
+            return  # changed meanwhile: try again in the next round
+        views += self.views(len(sealed))
+        yield from self._drop(self._count_expired(tuple(views), now_ms, policies))
+
+    def _count_expired(self, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
+        """Return how many of the oldest segments to drop; if these are all, begin a new segment first."""
+        count = sum(1 for view in views if not view.active and view.next_offset <= self.log_start_offset)
+        limit = sum(1 for view in views if view.next_offset <= self.high_watermark)
+        for policy in policies:
+            if views[count:]:
+                named = policy.run(LogView(self.topic, self.partition, views[count:]), now_ms)
+                count += min(named, max(limit - count, 0))
+        if count and count == len(self.segments):
+            self.roll(now_ms)
+        return count
+
+    def views(self, first: int = 0) -> list[SegmentView]:
+        """Return the segments from the `first` on for delete policies, without an empty active one."""
+        segments = self.segments if self._active.size else self.segments[:-1]
+        ends = [segment.base_offset for segment in self.segments[first + 1 :]] + [self.log_end_offset]
+        with self._on_disk():
+            return [
+                segment.view(end, segment is self._active) for segment, end in zip(segments[first:], ends, strict=False)
+            ]
+
+    def _drop(self, count: int) -> Iterator[DeletedFiles]:
+        """Drop the oldest segments: all at once for readers, then file by file, the oldest first."""
+        dropped, self.segments = self.segments[:count], self.segments[count:]
+        if dropped:
+            self._start_at(self.segments[0].base_offset)
+        for segment in dropped:
+            with self._on_disk():
+                deleted = segment.delete()
+            yield deleted
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> list[DeletedFiles]:
+        """Drop the batch with `offset` and all after it, as a follower does that diverged from its leader."""
+        if offset >= self.log_end_offset:
+            return []
+        self.abort_swap()
+        if offset < self.segments[0].base_offset:
+            return self.restart_at(offset, self._synced_ms)
+        kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
+        dropped, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
+        with self._on_disk():
+            cut = self._active.truncate(offset)
+            self._end_at(offset if cut is None else min(cut, offset))
+            return [segment.delete() for segment in dropped]
+
+    def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
+        """Drop all records; the next one gets `offset`."""
+        self.abort_swap()
+        with self._on_disk():
+            deleted = [segment.delete() for segment in self.segments]
+            for snapshot in names.snapshots_in(self.path):
+                remove(names.file_of(self.path, snapshot, names.SNAPSHOT))
+            self._active = self._new_segment(offset, now_ms)
+            self.segments = (self._active,)
+            self.log_start_offset = offset
+            self._end_at(offset)
+        return deleted
+
+    def _end_at(self, offset: int) -> None:
+        """Adjust all offsets and states to a log that was truncated to `offset`."""
+        self.truncations += 1
+        self._reader.forget()
+        self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
+        self.log_end_offset = offset
+        self.high_watermark = min(self.high_watermark, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.epochs.truncate_end(offset)
+        before = self.producers
+        self.producers, self._snapshot_offset = load_producers(
+            self.path, names.snapshots_in(self.path), self.segments, offset
+        )
+        self.producers.keep_unseen(before, offset)
+
+    # Compaction
+
+    @property
+    def first_dirty_offset(self) -> int:
+        """Start of the part that is not compacted yet."""
+        return max(self.cleaner_checkpoint, self.log_start_offset)
+
+    def begin_swap(self, replacements: Iterable[Replacement]) -> SegmentSwap:
+        """Begin to replace segments by compacted ones. Until `end_swap` no segment is dropped.
+
+        Replacements of segments that no longer exist are left out.
+        """
+        ends = {one.base_offset: other.base_offset for one, other in pairwise(self.segments)}
+        whole = {each: ends.keys() >= {*each.replaced} for each in replacements}
+        kept = [each for each in whole if whole[each]]
+        is_complete = ends.keys().isdisjoint(base for each in whole if not whole[each] for base in each.replaced)
+        self._swap = SegmentSwap(self.path, tuple((each, ends[each.replaced[-1]]) for each in kept), is_complete)
+        return self._swap
+
+    def swap(self, now_ms: int) -> list[DeletedFiles]:
+        """Carry out the committed swap; a worker has to `unlink` the returned files.
+
+        Raise SwapAborted, or StorageFailure: the log is offline then, and the next start finishes the swap.
+        """
+        swap, deleted = self._swap, []
+        if swap is None or self._offline_reason:
+            raise StorageFailure(self._offline_reason or f"{self.path}: no swap was begun")
+        if swap.is_aborted:
+            raise SwapAborted
+        segments = {segment.base_offset: segment for segment in self.segments}
+        with self._on_disk(frozenset()):
+            for replacement, _ in swap.replacements:
+                replaced = [segments.pop(base) for base in replacement.replaced]
+                deleted += [segment.delete(segment.base_offset == replacement.base_offset) for segment in replaced]
+                segments[replacement.base_offset] = self._compacted_segment(replacement.base_offset, now_ms)
+        self.segments = tuple(sorted(segments.values(), key=_base_offset))
+        self._reader.forget()
+        self._aborted.changed()
+        return deleted
+
+    def _compacted_segment(self, base_offset: int, now_ms: int) -> Segment:
+        sizes = rename_cleaned_files(self.path, base_offset)
+        segment = Segment.existing(self.path, base_offset, sizes, self._pools, now_ms)
+        segment.index_interval = self._config.index_interval_bytes
+        return segment
+
+    def end_swap(self) -> None:
+        """Allow other changes of the segments again, after the swap was carried out or aborted."""
+        self._swap = None
+
+    def abort_swap(self) -> None:
+        """Abort the swap, if one was begun: the log is about to be truncated."""
+        if self._swap is not None:
+            with self._on_disk():
+                self._swap.abort()
+
+    # Syncing
 
     def sync_target(self, now_ms: int) -> int | None:
-        """Up to where the log is due to be synced: what was sealed, and by flush.ms all; None if nothing is due."""
+        """Return the offset up to which a sync is due: sealed segments, or by flush.ms all; None if none is due."""
         if self.recovery_point >= self.log_end_offset:
             self._synced_ms = now_ms
             return None
@@ -251,38 +581,59 @@ class Log(LogSegments):
         return sealed if sealed > self.recovery_point else None
 
     def sync(self, upto: int | None = None) -> int:
-        """Force all that lies before `upto` to the disk; says up to where the log is safe there now.
+        """Force all records before `upto` to the disk; return the new recovery point.
 
-        Blocks; for workers, any number at a time.  StorageFailure: another try may succeed, or the log is offline from
-        now on, or was before: if it is deleted, another log may have its files' names by now.
+        Blocks; for workers, any number at a time. StorageFailure means that a retry may succeed, or the log is offline:
+        another log may have the files' names then.
         """
         with self._sync_lock:
-            if self._broken:
-                raise StorageFailure(self._broken)
-            cuts, end, segments = self.truncations, self.log_end_offset, self.segments
+            if self._offline_reason:
+                raise StorageFailure(self._offline_reason)
+            truncations, end, segments = self.truncations, self.log_end_offset, self.segments
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:
                 return self.recovery_point
             with self._on_disk():
                 has_new_names = self.epochs.save() | self._aborted.save(segments)
             try:
-                sync_segments(self.path, segments, self.recovery_point, end, has_new_names)
-                os.stat(self.path)  # if the directory is gone, what is in open files is lost
+                _sync_segments(self.path, segments, self.recovery_point, end, has_new_names)
+                os.stat(self.path)  # if the directory was removed, the records in open files are lost
             except OSError as error:
-                raise self.failed(error, TRANSIENT_ERRNOS - DISK_FULL_ERRNOS) from error
-            if cuts == self.truncations:
+                raise self.record_failure(error, TRANSIENT_ERRNOS - DISK_FULL_ERRNOS) from error
+            if truncations == self.truncations:
                 self.recovery_point = end
             return self.recovery_point
 
     def close(self) -> None:
-        """Bring all files up to date, on the disk too, and close them.  Blocks."""
+        """Write and sync all files, and close them. Blocks."""
         try:
-            if not self._broken:
+            if not self._offline_reason:
                 self.sync()
                 with self._on_disk():
-                    self.epochs.save()  # if all was on the disk already, but the epochs were found anew
+                    self.epochs.save()  # `sync` does not if all records are on the disk, but the epochs were restored
                     self._active.seal()
                     self._aborted.save(self.segments)
                     self._write_snapshot(self.log_end_offset)
         finally:
             self.take_offline("closed")
+
+
+def _sync_segments(path: str, segments: tuple[Segment, ...], safe: int, end: int, has_new_names: bool) -> None:
+    """Force the records between `safe` and `end` to the disk, and everything that a restart needs to trust them.
+
+    That is: of sealed segments also the indexes, which are rebuilt only if they are found damaged; of a new log the
+    topic id; and the names of new files in their directories. Blocks; any thread.
+    """
+    has_new_names = has_new_names or segments[-1].base_offset >= safe
+    for segment, successor in zip(segments, (*segments[1:], None), strict=True):
+        if segment.base_offset < end and (successor is None or successor.base_offset > safe):
+            segment.sync(sealed=successor is not None)
+            if successor is not None:
+                sync_file(names.file_of(path, successor.base_offset, names.SNAPSHOT))
+    is_new = segments[0].base_offset >= safe
+    if is_new:
+        sync_file(f"{path}/{names.PARTITION_METADATA}")
+    if has_new_names:
+        sync_file(path)
+    if is_new:
+        sync_file(os.path.dirname(path))

@@ -1,8 +1,8 @@
-"""Finding what a fetch returns: a region of one segment, whole entries only.
+"""Finds what a fetch returns: a region of one segment, whole batches only.
 
-A fetch ends at an entry's boundary, and the next one of the same reader begins there.  So the reader remembers some
-dozens of places, offset -> (segment, position), and who reads on need not search.  For who comes from elsewhere the
-segment is found by bisection, the region's start by its offset index, and its end likewise by position.
+A fetch ends between two batches, and the consumer's next one begins there. So the reader caches some positions, offset
+-> (segment, position), and consecutive fetches need no search. For other offsets it finds the segment by bisection, the
+start of the region by the offset index, and its end likewise by position.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pylogbroker.storage.log.segment import Segment
 
 Segments = tuple[Segment, ...]
 _base_offset = attrgetter("base_offset")
-_MARKER_AGE_MS_MAX: Final = 64
+_POSITIONS_MAX: Final = 64
 
 
 class LogReader:
-    """The places of one log's readers.  Used on the reactor's thread only."""
+    """Cache of one log's read positions. Used on the reactor's thread only."""
 
     __slots__ = ("_places",)
 
@@ -37,9 +37,9 @@ class LogReader:
         min_one: bool,
         may_wait: bool,
     ) -> FileRegion | None:
-        """Entries from the one that reaches `offset` on, below `upto`, in `max_bytes`; None if there are none.
+        """Return batches from the one with `offset` on, below `upto`, in at most `max_bytes`; None if there are none.
 
-        NotCached if that cannot be said without waiting for the disk, which the caller may not.
+        Raise NotCached if that needs the disk, unless the caller `may_wait`.
         """
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size:
@@ -64,10 +64,10 @@ class LogReader:
         self._remember(next_offset, segment, stop)
         if next_offset < 0:
             next_offset = segments[bisect_right(segments, segment.base_offset, key=_base_offset)].base_offset
-        return segment.region(position, stop - position, next_offset)
+        return segment.file.region(position, stop - position, next_offset)
 
     def locate(self, segments: Segments, offset: int, may_wait: bool) -> tuple[Segment, int] | None:
-        """Where the first entry begins that reaches `offset`."""
+        """Return segment and position of the first batch with records at or above `offset`."""
         first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         for segment in segments[first:]:
             header = segment.find(offset, may_wait)
@@ -79,10 +79,10 @@ class LogReader:
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         places = self._places
         if offset >= 0:
-            if len(places) >= _MARKER_AGE_MS_MAX:
+            if len(places) >= _POSITIONS_MAX:
                 del places[next(iter(places))]
             places[offset] = segment, position
 
     def forget(self) -> None:
-        """The log was cut: offsets may be elsewhere from now on."""
+        """Drop the positions: the log was truncated, or segments were swapped."""
         self._places.clear()

@@ -1,8 +1,7 @@
-"""Bringing producer states back: from the newest snapshot that is sound, and the entries behind it.
+"""Restores producer states from the newest undamaged snapshot and the batches after it.
 
-Only headers are read, and markers.  A snapshot beyond the log's end is of no use and is removed, as is one that is
-damaged, and one that an earlier stop left in the middle of a segment.  Where entries are damaged, what they tell of
-producers is missed.
+Only headers and markers are read. A snapshot is removed if it is damaged, lies beyond the log's end, or was left by an
+earlier stop in the middle of a segment. Damaged batches add nothing to the states.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pylogbroker.storage.log.segment import Segment
 def load_producers(
     path: str, snapshots: Collection[int], segments: tuple[Segment, ...], log_end_offset: int
 ) -> tuple[ProducerStates, int]:
-    """The states as of `log_end_offset`, and the offset of the snapshot they were taken from (-1: none)."""
+    """Return the states as of `log_end_offset`, and the offset of the snapshot used (-1: none)."""
     offset, known = _newest(path, snapshots, log_end_offset)
     bases = {segment.base_offset for segment in segments}
     for older in snapshots:
@@ -39,7 +38,7 @@ def load_producers(
 
 
 def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:
-    """The states where the `number`-th segment begins."""
+    """Return the states at the begin of the `number`-th segment."""
     base = segments[number].base_offset
     offset, known = _newest_sound(path, snapshots, base)
     states = ProducerStates(known)
@@ -75,10 +74,10 @@ def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[t
 
 
 def replay(segment: Segment, offset: int, states: ProducerStates) -> Iterator[EndedTransaction]:
-    """Let `states` know a segment's entries from `offset` on; tells of each transaction that ends, when it does."""
+    """Record a segment's batches from `offset` on in `states`; yield each transaction when it ends."""
     found = segment.find(offset) if offset > segment.base_offset else None
     for header, entry in segment.entry_headers(0 if found is None else found.position):
         if entry.producer_id >= 0 and entry.base_offset >= offset:
-            ended = states.record(segment.whole(header) if entry.is_control else entry)
+            ended = states.record(segment.file.read_entry(header) if entry.is_control else entry)
             if ended is not None:
                 yield ended

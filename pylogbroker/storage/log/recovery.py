@@ -1,34 +1,40 @@
-"""Recovery: what a log does at start when it was not closed.
+"""Recovery of a log that was not closed.
 
-From the segment of the recovery point on, every entry is checked: its size must lie within the file, its CRC must fit,
-its offset must be larger than the one before.  The log is cut at the first that is not sound (a write that a crash
-cut short, a block of zeros or of noise), and behind a segment that does not end where the next one begins (a crash of
-the machine may take the data of one file and leave that of a later one); segments behind the cut are set aside.
-Indexes are built anew on the way.
+From the segment of the recovery point on, every batch is checked: its size must lie within the file, its CRC must be
+correct, and its offset must be larger than the one before. The log is truncated at the first invalid batch, such as an
+interrupted write, or a block of zeros or noise. It is also truncated after a segment that does not end where the next
+one begins, since a crash of the machine may take the data of one file and leave that of a later one. Segments after
+the cut are quarantined. Indexes are rebuilt on the way.
 
-No checksum covers an entry's offset.  Gaps are no fault, as compaction leaves some; but an offset is wrong that is
-larger than the next one, if that one goes on from where the entry would end without the gap.
+No checksum covers a batch's offset. Gaps are valid, since compaction makes them. But an offset is wrong if it is larger
+than the next batch's, and that one begins where the batch would end without the gap.
+
+```
+<log directory>/<topic>_<partition>/                    up to the cut
+<log directory>/<topic>_<partition>.<random>-stray/     quarantined segments with all their files
+```
+
+A start that crashes in between leaves segments that do not continue the log; the next start quarantines them, too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry
-from pylogbroker.storage.files import read_at
-from pylogbroker.storage.log.segment import MAX_RELATIVE, Segment
-
-_BLOCK: Final = 1 << 20
+from pylogbroker.storage import names
+from pylogbroker.storage.files import sync_file
+from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 
 @attrs.frozen
 class Cut:
-    """Where a segment's file was cut, and why."""
+    """Where a segment's file was truncated, and why."""
 
     path: str
     position: int
@@ -37,14 +43,14 @@ class Cut:
 
     def __str__(self) -> str:
         if not self.removed:
-            return f"cut behind {os.path.basename(self.path)} ({self.reason})"
+            return f"cut after {os.path.basename(self.path)} ({self.reason})"
         return f"cut {self.removed} bytes off {os.path.basename(self.path)} at {self.position} ({self.reason})"
 
 
 def recover_segment(
     segment: Segment, visit: Callable[[Segment, LogEntry], None], successor_base: int = -1
 ) -> tuple[int, Cut | None]:
-    """Check all entries of a segment, cut it if need be; says its next offset and what was cut.  Blocks.
+    """Check all batches of a segment, and truncate it at an invalid one; return its end offset and the cut. Blocks.
 
     `successor_base` is the next segment's base offset; -1 if there is none.
     """
@@ -53,9 +59,9 @@ def recover_segment(
     segment.transaction_index.clear()
     next_offset = segment.base_offset
     try:
-        for entry, follower in _with_followers(whole_entries(segment, size)):
+        for entry, follower in _with_followers(segment.file.entries(size)):
             _check(entry, segment.base_offset, next_offset)
-            _check_place(entry, next_offset, follower, successor_base)
+            _check_gap(entry, next_offset, follower, successor_base)
             segment.note(entry.last_offset, entry.max_timestamp, entry.size)
             visit(segment, entry)
             next_offset = entry.next_offset
@@ -64,50 +70,66 @@ def recover_segment(
     segment.try_store_indexes()
     if segment.size == size:
         return next_offset, None
-    os.ftruncate(segment.handle.fd, segment.size)
+    os.ftruncate(segment.file.handle.fd, segment.size)
     return next_offset, Cut(segment.path, segment.size, size - segment.size, reason)
 
 
 def gap_behind(segment: Segment, next_offset: int, successor: Segment) -> Cut | None:
-    """The cut that is due if a segment, which ends at `next_offset`, lacks entries that its successor goes on from."""
+    """Return the cut after a segment that ends at `next_offset`, if its successor begins elsewhere."""
     if successor.base_offset == next_offset:
         return None
     reason = f"the next segment begins with offset {successor.base_offset} where {next_offset} belongs"
     return Cut(segment.path, segment.size, 0, reason)
 
 
+def quarantine(path: str, segments: Sequence[Segment]) -> str:
+    """Move segments of the log at `path` into a new directory; return its path. Blocks; may raise OSError."""
+    home, name = os.path.split(path)
+    stray = f"{home}/{names.stray_directory(name)}"
+    os.mkdir(stray)
+    for segment in segments:
+        segment.close()
+        base = segment.base_offset
+        for suffix in names.SEGMENT_FILES:
+            with suppress(FileNotFoundError):
+                os.rename(names.file_of(path, base, suffix), names.file_of(stray, base, suffix))
+    for changed in (stray, path, home):
+        sync_file(changed)
+    return stray
+
+
 def _check(entry: LogEntry, base_offset: int, next_offset: int) -> None:
-    if not next_offset <= entry.base_offset <= entry.last_offset <= base_offset + MAX_RELATIVE:
+    if not next_offset <= entry.base_offset <= entry.last_offset <= base_offset + RELATIVE_OFFSET_MAX:
         raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} or one not far behind belongs")
     entry.check()
 
 
-def _check_place(entry: LogEntry, next_offset: int, follower: LogEntry | None, successor_base: int) -> None:
-    """An entry's offset is not in its CRC.  If it is too large, what follows begins where it would end were it not."""
+def _check_gap(entry: LogEntry, next_offset: int, follower: LogEntry | None, successor_base: int) -> None:
+    """Raise CorruptRecords if the offset, which the CRC does not cover, is too large."""
     begin = successor_base if follower is None else follower.base_offset
     if 0 <= begin < entry.next_offset and _is_misplaced(entry, next_offset, follower, begin):
-        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} belongs, as what follows tells")
+        raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} belongs, by the next batch's offset")
 
 
 def _is_misplaced(entry: LogEntry, next_offset: int, follower: LogEntry | None, begin: int) -> bool:
+    """Return whether the next batch begins where `entry` would end if it had the offset `next_offset`."""
     try:
         if follower is not None:
             follower.check()
-            begin = follower.next_offset - _offsets_in(follower)
-        return begin == next_offset + _offsets_in(entry)
-    except CorruptRecords:  # what follows is damaged itself, and proves nothing
+            begin = follower.next_offset - _offset_count(follower)
+        return begin == next_offset + _offset_count(entry)
+    except CorruptRecords:  # a damaged batch proves nothing
         return False
 
 
-def _offsets_in(entry: LogEntry) -> int:
-    """How many offsets an entry takes."""
+def _offset_count(entry: LogEntry) -> int:
     if entry.count < 0:
         return sum(1 for _ in entry.records())
     return entry.last_offset - entry.base_offset + 1
 
 
 def _with_followers(found: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEntry | None]]:
-    """Each entry, and the one behind it; what ends the iteration with an error ends this one as late."""
+    """Yield each batch with the next one; raise an error of `found` after the last batch before it."""
     entry = next(found, None)
     while entry is not None:
         follower, damage = None, None
@@ -119,25 +141,3 @@ def _with_followers(found: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEn
         if damage is not None:
             raise damage
         entry = follower
-
-
-def whole_entries(segment: Segment, size: int) -> Iterator[LogEntry]:
-    """The entries in the first `size` bytes of a segment; CorruptRecords at what cannot be one."""
-    addressing, fd = segment.addressing, segment.handle.fd
-    position, wanted = 0, _BLOCK
-    while position < size:
-        block = read_at(fd, min(wanted, size - position), position)
-        begin = position
-        for entry in addressing.entries(block, segment.base_offset + position):
-            yield entry
-            position += entry.size
-        wanted = _BLOCK
-        if position == begin:
-            wanted = _claimed(addressing.claimed(block), block, size - position)
-
-
-def _claimed(claimed: int, block: bytes, left: int) -> int:
-    """Bytes of the entry that begins a block and does not fit in."""
-    if claimed > left or claimed <= len(block):
-        raise CorruptRecords(f"an entry of {claimed} bytes where {left} bytes are left")
-    return claimed

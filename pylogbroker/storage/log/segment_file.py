@@ -1,13 +1,13 @@
-"""A segment's file of entries: its descriptor, writes that are whole or did not happen, and entries by position.
+"""Record file of a segment: its descriptor, writes that are complete or did not happen, and its batches by position.
 
 ```
  0                              size               reserved
- [ entry ][ entry ][ entry     ][ blocks made ready, ]
-                                 which the file's size does not count
+ [ batch ][ batch ][ batch     ][ preallocated blocks ]
+                                 not part of the file's size
 ```
 
-Headers are parsed here, records are not.  Where the caller may not wait for the disk, but would have to, NotCached is
-raised.
+The caller knows the file's size. Only headers are parsed here. Where reading would wait for the disk, NotCached is
+raised unless the caller `may_wait`.
 """
 
 from __future__ import annotations
@@ -27,43 +27,47 @@ from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pools, rea
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, Addressing
 from pylogbroker.storage.log.header_scan import Fields, Header, Read, headers
 
-_LONGEST_HEADER: Final = 61
-_RESERVE_FROM: Final = 1 << 20  # bytes of a segment; small ones are many, and not worth it
-_MOST_RESERVED: Final = 16 << 20
+_HEADER_BYTES_MAX: Final = 61
+_RESERVING_FROM_BYTES: Final = 1 << 20  # smaller segments are many, and gain little
+_RESERVED_BYTES_MAX: Final = 16 << 20
+_BLOCK_BYTES: Final = 1 << 20
 
 
 @attrs.define(eq=False)
 class SegmentFile:
-    """The file `<base offset>.kafka` of a log's directory, `size` bytes of which are entries."""
+    """The file `<base offset>.kafka` in a log's directory."""
 
     directory: str
     base_offset: int
-    size: int
     pools: Pools
-    addressing: Addressing = attrs.field(default=OFFSET_ADDRESSED, kw_only=True)
-    reserved: int = attrs.field(default=0, kw_only=True)  # up to where blocks are ready
-    _handle: FileHandle | None = attrs.field(default=None, kw_only=True)
+    addressing: Addressing = OFFSET_ADDRESSED
+    _reserved: int = attrs.field(default=0, init=False)  # end of the preallocated blocks
+    _handle: FileHandle | None = attrs.field(default=None, init=False)
 
     @property
     def path(self) -> str:
         return names.file_of(self.directory, self.base_offset, names.RECORDS)
 
-    # The descriptor
+    # Descriptor
 
     @property
     def handle(self) -> FileHandle:
-        """The open file; opened when first needed."""
+        """The open file; opened on demand."""
         handle = self._handle
-        return handle if handle is not None else self.admit(FileHandle.open(self.path, os.O_RDWR))
+        return handle if handle is not None else self.keep_open(FileHandle.open(self.path, os.O_RDWR))
 
-    def admit(self, handle: FileHandle) -> FileHandle:
-        """Keep the open file until the pool of descriptors wants it back."""
+    def keep_open(self, handle: FileHandle) -> FileHandle:
+        """Keep the open file until the pool of descriptors releases it."""
         self._handle = handle
         self.pools.files.admit(self)
         return handle
 
     def release(self) -> None:
-        """Give the descriptor back, once the reads that are under way are done with it."""
+        """Drop the descriptor; it is closed when reads in progress are done with it."""
+        self._handle = None
+
+    def close(self) -> None:
+        self.pools.files.forget(self)
         self._handle = None
 
     def region(self, position: int, length: int, next_offset: int = -1) -> FileRegion:
@@ -72,73 +76,91 @@ class SegmentFile:
 
     # Writing
 
-    def write(self, chunks: Sequence[Buffer], size: int) -> None:
-        """Write `chunks`, `size` bytes together, behind what is there; OSError, and nothing changed, if they can't be.
-
-        `size` counts them only when the caller has added them to it.
-        """
+    def write(self, chunks: Sequence[Buffer], size: int, position: int) -> None:
+        """Write `chunks`, `size` bytes together, at the file's end `position`; on OSError nothing has changed."""
         handle = self._handle or self.handle
-        if self.size + size > self.reserved and self.size > _RESERVE_FROM:
-            self._reserve(handle.fd)
+        if position + size > self._reserved and position > _RESERVING_FROM_BYTES:
+            self._reserve(handle.fd, position)
         try:
-            write_at(handle.fd, chunks, self.size, size)
+            write_at(handle.fd, chunks, position, size)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(handle.fd, self.size)
+                os.ftruncate(handle.fd, position)
             raise
 
     def preallocate(self, size: int) -> None:
-        """Have blocks ready for all that the file may get, and count them to its size."""
+        """Allocate the blocks of a full segment; they count as the file's size until `truncate`."""
         os.posix_fallocate(self.handle.fd, 0, size)
-        self.reserved = size
+        self._reserved = size
 
-    def _reserve(self, fd: int) -> None:
-        """Have blocks ready, a quarter of what is there already."""
-        length = min(self.size // 4, _MOST_RESERVED)
-        reserve(fd, self.size, length)
-        self.reserved = self.size + length
+    def _reserve(self, fd: int, position: int) -> None:
+        length = min(position // 4, _RESERVED_BYTES_MAX)
+        reserve(fd, position, length)
+        self._reserved = position + length
 
-    def unreserve(self) -> None:
-        """Give back what is not used."""
-        if self.reserved > self.size:
-            os.ftruncate(self.handle.fd, self.size)
-        self.reserved = 0
+    def unreserve(self, size: int) -> None:
+        """Release the blocks after the file's first `size` bytes."""
+        if self._reserved > size:
+            os.ftruncate(self.handle.fd, size)
+        self._reserved = 0
 
     def cut(self, position: int) -> None:
-        """Drop what lies at and behind `position`.  From now on the handle is another, as are the bytes that follow."""
+        """Drop the bytes from `position` on. Later writes use another handle: a region may hold the old one."""
         os.ftruncate(self.handle.fd, position)
-        self.size = position
         self.release()
 
-    # Entries
+    def sync(self) -> bool:
+        """Force the file to the disk; return whether it exists. Blocks; any thread."""
+        try:
+            handle = self._handle or FileHandle.open(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        os.fdatasync(handle.fd)
+        return True
 
-    def reader(self, may_wait: bool = True) -> Read:
-        """How to read the file."""
-        return self.handle.read if may_wait else self.handle.read_cached
+    # Reading
 
-    def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
-        """Headers only: `buffer`, `size`, `check` and `records` of these entries must not be used."""
-        read = self.reader(may_wait)
-        for header in headers(self.walk(position, may_wait)):
-            yield header, self.parse_header(read, header.position, header.size)
+    def scan(self, position: int, end: int, may_wait: bool = True) -> Iterator[Fields]:
+        """Yield the headers of the batches from `position` to `end`; raise CorruptRecords at an invalid one."""
+        return self.addressing.scan(self._reader(may_wait), position, end, self.base_offset)
 
-    def entry_at(self, position: int, may_wait: bool = True) -> LogEntry:
-        """One of these."""
-        return self.parse_header(self.reader(may_wait), position, self.size - position)
+    def entry_headers(self, position: int, end: int, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
+        """Like `scan`, with parsed headers; `buffer`, `size`, `check` and `records` of the entries are invalid."""
+        read = self._reader(may_wait)
+        for header in headers(self.addressing.scan(read, position, end, self.base_offset)):
+            yield header, self._parse_header(read, header.position, header.size)
 
-    def whole(self, header: Header) -> LogEntry:
-        """The entry that `header` tells of, all of it."""
+    def entry_at(self, position: int, end: int, may_wait: bool = True) -> LogEntry:
+        """Parse the header at `position`, like `entry_headers`."""
+        return self._parse_header(self._reader(may_wait), position, end - position)
+
+    def read_entry(self, header: Header) -> LogEntry:
+        """Read a whole batch."""
         data = memoryview(read_at(self.handle.fd, header.size, header.position))
         return self.addressing.parse(data, self.base_offset + header.position, header.size)
 
-    def walk(self, position: int = 0, may_wait: bool = True) -> Iterator[Fields]:
-        """The headers from a position on, where an entry begins; CorruptRecords at what cannot be an entry."""
-        return self.addressing.walk(self.reader(may_wait), position, self.size, self.base_offset)
+    def entries(self, end: int) -> Iterator[LogEntry]:
+        """Read the whole batches up to position `end`; raise CorruptRecords at an invalid one."""
+        fd = self.handle.fd
+        position, wanted = 0, _BLOCK_BYTES
+        while position < end:
+            block = read_at(fd, min(wanted, end - position), position)
+            begin = position
+            for entry in self.addressing.entries(block, self.base_offset + position):
+                yield entry
+                position += entry.size
+            wanted = _BLOCK_BYTES
+            if position == begin:
+                wanted = self.addressing.claimed_size(block)
+                if wanted > end - position or wanted <= len(block):
+                    raise CorruptRecords(f"a batch of {wanted} bytes where {end - position} bytes are left")
 
-    def parse_header(self, read: Read, position: int, size: int) -> LogEntry:
-        """The entry at `position`, of at most `size` bytes, as far as its header tells."""
+    def _reader(self, may_wait: bool) -> Read:
+        return self.handle.read if may_wait else self.handle.read_cached
+
+    def _parse_header(self, read: Read, position: int, size: int) -> LogEntry:
         try:
-            data = memoryview(read(min(_LONGEST_HEADER, size), position))
+            data = memoryview(read(min(_HEADER_BYTES_MAX, size), position))
             return self.addressing.parse(data, self.base_offset + position, size)
         except (struct.error, IndexError) as error:
-            raise CorruptRecords(f"no entry at position {position}") from error
+            raise CorruptRecords(f"no valid batch at position {position}") from error

@@ -1,21 +1,21 @@
-"""The exchange of segments for compacted ones, so that a crash at any moment leaves the old or the new ones.
+"""Segment swap: replaces segments by compacted ones, so that a crash at any moment leaves the old or the new ones.
 
 ```
- what                                                                       where                a crash leaves
- 1  the cleaner writes <base>.kafka.cleaned and its indexes, and syncs them  process of its own   the old segments
- 2  `cleaned-segments` is written, and synced: it says what replaces what    worker               the old segments
-    -- from here on the exchange is carried through, now or at the next start --
- 3  the old segments' files are renamed to ....deleted, the new ones' lose   reactor's thread     the new segments
-    `.cleaned`; the log goes on with the new ones
- 4  the directory is synced, `cleaned-segments` removed, the directory       worker               the new segments
-    synced again: only now may files called `.cleaned` be written again
- 5  ....deleted are unlinked, later                                          worker               the new segments
+ step                                                                       where                after a crash
+ 1  the cleaner writes <base>.kafka.cleaned and its indexes, and syncs them  cleaner process      old segments
+ 2  `commit` writes and syncs the commit record, `cleaned-segments`          worker               old segments
+    -- from here on the swap is carried out, now or by the next start --
+ 3  `Log.swap` renames the old segments' files to ....deleted, removes       reactor's thread     new segments
+    `.cleaned` from the new ones' names, and uses the new segments
+ 4  `complete` syncs the directory, removes `cleaned-segments`, and syncs    worker               new segments
+    again: only now may new files be called `.cleaned`
+ 5  the ....deleted files are unlinked                                       worker               new segments
 ```
 
-Each step may be repeated: a file that has its new name already is left alone.  A segment that is replaced by one of the
-same base offset keeps its snapshot of producers, the others' snapshots go.
+Each step can be repeated: files with their new names are left alone. If the new segment has the base offset of an old
+one, it keeps that one's producer snapshot; the other snapshots are removed.
 
-A log that is cut, for whatever reason, while an exchange is under way calls it off.
+Truncating the log aborts a swap that has not reached step 3.
 """
 
 from __future__ import annotations
@@ -30,85 +30,93 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, read_swap, write_swap
-from pylogbroker.storage.compaction.jobs import Replacement
 from pylogbroker.storage.files import FileHandle, ResourcePool, opened, remove, sync_file
 from pylogbroker.storage.log.header_scan import headers, scan_offset_addressed
 from pylogbroker.storage.log.offset_index import OffsetIndex
 
-RENEWED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
-"""The files of a compacted segment, in the order in which they take their places."""
+RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
+"""Files of a compacted segment, in the order of their renaming."""
 
 
 class SwapAborted(Exception):
-    """The log was cut meanwhile: there is nothing to exchange any more."""
+    """The log was truncated meanwhile: there is nothing to swap."""
+
+
+@attrs.frozen
+class Replacement:
+    """New files, `<base_offset>.kafka.cleaned` and its indexes, for the segments with the base offsets `replaced`."""
+
+    replaced: tuple[int, ...]
+    base_offset: int
+    size: int  # of the record file
 
 
 @attrs.define(eq=False)
 class SegmentSwap:
-    """One exchange in one log's directory.  `call_off` may come from any thread at any time before the third step."""
+    """A swap in one log's directory. Any thread may call `abort` before step 3."""
 
     path: str
-    replacements: tuple[tuple[Replacement, int], ...]  # each with the offset that the next segment begins with
-    is_complete: bool  # nothing is left of what is not replaced because some of it is gone
+    replacements: tuple[tuple[Replacement, int], ...]  # each with its end offset
+    is_complete: bool  # no segment stays uncompacted because others of its replacement were dropped
     is_aborted: bool = attrs.field(default=False, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def commit(self) -> None:
-        """The second step: from now on it happens, whatever comes.  Blocks.
+        """Do step 2. Blocks.
 
-        SwapAborted, OSError, or CorruptRecords if the compacted segments are not what they should be.
+        Raise SwapAborted, OSError, or CorruptRecords if the compacted segments are incomplete.
         """
         for replacement, end in self.replacements:
             _check(self.path, replacement, end)
-            self._complete(replacement.base_offset)
+            self._create_missing(replacement.base_offset)
         with self._lock:
             if self.is_aborted:
                 raise SwapAborted
-            write_swap(self._file, [(each.base_offset, each.replaced) for each, _ in self.replacements])
+            write_swap(self._record, [(each.base_offset, each.replaced) for each, _ in self.replacements])
 
-    def _complete(self, base_offset: int) -> None:
-        """An index that would say nothing may not have been written: the old one must not stay for that."""
-        for suffix in RENEWED:
+    def _create_missing(self, base_offset: int) -> None:
+        """Create empty indexes where the cleaner wrote none, so that they replace the old ones."""
+        for suffix in RENAMED:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
 
     def abort_unless_committed(self) -> None:
-        """It is not promised any more: the directory's name may be another log's by now.  A promise stays one."""
+        """Prevent a later commit, since another log may use the directory's name by then; keep an earlier one."""
         with self._lock:
             self.is_aborted = True
 
     def abort(self) -> None:
-        """It is not to happen."""
+        """Prevent a later commit, and undo an earlier one."""
         with self._lock:
             self.is_aborted = True
-            remove(self._file)
+            remove(self._record)
 
     def abort_and_remove(self) -> None:
-        """The same, and nothing is to be left of it.  Blocks.  OSError."""
+        """Abort, and remove the compacted segments. Blocks; may raise OSError."""
         self.abort()
-        sync_file(self.path)  # while it was promised, what was to come must stay
+        sync_file(self.path)  # a commit record on the disk needs the files
         remove_cleaned(self.path)
 
-    def close(self) -> None:
-        """The fourth step.  Blocks.  OSError."""
-        _close(self.path)
+    def complete(self) -> None:
+        """Do step 4. Blocks; may raise OSError."""
+        _complete(self.path)
 
     @property
-    def _file(self) -> str:
+    def _record(self) -> str:
         return f"{self.path}/{names.SWAP_COMMIT}"
 
 
 def _check(path: str, replacement: Replacement, end: int) -> None:
-    """CorruptRecords if what the cleaner wrote is not whole or leaves a gap: the next recovery would cut there."""
+    """Raise CorruptRecords if a compacted segment is incomplete or leaves a gap: recovery would truncate there."""
     name = names.file_of(path, replacement.base_offset, names.RECORDS + names.CLEANED)
     size, found = os.stat(name).st_size, _end(path, replacement.base_offset, names.CLEANED)
     if found != end or size != replacement.size:
-        raise CorruptRecords(f"{name}: {size} bytes up to offset {found} where {replacement.size} up to {end} belong")
+        raise CorruptRecords(f"{name}: {size} bytes up to offset {found}, expected {replacement.size} up to {end}")
 
 
 def _end(path: str, base: int, suffix: str) -> int:
-    """The offset behind the last entry of a segment whose files' names end with `suffix`."""
+    """Return the offset after the last batch of a segment whose files' names end with `suffix`."""
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), ResourcePool(0))
     file = FileHandle.open(names.file_of(path, base, names.RECORDS + suffix))
@@ -117,7 +125,6 @@ def _end(path: str, base: int, suffix: str) -> int:
 
 
 def _size(path: str) -> int:
-    """What is not there holds nothing."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -125,23 +132,23 @@ def _size(path: str) -> int:
 
 
 def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
-    """Let the files of a compacted segment lose `.cleaned`, as far as they have it, the entries last; their sizes."""
+    """Remove `.cleaned` from the names of a compacted segment's files, the records last; return sizes by suffix."""
     sizes = {}
-    for suffix in RENEWED:
+    for suffix in RENAMED:
         name = names.file_of(path, base_offset, suffix)
         with suppress(FileNotFoundError):
             os.rename(name + names.CLEANED, name)
         with suppress(FileNotFoundError):
             sizes[suffix] = os.stat(name).st_size
-    if not sizes.get(names.TRANSACTION_INDEX):  # it took the place of an old one, which is what it was for
+    if not sizes.get(names.TRANSACTION_INDEX):  # an empty one only had to replace an old one
         remove(names.file_of(path, base_offset, names.TRANSACTION_INDEX))
     return sizes
 
 
 def finish_swap(path: str) -> bool:
-    """At the start: finish an exchange that a crash cut short; says whether there was one.
+    """At start, finish a committed swap that a crash interrupted; return whether there was one.
 
-    Blocks.  OSError; DamagedFile if it is not known any more what replaces what.
+    Blocks. Raise OSError, or DamagedFile if the commit record is damaged.
     """
     swap = read_swap(f"{path}/{names.SWAP_COMMIT}")
     if swap is None:
@@ -149,30 +156,30 @@ def finish_swap(path: str) -> bool:
     for base, replaced in swap:
         rename_cleaned_files(path, base)
         if not _reaches(path, base, max(replaced)):
-            raise DamagedFile(f"{path}: the segment {base} does not stand for all that it was to replace")
+            raise DamagedFile(f"{path}: the compacted segment {base} does not have the offsets that it replaces")
         for other in {*replaced} - {base}:
             for suffix in names.SEGMENT_FILES:
                 remove(names.file_of(path, other, suffix))
-    _close(path)
+    _complete(path)
     return True
 
 
 def _reaches(path: str, base: int, offset: int) -> bool:
-    """Whether a segment has entries up to `offset`, as far as they are sound."""
+    """Return whether a segment has valid batches beyond `offset`."""
     try:
         return _end(path, base, "") > offset
     except CorruptRecords:
         return False
 
 
-def _close(path: str) -> None:
+def _complete(path: str) -> None:
     sync_file(path)
     remove(f"{path}/{names.SWAP_COMMIT}")
     sync_file(path)
 
 
 def remove_cleaned(path: str) -> None:
-    """Remove what a cleaning that came to nothing has left.  Blocks.  OSError."""
+    """Remove the files of a cleaning that failed. Blocks; may raise OSError."""
     with suppress(FileNotFoundError):
         for name in os.listdir(path):
             if name.endswith(names.CLEANED):

@@ -1,9 +1,9 @@
-"""Finding a record by its time.
+"""Finds records by timestamp.
 
-Segments whose largest timestamp is too old are passed over, the time index of the first other one says where to begin,
-and from there on the headers say which entry has something young enough.  That is quick.  To read and decode this entry
-may take long, so it is left to a worker thread.  A header may promise more than can be had, records that are deleted
-already for instance: then the search goes on behind the entry.
+Segments with a smaller largest timestamp are skipped. The time index of the first other segment gives a position, and
+the headers from there on name the first batch that may have the timestamp. That is fast. Reading and decoding the batch
+may be slow, so a worker thread does it. If its records do not match, for instance because they are deleted, the search
+continues after the batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pylogbroker.storage.log.segment import Segment
 
 
 class TimestampedOffset(NamedTuple):
-    """A record found by its time."""
+    """Record found by timestamp."""
 
     offset: int
     timestamp: int
@@ -28,15 +28,15 @@ class TimestampedOffset(NamedTuple):
 
 @attrs.frozen
 class TimestampCandidate:
-    """An entry that by its header has a record as young as `timestamp`, at or behind offset `start`."""
+    """Batch whose header allows a record with at least `timestamp`, at or after offset `start`."""
 
     region: FileRegion
     timestamp: int
     start: int
-    next_offset: int  # behind the entry
+    next_offset: int  # after the batch
 
     def first(self) -> TimestampedOffset | None:
-        """The first such record, if there is one.  Reads and decodes the entry: blocks; any thread."""
+        """Return the first such record, if there is one. Reads and decodes the batch: blocks; any thread."""
         for entry in entries(self.region.read()):
             for record in entry.records():
                 if record.timestamp >= self.timestamp and record.offset >= self.start:
@@ -47,13 +47,13 @@ class TimestampCandidate:
 def find_candidate(
     segments: Iterable[Segment], timestamp: int, start: int, may_wait: bool
 ) -> TimestampCandidate | None:
-    """The first entry that may have a record as young as `timestamp`, at or behind offset `start`.
+    """Return the first batch that may have a record with at least `timestamp`, at or after offset `start`.
 
-    NotCached if that cannot be said without waiting for the disk, which the caller may not.
+    Raise NotCached if that needs the disk, unless the caller `may_wait`.
     """
     for segment in segments:
         if segment.largest(may_wait)[0] >= timestamp:
             for header in segment.find_timestamp(timestamp, start, may_wait):
-                region = segment.region(header.position, header.size)
+                region = segment.file.region(header.position, header.size)
                 return TimestampCandidate(region, timestamp, start, header.last_offset + 1)
     return None

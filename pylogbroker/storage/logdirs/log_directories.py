@@ -135,13 +135,13 @@ class LogDirectories:
         Says which logs went offline.
         """
         key = log.topic, log.partition
-        if not log.broken or self.logs.get(key) is not log:
+        if not log.offline_reason or self.logs.get(key) is not log:
             return []
         home = self._home(log)
         if home.fails_with(log.failure_errno):
-            return self.fail_directory(home.path, log.broken)
-        self.logs.pop(key).take_offline(log.broken)
-        self.offline[key] = log.broken
+            return self.fail_directory(home.path, log.offline_reason)
+        self.logs.pop(key).take_offline(log.offline_reason)
+        self.offline[key] = log.offline_reason
         home.logs -= 1
         return [key]
 

@@ -1,15 +1,15 @@
-"""Which directories are the broker's to write to.
+"""Decides which directories are the broker's logs.
 
-A directory that is named like a partition may be an earlier topic's, or may have been put there by a person: a copy, or
-data of Kafka 0.7.  To open it as a log would cut what does not look like records, and make files in it.
+A directory named like a partition may be an earlier topic's, a copy that somebody made, or data of Kafka 0.7. Opened as
+a log, recovery would truncate what is not a record batch, and create files in it.
 
-| in the tree | `partition.metadata` | holds            |                                                |
-|-------------|----------------------|------------------|------------------------------------------------|
-| yes         | has the topic's id   |                  | the topic's log                                |
-| yes         | missing, or torn     | segments of ours | the topic's log: a loss of power took the file |
-| yes         | missing, or torn     | segments of 0.7  | left alone                                     |
-| yes         | has another id       |                  | left alone; set aside when the topic is led    |
-| no          |                      |                  | left alone                                     |
+| topic in the tree | `partition.metadata` | holds            | decision                                            |
+|-------------------|----------------------|------------------|-----------------------------------------------------|
+| yes               | has the topic's id   |                  | open: the topic's log                               |
+| yes               | missing, or torn     | segments of ours | open: a loss of power took the file                 |
+| yes               | missing, or torn     | segments of 0.7  | ignore                                              |
+| yes               | has another id       |                  | ignore; renamed to `-stray` when the log is created |
+| no                |                      |                  | ignore                                              |
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
 
 Topics = Mapping[TopicPartition, UUID]
-"""The partitions in the coordination tree, with the ids of their topics."""
+"""Topic ids of the partitions in the coordination tree."""
 
 
 @attrs.frozen
 class ForeignDirectory:
-    """A directory that is named like a partition and is left alone.
+    """Directory named like a partition that is not opened.
 
-    `topic_id` is the id of the topic that it belonged to; without one, the directory is none of the broker's.
+    `topic_id` is the id of its former topic; None if the broker did not write the directory.
     """
 
     path: str

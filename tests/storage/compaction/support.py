@@ -91,7 +91,7 @@ def swap(log: Log, outcome: Cleaned, now_ms: int = NOW) -> list[DeletedFiles]:
     found = log.begin_swap(outcome.replacements)
     found.commit()
     gone = log.swap(now_ms)
-    found.close()
+    found.complete()
     log.end_swap()
     log.cleaner_checkpoint = outcome.first_dirty_offset
     return gone

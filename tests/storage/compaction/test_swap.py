@@ -19,9 +19,9 @@ import pytest
 from pylogbroker.errors import CorruptRecords, StorageFailure
 from pylogbroker.storage import Log, LogConfig, LogManager, Pools
 from pylogbroker.storage.checkpoints import DamagedFile
-from pylogbroker.storage.compaction.jobs import Cleaned, Replacement
+from pylogbroker.storage.compaction.jobs import Cleaned
 from pylogbroker.storage.compaction.selection import Cleanable, examine
-from pylogbroker.storage.log.segment_swap import SwapAborted, remove_cleaned
+from pylogbroker.storage.log.segment_swap import Replacement, SwapAborted, remove_cleaned
 from tests.storage.compaction.support import (
     COMPACT,
     Found,
@@ -477,7 +477,7 @@ def test_no_segment_is_dropped_meanwhile(log: Log) -> None:
     assert expired(log, NOW) == []
     found.commit()
     log.swap(NOW)
-    found.close()
+    found.complete()
     log.end_swap()
     assert expired(log, NOW)
     assert log.segments[0].base_offset <= 20
@@ -496,7 +496,7 @@ def test_segments_that_were_dropped_before_are_left_out(log: Log) -> None:
     assert [each for each, _ in found.replacements] == list(outcome.replacements[1:])
     found.commit()
     log.swap(NOW)
-    found.close()
+    found.complete()
     log.end_swap()
     assert latest(read_from(log, last)) == latest(before)
     assert read_from(open_log(log.path, COMPACT, log_start=last), last) == read_from(log, last)
@@ -524,7 +524,7 @@ def test_a_disk_that_fails_in_the_midst_takes_the_log_offline_until_the_start(lo
 
     with patch.object(os, call, failing), pytest.raises(StorageFailure):
         log.swap(NOW)
-    assert "it burns" in log.broken
+    assert "it burns" in log.offline_reason
     after = read_from(open_log(log.path, COMPACT), 0)
     assert latest(after) == latest(before)
     assert len(after) < len(before)
