@@ -1,6 +1,6 @@
-"""The cleaner's process: jobs come in by stdin, one in a line, and outcomes leave by stdout; see `jobs`.
+"""Cleaner process: reads jobs from stdin, one per line, and writes outcomes to stdout; see `jobs`.
 
-It ends when stdin does, in the midst of a job if need be: the broker that wanted it is no more then.
+It exits when stdin ends, even during a job: its broker is gone then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed
 
 
 def answer(line: str) -> Cleaned | Failed:
-    """The outcome of the job in a line."""
+    """Do the job in a line; return the outcome."""
     try:
         return clean(CleanerJob.from_json(line))
     except DamagedSegment as error:
@@ -28,7 +28,7 @@ def answer(line: str) -> Cleaned | Failed:
 
 
 def main(jobs: TextIO, outcomes: TextIO) -> NoReturn:
-    """Do one job after the other; does not return."""
+    """Do one job after the other; never return."""
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_receive, args=(jobs, lines), daemon=True).start()
     while True:

@@ -1,8 +1,7 @@
-"""Batches that changed: those that lost records, those that got a delete horizon, and emptied ones.
+"""Writes batches with fewer records, or without any.
 
-The records that stay are copied as they are, but for a new delete horizon: it takes the place of the batch's first
-timestamp, so that all timestamp deltas must be encoded anew.  Base offset, last offset delta and the producer's fields
-stay what they were.
+Records that stay are copied, unless the batch gets a delete horizon: it replaces the batch's first timestamp, so all
+timestamp deltas are encoded again. Base offset, last offset delta and the producer's fields do not change.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _KEPT_WHEN_EMPTY: Final = TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
 
 
 def emptied(entry: LogEntry) -> bytes:
-    """The batch without its records."""
+    """Return the batch without its records."""
     return _sealed(entry, entry.attributes & _KEPT_WHEN_EMPTY, NO_TIMESTAMP, entry.max_timestamp, 0, b"")
 
 
 def rewritten(block: Block, rows: RecordColumns, keep: Flags, due: Flags, horizon: int) -> Iterator[tuple[int, bytes]]:
-    """The batches of `rows` with the kept records, and their indices.
+    """Yield index and new bytes of each batch with the kept records.
 
-    Those that are `due`, by their index in the block, get the horizon.  Each batch keeps one record at least.
+    Batches that are `due`, by their index in the block, get the horizon. Each batch must keep at least one record.
     """
     kept = np.flatnonzero(keep)
     if not len(kept):
@@ -54,7 +53,7 @@ def rewritten(block: Block, rows: RecordColumns, keep: Flags, due: Flags, horizo
 
 
 def _copied(rows: RecordColumns, chosen: Ints) -> bytes:
-    """The chosen records; neighbours are copied together."""
+    """Return the chosen records; neighbours are copied together."""
     start, end = rows.start[chosen], rows.end[chosen]
     apart = np.flatnonzero(start[1:] != end[:-1])
     starts = [int(start[0]), *start[apart + 1].tolist()]
@@ -64,7 +63,7 @@ def _copied(rows: RecordColumns, chosen: Ints) -> bytes:
 
 
 def _with_horizon(rows: RecordColumns, chosen: Ints, shift: int) -> bytes:
-    """The chosen records, each with `shift` added to its timestamp delta."""
+    """Return the chosen records with `shift` added to their timestamp deltas."""
     delta = rows.timestamp_delta[chosen] + shift
     rest, end = rows.offset_delta_at[chosen], rows.end[chosen]
     stamp, stamp_size = _encoded(delta)
@@ -83,7 +82,7 @@ def _with_horizon(rows: RecordColumns, chosen: Ints, shift: int) -> bytes:
 
 
 def _encoded(values: Ints) -> tuple[Words, Ints]:
-    """Zigzag numbers, and how many bytes each takes as a varint."""
+    """Return the numbers in zigzag encoding, and the bytes that each takes as a varint."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     size = np.ones(len(values), np.int64)
     for bits in range(7, 64, 7):

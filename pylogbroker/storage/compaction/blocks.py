@@ -1,7 +1,7 @@
-"""A segment's file in blocks: whole entries, checked, their headers as columns.
+"""Splits a segment's file into blocks: whole batches, checked, with their headers as columns.
 
-A block is some megabytes of a file, of which only whole entries count, followed by a few bytes of padding, so that a
-header or a word of eight bytes may be looked at wherever an entry begins or a record lies.
+A block is some megabytes of a file. Padding follows its last byte, so that a header or an 8-byte word can be read
+wherever a batch or record begins.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 BLOCK: Final = 16 << 20
 _SMALLEST_BLOCK: Final = 64 << 10
-_STEPS: Final = 4  # a second, if that is what a rate allows
-PADDING: Final = 64  # more than a header has
+_STEPS: Final = 4  # reads per second of a throttled cleaner
+PADDING: Final = 64  # bytes, more than a header
 
 _HEAD: Final = Struct(">8xiIbI")  # length, CRC of v0 and v1, magic, CRC of v2
 _SMALLEST: Final = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
 
 class DamagedSegment(CorruptRecords):
-    """A segment's file is not what it should be at a position."""
+    """A segment's file is damaged at `position`."""
 
     def __init__(self, path: str, position: int, detail: str) -> None:
         super().__init__(detail)
@@ -47,7 +47,7 @@ class DamagedSegment(CorruptRecords):
 
 
 class DamagedEntry(CorruptRecords):
-    """The entry of a block with this index is damaged."""
+    """The batch with this `index` in a block is damaged."""
 
     def __init__(self, index: int, detail: str) -> None:
         super().__init__(detail)
@@ -56,7 +56,7 @@ class DamagedEntry(CorruptRecords):
 
 @attrs.frozen(eq=False)
 class Block:
-    """Entries of one file that lie back to back.  Columns of v2 mean nothing for entries of v0 and v1."""
+    """Consecutive batches of one file. The columns of v2 fields are undefined for messages of v0 and v1."""
 
     source: SourceSegment
     position: int  # of `data` in the file
@@ -68,7 +68,7 @@ class Block:
     last_offsets: Ints
     attributes: Ints
     first_timestamps: Ints
-    timestamps: Ints  # the largest of each entry, of v0 and v1 too
+    timestamps: Ints  # largest of each batch or message
     producer_ids: Ints
     counts: Ints
 
@@ -77,32 +77,32 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Where in the file the last entry ends."""
+        """Position in the file after the last batch."""
         return self.position + int(self.starts[-1] + self.sizes[-1])
 
     def raw(self, first: int, behind: int) -> memoryview:
-        """The bytes of the entries from `first` to before `behind`."""
+        """Return the bytes of the batches from `first` up to `behind`."""
         last = behind - 1
         return self.data.data[int(self.starts[first]) : int(self.starts[last] + self.sizes[last])]
 
     def entry(self, index: int) -> LogEntry:
-        """One entry."""
+        """Return one batch."""
         return parse(self.raw(index, index + 1))
 
     def damaged(self, index: int, detail: str) -> DamagedSegment:
-        """What to raise for an entry."""
+        """Return the error for a damaged batch."""
         return DamagedSegment(self.source.path, self.position + int(self.starts[index]), detail)
 
 
 def block_size(bytes_per_second: int) -> int:
-    """How much to read at once, so that what is bounded to a rate goes in small steps."""
+    """Return the bytes to read at once: less for a throttled cleaner, so that it reads in small steps."""
     return max(_SMALLEST_BLOCK, min(BLOCK, bytes_per_second // _STEPS))
 
 
 def read_blocks(source: SourceSegment, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
-    """The file of a segment in blocks of about `size` bytes; DamagedFile where it is not sound.
+    """Yield a segment's file in blocks of about `size` bytes; raise DamagedSegment where it is damaged.
 
-    `spent` is told of what was read.
+    `spent` is called with the bytes of each read.
     """
     with opened(source.path) as fd:
         position, wanted = 0, size
@@ -131,7 +131,7 @@ def _read(fd: int, source: SourceSegment, position: int, size: int) -> Bytes:
 
 
 def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int], list[int]]:
-    """Starts and sizes of the whole entries in `data`, which all have good CRCs."""
+    """Return starts and sizes of the whole batches in `data`; raise DamagedSegment for a wrong CRC."""
     whole = data.data
     end = len(whole) - PADDING
     head = _HEAD.unpack_from
@@ -140,7 +140,7 @@ def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int]
     while start + ENTRY_PREFIX < end:
         length, crc, magic, crc_of_batch = head(whole, start)
         if not 0 <= magic <= 2 or length < _SMALLEST[magic]:
-            raise DamagedSegment(source.path, position + start, f"no entry: magic {magic}, size {length}")
+            raise DamagedSegment(source.path, position + start, f"no batch: magic {magic}, size {length}")
         stop = start + ENTRY_PREFIX + length
         if stop > end:
             break
@@ -149,7 +149,7 @@ def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int]
         else:
             good = crc32(whole[start + message_set.CRC_START : stop]) == crc
         if not good:
-            raise DamagedSegment(source.path, position + start, "the CRC does not fit")
+            raise DamagedSegment(source.path, position + start, "the CRC is wrong")
         starts.append(start)
         sizes.append(stop - start)
         start = stop
@@ -157,10 +157,10 @@ def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int]
 
 
 def _claimed(source: SourceSegment, position: int, data: Bytes, wanted: int) -> int:
-    """The size of the entry that begins `data` and is not whole in it."""
+    """Return the size of the batch at the start of `data`, which is larger than `data`."""
     claimed = ENTRY_PREFIX + int(_HEAD.unpack_from(data.data)[0])
     if claimed > source.size - position or claimed <= wanted:
-        raise DamagedSegment(source.path, position, f"an entry of {claimed} bytes is cut off")
+        raise DamagedSegment(source.path, position, f"a batch of {claimed} bytes is cut off")
     return claimed
 
 
@@ -184,9 +184,11 @@ def _block(source: SourceSegment, position: int, data: Bytes, starts: list[int],
 
 
 def _check_order(source: SourceSegment, position: int, begins: Ints, bases: Ints, lasts: Ints) -> None:
-    """Each entry comes behind the one before it, and none before the file begins."""
+    """Raise DamagedSegment unless the offsets increase, from the file's base offset on."""
     before = np.concatenate((np.array([source.base_offset - 1]), lasts[:-1]))
     wrong = np.flatnonzero((bases <= before) | (lasts < bases))
     if len(wrong):
         index = int(wrong[0])
-        raise DamagedSegment(source.path, position + int(begins[index]), f"offset {bases[index]} goes back")
+        raise DamagedSegment(
+            source.path, position + int(begins[index]), f"offset {bases[index]} is not larger than the one before"
+        )

@@ -1,10 +1,9 @@
-"""Keys as 128 bits, many at once.
+"""Hashes of keys, 128 bits, many at once.
 
-A key's hash is two sums, modulo 2^64, of its 32-bit words and its length, each times a random number that is drawn for
-the run (multilinear hashing, which is universal: how likely two keys are to meet does not depend on what they are, so
-that nobody can choose keys that do).  Two keys that differ meet with a probability of about 2^-128 for most, and 2^-66
-for the worst of pairs, whose only difference is the highest bit of a word.  Of a key of more than 1 KiB the BLAKE2b of
-128 bits, with a random key, is taken.
+A hash is two sums modulo 2^64 over a key's 32-bit words and its length, each times a random factor of the run. This is
+multilinear hashing, which is universal: the probability of a collision does not depend on the keys, so nobody can
+choose keys that collide. Two keys collide with a probability of about 2^-128, at worst 2^-66, for pairs that differ
+only in the highest bit of a word. Keys of more than 1 KiB are hashed by BLAKE2b, 128 bits, with a random key.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from pylogbroker.storage.compaction.blocks import PADDING, Words
 from pylogbroker.storage.compaction.record_columns import Keys, words
 
-_LONGEST: Final = 1024
+_MULTILINEAR_BYTES_MAX: Final = 1024
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HIGH: Final = np.uint64(32)
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
@@ -28,23 +27,23 @@ _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 @attrs.frozen(eq=False)
 class KeyHash:
-    """One run's way to hash."""
+    """The hash function of one run."""
 
     _factors: Words  # two rows
     _secret: bytes
 
     @classmethod
     def random(cls) -> KeyHash:
-        count = _LONGEST // 4 + 2
+        count = _MULTILINEAR_BYTES_MAX // 4 + 2
         drawn = np.frombuffer(secrets.token_bytes(16 * count), np.uint64).reshape(2, count)
         return cls(drawn | np.uint64(1), secrets.token_bytes(32))
 
     def __call__(self, keys: Keys) -> tuple[Words, Words]:
-        """Both halves of each key's hash; the first is never 0."""
+        """Return both halves of each key's hash; the first is never 0."""
         first, second = (keys.length.view(np.uint64) * row[-1] + row[-2] for row in self._factors)
         window = words(keys.data)
         chosen: npt.NDArray[np.intp] | slice = slice(None)
-        longest = min(int(keys.length.max(initial=0)), _LONGEST)
+        longest = min(int(keys.length.max(initial=0)), _MULTILINEAR_BYTES_MAX)
         shortest = int(keys.length.min(initial=longest))
         for at in range(0, longest, 8):
             if at >= shortest:
@@ -61,7 +60,7 @@ class KeyHash:
 
     def _hash_long(self, keys: Keys, first: Words, second: Words) -> None:
         raw = keys.data.data
-        for index in np.flatnonzero(keys.length > _LONGEST).tolist():
+        for index in np.flatnonzero(keys.length > _MULTILINEAR_BYTES_MAX).tolist():
             start = int(keys.start[index])
             key = raw[start : start + int(keys.length[index])]
             digest = hashlib.blake2b(key, digest_size=16, key=self._secret).digest()
@@ -69,7 +68,7 @@ class KeyHash:
 
 
 def keys_of(keys: list[bytes | None]) -> Keys:
-    """Keys that are not part of rows."""
+    """Return keys that are not part of record columns."""
     lengths = np.array([-1 if key is None else len(key) for key in keys], np.int64)
     sizes = np.maximum(lengths, 0)
     joined = b"".join(key for key in keys if key) + bytes(PADDING)

@@ -1,7 +1,7 @@
-"""Messages of v0 and v1 that lose records, record by record.
+"""Shortens messages of v0 and v1, record by record.
 
-An empty message does not exist in these formats.  Where one must stay that is not the last of its key any more, because
-the segment ends with it, its value goes: a tombstone says nothing that the later record, or its absence, doesn't.
+These formats have no empty message. If the last message of a segment must stay, but is not the last of its key, it
+stays without its value: the later record, or its absence, says the same as the tombstone.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pylogbroker.records import LogEntry, Record, build
 
 
 def shortened(entry: LogEntry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
-    """The entry with the kept ones of its records; None if nothing is left.
+    """Return the message with the kept ones of its records, or None if nothing is left.
 
-    With `must_stay` it still ends with the offset it ends with now.
+    With `must_stay` its last offset does not change.
     """
     kept = [record for record, stays in zip(records, keep, strict=True) if stays]
     if must_stay and not keep[-1]:

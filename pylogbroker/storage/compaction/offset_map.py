@@ -1,8 +1,8 @@
-"""The last offset of each key, in a table of bounded size.
+"""Last offset of each key, in a table of bounded size.
 
-Open addressing over three columns, 24 bytes a slot: both halves of the key's hash, and the offset, counted from 1.  A
-first half of 0 marks a free slot.  The slots to be tried for a key are as good as random: the upper half of
-`first + n * second`, scaled to the number of slots, for n = 0, 1, ...
+The table uses open addressing over three columns, 24 bytes per slot: both halves of the key's hash, and the offset plus
+1. A first half of 0 marks a free slot. The slots tried for a key are pseudo-random: the upper half of `first + n *
+second`, scaled to the number of slots, for n = 0, 1, ...
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SLOT: Final = 24  # bytes
 _LOAD: Final = 0.85
 _HIGH: Final = np.uint64(32)
 _ODD: Final = np.uint64(1)
-_MOST_SLOTS: Final = 0xFFFFFFFF
-_FEWEST_SLOTS: Final = 16
+_SLOTS_MAX: Final = 0xFFFFFFFF
+_SLOTS_MIN: Final = 16
 
 
 @attrs.define(eq=False)
 class OffsetMap:
-    """Offsets by hash.  What is put in must come with offsets that increase."""
+    """Offsets by hash. Offsets must be added in increasing order."""
 
     _first: Words
     _second: Words
@@ -34,34 +34,34 @@ class OffsetMap:
 
     @classmethod
     def of(cls, memory: int, records: int) -> OffsetMap:
-        """A map of at most `memory` bytes, and no more than `records` records can need."""
-        slots = max(min(memory // SLOT, int(records / _LOAD) + 1, _MOST_SLOTS), _FEWEST_SLOTS)
+        """Make a map of at most `memory` bytes, and not larger than `records` records need."""
+        slots = max(min(memory // SLOT, int(records / _LOAD) + 1, _SLOTS_MAX), _SLOTS_MIN)
         return cls(np.zeros(slots, np.uint64), np.zeros(slots, np.uint64), np.zeros(slots, np.int64))
 
     @property
     def free(self) -> int:
-        """How many more keys there is room for."""
+        """Number of keys that can still be added."""
         return int(len(self._first) * _LOAD) - self.used
 
     def put(self, first: Words, second: Words, offsets: Ints) -> None:
-        """Remember these offsets.  There must be room; see `free`."""
+        """Store these offsets; there must be enough `free` slots."""
         slots = self._find(first, second, claim=True)
         fresh = self._offset[slots] == 0
-        self._offset[slots] = offsets + 1  # the last one stays
+        self._offset[slots] = offsets + 1  # of equal keys, the last one stays
         self.used += int(np.count_nonzero(fresh & (self._offset[slots] == offsets + 1)))
 
     def last(self, first: Words, second: Words) -> Ints:
-        """The last offset of each key; -1 if it is unknown."""
+        """Return the last offset of each key; -1 if unknown."""
         slots = self._find(first, second, claim=False)
         return np.where(slots < 0, -1, self._offset[slots] - 1)
 
     def missing(self, first: Words, second: Words) -> int:
-        """How many different ones of these keys are unknown."""
+        """Return how many distinct ones of these keys are unknown."""
         unknown = self.last(first, second) < 0
         return int(np.unique(np.stack((first[unknown], second[unknown])), axis=1).shape[1])
 
     def into_offsets(self) -> Ints:
-        """The offsets of all keys, in order.  The map is empty then, and its memory given back."""
+        """Return the offsets of all keys, ascending. Empties the map and frees its memory."""
         offsets, used = self._offset, self.used
         self._first = self._second = np.zeros(0, np.uint64)
         self._offset, self.used = np.zeros(0, np.int64), 0
@@ -70,7 +70,7 @@ class OffsetMap:
         return offsets[len(offsets) - used :]
 
     def _find(self, first: Words, second: Words, *, claim: bool) -> Ints:
-        """The slot of each key; -1 for one that has none, unless a free one is to be claimed."""
+        """Return the slot of each key; for an unknown key -1, or with `claim` a free slot."""
         found = np.full(len(first), -1, np.int64)
         rest: npt.NDArray[np.intp] = np.arange(len(first))
         probe, step = first.copy(), second | _ODD
@@ -79,7 +79,7 @@ class OffsetMap:
             wanted, other = first[rest], second[rest]
             there = self._first[slots]
             if claim and len(free := np.flatnonzero(there == 0)):
-                self._first[slots[free]] = wanted[free]  # of several, the last one stays, in both halves
+                self._first[slots[free]] = wanted[free]  # of several claims, the last one wins, in both halves
                 self._second[slots[free]] = other[free]
                 there = self._first[slots]
             same = (there == wanted) & (self._second[slots] == other)

@@ -1,4 +1,4 @@
-"""The first pass: the last offset of each key in the dirty part of a log, as far as memory allows."""
+"""First pass: collects the last offset of each key in the dirty part of a log, as far as memory allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 @attrs.define(eq=False)
 class OffsetMapBuilder:
-    """Fills a map from the dirty part of a log.  `end` is the offset behind the last batch that is in it."""
+    """Fills a map from the dirty part of a log. `end` is the offset after the last batch in the map."""
 
     map: OffsetMap
     hash: KeyHash
@@ -37,13 +37,13 @@ class OffsetMapBuilder:
         key_map = OffsetMap.of(job.dedupe_bytes, max(job.end_offset - start, 0))
         return cls(key_map, KeyHash.random(), start, start, CleanedTransactions.of(aborted))
 
-    def learn(self, job: CleanerJob, spent: Callable[[int], None]) -> None:
-        """Read the dirty sources until their end, or until the map is full."""
+    def build(self, job: CleanerJob, spent: Callable[[int], None]) -> None:
+        """Read the dirty sources up to their end, or until the map is full."""
         for source in _dirty(job):
             for block in read_blocks(source, spent, block_size(job.io_bytes_per_second)):
                 self.bytes_read += int(block.sizes.sum())
                 try:
-                    self._learn(block)
+                    self._add_block(block)
                 except DamagedEntry as error:
                     raise block.damaged(error.index, error.detail) from error
                 if self.is_full:
@@ -52,9 +52,11 @@ class OffsetMapBuilder:
 
     def _check_progress(self, job: CleanerJob) -> None:
         if self.end <= self.start:
-            raise StorageFailure(f"{job.dedupe_bytes} bytes are too few for the keys of a single batch")
+            raise StorageFailure(
+                f"{job.dedupe_bytes} bytes cannot hold the keys of one batch: raise log.cleaner.dedupe.buffer.size"
+            )
 
-    def _learn(self, block: Block) -> None:
+    def _add_block(self, block: Block) -> None:
         wanted = (block.last_offsets >= self.start) & self._holds_data(block)
         for chunk in record_chunks(block, wanted):
             self._add(chunk, block)
@@ -63,7 +65,7 @@ class OffsetMapBuilder:
         self.end = int(block.last_offsets[-1]) + 1
 
     def _holds_data(self, block: Block) -> Flags:
-        """Which entries are neither markers nor aborted."""
+        """Return which batches are neither control batches nor aborted."""
         holds = np.ones(len(block), np.bool_)
         for index in np.flatnonzero((block.magics == 2) & (block.attributes & (CONTROL | TRANSACTIONAL) != 0)).tolist():
             if block.attributes[index] & CONTROL:
@@ -96,5 +98,5 @@ class OffsetMapBuilder:
 
 
 def _dirty(job: CleanerJob) -> tuple[SourceSegment, ...]:
-    """The sources that reach behind the first dirty offset."""
+    """Return the sources that reach beyond the first dirty offset."""
     return tuple(source for source, end in job.bounded if end > job.first_dirty_offset)

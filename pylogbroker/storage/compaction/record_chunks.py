@@ -1,7 +1,7 @@
-"""The records of a block, some ten thousand at once and in order: offsets and keys, whatever the format.
+"""Records of a block in chunks of about 65,000, in order: offsets and keys, whatever the format.
 
-Payloads of v2 are looked at where they lie in the block, or where there are compressed ones, in a copy of them all.
-Messages of v0 and v1 are decoded one by one.
+Payloads of v2 are read in place, or if some are compressed, from a decompressed copy. Messages of v0 and v1 are decoded
+one by one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pylogbroker.storage.compaction.blocks import PADDING, Block, Bytes, Damaged
 from pylogbroker.storage.compaction.key_hash import keys_of
 from pylogbroker.storage.compaction.record_columns import Keys, RecordColumns, read_columns, read_keys
 
-_ROWS: Final = 1 << 16  # in a piece, unless a single batch has more
-_BYTES: Final = 8 << 20  # of decompressed payloads, unless a single batch has more
+_RECORDS_MAX: Final = 1 << 16  # of a chunk, unless a single batch has more
+_BYTES_MAX: Final = 8 << 20  # of decompressed payloads, unless a single batch has more
 _CODEC: Final = 0x07
 
 
@@ -39,7 +39,7 @@ class BatchChunk:
 
 
 class MessageChunk:
-    """Records of some entries of v0 or v1."""
+    """Records of some messages of v0 or v1."""
 
     def __init__(self, numbers: Ints, records: list[list[Record]]) -> None:
         self.numbers = numbers
@@ -56,7 +56,7 @@ RecordChunk: TypeAlias = BatchChunk | MessageChunk
 
 
 def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
-    """The records of the wanted entries; DamagedEntry for one that is not what it should be."""
+    """Yield the records of the wanted batches; raise DamagedEntry for a damaged one."""
     chosen = np.flatnonzero(wanted)
     if not len(chosen):
         return
@@ -73,8 +73,8 @@ def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
 
 
 def _parts(counts: Ints, numbers: Ints) -> list[Ints]:
-    """The numbers in runs of about as many records as a piece has."""
-    shares = np.cumsum(counts) // _ROWS
+    """Split the numbers into runs of about as many records as a chunk has."""
+    shares = np.cumsum(counts) // _RECORDS_MAX
     return np.split(numbers, np.flatnonzero(shares[1:] != shares[:-1]) + 1)
 
 
@@ -89,7 +89,7 @@ def _compressed(block: Block, numbers: Ints) -> Iterator[BatchChunk]:
         payloads.append(_payload(block, number))
         size += len(payloads[-1])
         records += int(block.counts[number])
-        if size >= _BYTES or records >= _ROWS or behind == len(numbers):
+        if size >= _BYTES_MAX or records >= _RECORDS_MAX or behind == len(numbers):
             sizes = np.array([len(payload) for payload in payloads], np.int64)
             data = np.frombuffer(b"".join((*payloads, bytes(PADDING))), np.uint8)
             ends = np.cumsum(sizes)

@@ -1,12 +1,13 @@
-"""The records of many batches at once, as columns.
+"""Records of many batches at once, as columns.
 
 ```
 record: length varint | attributes int8 | timestamp delta varlong | offset delta varint
         | key length varint, key | value length varint, value | headers
 ```
 
-Where a record begins is known only when the one before it is: a chain for each batch.  The chains of many batches are
-walked side by side, one record of each in a step; what is left when few batches go on is walked record by record.
+A record's position is known only when the record before it has been read: each batch is a chain. The chains of many
+batches are followed in parallel, one record of each per step. When few batches are left, their records are read one by
+one.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import numpy.typing as npt
 from pylogbroker.records.varint import decode_varint
 from pylogbroker.storage.compaction.blocks import PADDING, Bytes, DamagedEntry, Flags, Ints
 
-_SIDE_BY_SIDE: Final = 64  # batches; for fewer, a step costs more than it saves
+_PARALLEL_MIN: Final = 64  # batches; with fewer, a step costs more than it saves
 SMALLEST: Final = 7  # bytes of a record
 
 
 @attrs.frozen(eq=False)
 class RecordColumns:
-    """Records, in the order of their batches.  `data` holds them, followed by padding."""
+    """Records in the order of their batches. `data` holds them, with padding."""
 
     data: Bytes
-    batch: Ints  # the batch's number
+    batch: Ints  # number of the batch
     start: Ints
     end: Ints
     timestamp_delta: Ints
@@ -43,7 +44,7 @@ class RecordColumns:
 
 @attrs.frozen(eq=False)
 class Keys:
-    """Where keys are; a length of -1: there is none."""
+    """Positions and lengths of keys; length -1 for null."""
 
     data: Bytes
     start: Ints
@@ -54,7 +55,10 @@ class Keys:
 
 
 def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: Ints) -> RecordColumns:
-    """The records of batches with these numbers, whose payloads lie from `begins` to `ends`; DamagedEntry if not."""
+    """Return the records of batches with these numbers and payloads from `begins` to `ends`.
+
+    Raise DamagedEntry if the payloads are not the records that the headers promise.
+    """
     _require((counts >= 0) & (counts * SMALLEST <= ends - begins), numbers, "fewer records than the header says")
     batch = np.repeat(numbers, counts)
     start, end = _bounds(data, numbers, begins, ends, counts)
@@ -66,7 +70,7 @@ def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: I
 
 
 def read_keys(rows: RecordColumns, chosen: Ints | slice = slice(None)) -> Keys:
-    """The keys of the chosen rows."""
+    """Return the keys of the chosen records."""
     batch, end = rows.batch[chosen], rows.end[chosen]
     length, position = varints(rows.data, rows.key_length_at[chosen], batch, 32)
     _require((length >= -1) & (position + np.maximum(length, 0) < end), batch, "a key is longer than its record")
@@ -74,13 +78,13 @@ def read_keys(rows: RecordColumns, chosen: Ints | slice = slice(None)) -> Keys:
 
 
 def has_value(keys: Keys) -> Flags:
-    """Whether the records of these keys have values; a length of -1 is the byte 1."""
+    """Return whether the records with these keys have values: a length of -1 is encoded as the byte 1."""
     flags: Flags = keys.data[keys.start + np.maximum(keys.length, 0)] != 1
     return flags
 
 
 def varints(data: Bytes, position: Ints, batch: Ints, bits: int) -> tuple[Ints, Ints]:
-    """The numbers at these positions, and the positions behind them."""
+    """Return the numbers at these positions, and the positions after them."""
     byte = data[position]
     raw = (byte & 0x7F).astype(np.uint64)
     behind = position + 1
@@ -98,12 +102,12 @@ def varints(data: Bytes, position: Ints, batch: Ints, bits: int) -> tuple[Ints, 
 
 
 def words(data: Bytes, kind: Any = "<u8") -> npt.NDArray[Any]:
-    """The words that begin at each of the bytes, but for the last ones."""
+    """Return the word that begins at each byte, except the last ones."""
     return np.ndarray((len(data) - 8,), kind, data, strides=(1,))
 
 
 def _skip_varint(data: Bytes, position: Ints) -> Ints:
-    """Behind the lengths, which have been read before."""
+    """Return the positions after the lengths, which have been decoded before."""
     behind = position + 1
     more = np.flatnonzero(data[position] > 0x7F)
     while more.size:
@@ -114,7 +118,7 @@ def _skip_varint(data: Bytes, position: Ints) -> Ints:
 
 
 def _bounds(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Where each record begins and ends."""
+    """Return start and end of each record."""
     behind = np.cumsum(counts)
     firsts = behind - counts
     total = int(behind[-1]) if len(behind) else 0
@@ -122,19 +126,19 @@ def _bounds(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: Ints) 
     end = np.empty(total, np.int64)
     order = np.argsort(-counts, kind="stable")
     left = np.searchsorted(-counts[order], -np.arange(1, int(counts.max(initial=0)) + 1), side="right")
-    steps = int(np.count_nonzero(left >= _SIDE_BY_SIDE))
+    steps = int(np.count_nonzero(left >= _PARALLEL_MIN))
     position = begins.copy()
-    _walk_side_by_side(data, numbers, ends, order, left[:steps], firsts, position, start, end)
+    _scan_parallel(data, numbers, ends, order, left[:steps], firsts, position, start, end)
     for index in order[: left[steps] if steps < len(left) else 0].tolist():
         first, last = int(firsts[index]) + steps, int(behind[index])
-        bounds = _walk(data, int(position[index]), int(ends[index]), last - first, int(numbers[index]))
+        bounds = _scan(data, int(position[index]), int(ends[index]), last - first, int(numbers[index]))
         start[first:last], end[first:last] = bounds[:-1], bounds[1:]
         position[index] = bounds[-1]
     _require(position == ends, numbers, "the records do not fill their batch")
     return start, end
 
 
-def _walk_side_by_side(
+def _scan_parallel(
     data: Bytes,
     numbers: Ints,
     ends: Ints,
@@ -145,7 +149,7 @@ def _walk_side_by_side(
     start: Ints,
     end: Ints,
 ) -> None:
-    """In each step one record of each batch that has one left; `left` says how many have, most records first."""
+    """Read one record of each batch per step; `left` has the number of batches that have one, most records first."""
     window = words(data, "<u4")
     at, slot, limit = position[order], firsts[order], ends[order]
     for count in left.tolist():
@@ -161,7 +165,7 @@ def _walk_side_by_side(
 
 
 def _next_record(data: Bytes, window: npt.NDArray[Any], numbers: Ints, at: Ints) -> Ints:
-    """Behind the records that begin at these positions.  Nearly all lengths take one or two bytes."""
+    """Return the positions after the records at these positions. Nearly all lengths take one or two bytes."""
     word = window[at]
     if (word & 0x8080 == 0x8080).any():
         length, behind = varints(data, at, numbers, 32)
@@ -173,8 +177,8 @@ def _next_record(data: Bytes, window: npt.NDArray[Any], numbers: Ints, at: Ints)
     return at + (raw >> 1).astype(np.int64) + two + 1
 
 
-def _walk(data: Bytes, position: int, end: int, count: int, number: int) -> list[int]:
-    """The bounds of `count` records, one after the other."""
+def _scan(data: Bytes, position: int, end: int, count: int, number: int) -> list[int]:
+    """Return the bounds of `count` consecutive records."""
     raw = data.data[: end + PADDING // 2]
     bounds = [position]
     add = bounds.append

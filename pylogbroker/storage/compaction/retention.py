@@ -1,11 +1,11 @@
-"""The second pass: which entries of a block stay, and as what.
+"""Second pass: decides which batches of a block stay, and how they change.
 
-A record stays if it has a key and there is no later one with it, and if it has a value or its delete horizon has not
-passed.  The first cleaning that keeps a tombstone sets the horizon, for the whole batch: `delete_retention_ms` from
-now.  Messages of v0 and v1 can't carry one; their tombstones go when the segment is old enough.
+A record stays if it is the last one of its key, and has a value or a delete horizon that has not passed. The first
+cleaning that keeps a tombstone sets the horizon of the whole batch: `delete_retention_ms` from now. Messages of v0 and
+v1 cannot carry one; their tombstones are dropped when the segment is old enough.
 
-A batch of which nothing stays goes, unless it is the last of its file or holds a living producer's last sequence: then
-it stays without records.  Batches behind `end`, which the first pass did not reach, stay as they are.
+A batch without records is dropped, unless it is the last of its file or has an active producer's last sequence: then it
+stays, empty. Batches from `end` on, which the first pass did not reach, stay unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pylogbroker.storage.compaction.transactions import CleanedTransactions
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 Changes = dict[int, bytes | None]
-"""By the index of an entry what takes its place; None: nothing."""
+"""New bytes by the index of a batch; None for a dropped batch."""
 
 
 @attrs.define(eq=False)
 class Retention:
-    """Asked block by block, in the order of the log."""
+    """To be called block by block, in the order of the log."""
 
     job: CleanerJob
     latest: LatestRecords
@@ -45,35 +45,35 @@ class Retention:
 
     @property
     def horizon(self) -> int:
-        """The one that is set now."""
+        """Delete horizon set by this cleaning."""
         return self.job.now_ms + self.job.delete_retention_ms
 
     def changes(self, block: Block, ends_file: bool) -> Changes:
-        """What becomes of the entries of a block; those that are not named stay as they are."""
+        """Return the changes of a block's batches; the others stay as they are."""
         verdict = Verdict.of(block, self.job.now_ms)
-        self._look_at_transactions(block, verdict)
+        self._check_transactions(block, verdict)
         for chunk in record_chunks(block, verdict.is_data & (block.last_offsets < self.end)):
             keep = self.latest(chunk)
             if isinstance(chunk, MessageChunk):
-                self._look_at_messages(block, chunk, keep, ends_file, verdict)
+                self._check_messages(block, chunk, keep, ends_file, verdict)
             else:
-                self._look_at_batches(block, chunk, keep, verdict)
+                self._check_batches(block, chunk, keep, verdict)
         self._empty(block, self._must_stay(block, ends_file), verdict)
         self.records_read += int(block.counts[block.magics == 2].sum())
         return verdict.changes
 
-    def _look_at_transactions(self, block: Block, verdict: Verdict) -> None:
-        """Aborted data, and markers that have served."""
+    def _check_transactions(self, block: Block, verdict: Verdict) -> None:
+        """Find aborted data and obsolete markers."""
         special = (block.magics == 2) & (block.attributes & (CONTROL | TRANSACTIONAL) != 0)
         for index in np.flatnonzero(special).tolist():
             if block.attributes[index] & CONTROL:
-                self._look_at_control(block, index, verdict)
+                self._check_control(block, index, verdict)
             elif self.transactions.data(int(block.producer_ids[index]), int(block.last_offsets[index])):
                 verdict.is_data[index], verdict.is_empty[index] = False, True
         for chunk in record_chunks(block, verdict.is_due):
             self._rewrite(block, chunk, np.ones(len(chunk.offsets), np.bool_), verdict)
 
-    def _look_at_control(self, block: Block, index: int, verdict: Verdict) -> None:
+    def _check_control(self, block: Block, index: int, verdict: Verdict) -> None:
         verdict.is_data[index] = False
         has_served, aborted = self.transactions.control(block.entry(index))
         if aborted is not None:
@@ -85,7 +85,7 @@ class Retention:
         elif not verdict.has_horizon[index]:
             verdict.is_due[index] = True
 
-    def _look_at_batches(self, block: Block, chunk: BatchChunk, keep: Flags, verdict: Verdict) -> None:
+    def _check_batches(self, block: Block, chunk: BatchChunk, keep: Flags, verdict: Verdict) -> None:
         rows, numbers = chunk.rows, chunk.numbers
         latest = np.flatnonzero(keep)
         tombstones = latest[~has_value(read_keys(rows, latest))]
@@ -104,7 +104,7 @@ class Retention:
         if isinstance(chunk, BatchChunk):
             verdict.changes.update(rewritten(block, chunk.rows, keep, verdict.is_due, self.horizon))
 
-    def _look_at_messages(
+    def _check_messages(
         self, block: Block, chunk: MessageChunk, keep: Flags, ends_file: bool, verdict: Verdict
     ) -> None:
         stay_anyway = block.source.modified_ms > self.old_tombstones_before_ms

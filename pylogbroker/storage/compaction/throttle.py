@@ -1,4 +1,4 @@
-"""A bound on the bytes that the cleaner reads and writes in a second."""
+"""Bounds the bytes per second that the cleaner reads and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.define
 class Throttle:
-    """Who spent bytes waits until the rate allows them.  Time that passed unused is not saved up."""
+    """Delays the caller until the rate allows the bytes. Unused time is not saved up."""
 
     bytes_per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -18,7 +18,7 @@ class Throttle:
     _free_at: float = 0.0
 
     def spent(self, size: int) -> None:
-        """Wait for the time that `size` bytes may take."""
+        """Wait for the time that `size` bytes take."""
         now = self.clock()
         self._free_at = max(self._free_at, now) + size / self.bytes_per_second
         if self._free_at > now:

@@ -1,15 +1,15 @@
-"""Transactions on the way through a log, from its begin: what of them the cleaner keeps.
+"""Decides which parts of transactions the cleaner keeps.
 
-| entry                                    | may go                                                   |
+| batch                                    | may be dropped                                           |
 |------------------------------------------|----------------------------------------------------------|
-| data of a transaction that was aborted   | at once                                                  |
-| other data                               | as all records                                           |
+| data of an aborted transaction           | at once                                                  |
+| other data                               | like all records                                         |
 | abort or commit, data seen before it     | no: readers and restarts need it                         |
-| abort or commit, no data seen before it  | once its delete horizon, set when that is found, passed  |
-| a marker that was emptied                | at once                                                  |
-| any other control batch                  | no                                                       |
+| abort or commit, no data seen before it  | when its delete horizon, set by the first such pass, passed |
+| marker without records                   | at once                                                  |
+| other control batch                      | no                                                       |
 
-An aborted transaction whose marker is met after data of it were seen goes into the new transaction index.
+An aborted transaction with data before its marker goes into the new transaction index.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 @attrs.define
 class _Open:
-    """An aborted transaction between its first offset and its marker."""
+    """Aborted transaction between its first offset and its marker."""
 
     transaction: AbortedTxn
-    seen: bool = False  # data of it
+    seen: bool = False  # whether data of it were seen
 
 
 @attrs.define
 class CleanedTransactions:
-    """Is told of the entries of transactions in the order of the log."""
+    """To be called with the batches of transactions in the order of the log."""
 
-    _coming: list[AbortedTxn]  # the next one last
+    _coming: list[AbortedTxn]  # not begun yet, the next one last
     _aborted: dict[int, _Open] = attrs.field(factory=dict)  # by producer id
     _committed: set[int] = attrs.field(factory=set)
 
@@ -44,7 +44,7 @@ class CleanedTransactions:
         return cls(sorted(set(aborted), key=lambda each: each.first_offset, reverse=True))
 
     def data(self, producer_id: int, last_offset: int) -> bool:
-        """Whether this batch of a transaction was aborted."""
+        """Return whether this batch of a transaction was aborted."""
         self._reach(last_offset)
         found = self._aborted.get(producer_id)
         if found is None or found.transaction.last_offset < last_offset:
@@ -54,7 +54,7 @@ class CleanedTransactions:
         return True
 
     def control(self, entry: LogEntry) -> tuple[bool, AbortedTxn | None]:
-        """Whether this control batch has served, and the aborted transaction that it ends and still stands for."""
+        """Return whether this control batch may be dropped, and the aborted transaction that it still ends."""
         self._reach(entry.last_offset)
         if not entry.count:
             return True, None
