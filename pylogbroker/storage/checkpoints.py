@@ -1,4 +1,4 @@
-"""Checkpoint files: small texts that say how far something got, in Kafka's format.
+"""Checkpoint files: small texts in Kafka's format.
 
 ```
 0                       version
@@ -7,11 +7,16 @@ events 0 1042           topic, partition, offset      (offset checkpoints of a l
 events 1 977
 ```
 
-`leader-epoch-checkpoint`, in each partition's directory, has `epoch start-offset` on its lines instead, and
-`cleaned-segments`, which is ours alone, base offsets: of a compacted segment, and of those it takes the place of;
-`aborted-transaction-checkpoint`, likewise, `segment's-base-offset number CRC-32C`.
-They are replaced whole.  One that cannot be read raises `DamagedFile`; the caller falls back on what it
-would do without the file.
+Files in a partition's directory have other fields on their lines:
+
+```
+leader-epoch-checkpoint           epoch, start offset
+cleaned-segments                  base offset of a compacted segment, base offsets of the segments that it replaces
+aborted-transaction-checkpoint    segment's base offset, number of aborted transactions, CRC-32C of its index
+```
+
+The last two are not Kafka's. Files are replaced atomically. An unreadable one raises `DamagedFile`; the caller
+continues as if the file were missing.
 """
 
 from __future__ import annotations
@@ -27,11 +32,11 @@ TopicPartition = tuple[str, int]
 
 
 class DamagedFile(StorageFailure):
-    """A file that the broker wrote does not say what it should."""
+    """A file that the broker wrote is damaged."""
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int] | None:
-    """The offsets of a checkpoint; None if there is no such file."""
+    """Return the offsets of a checkpoint, or None if there is no such file."""
     lines = _read(path, fields=3)
     if lines is None:
         return None
@@ -39,13 +44,13 @@ def read_offsets(path: str) -> dict[TopicPartition, int] | None:
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace an offset checkpoint.  Blocks on the disk."""
+    """Replace an offset checkpoint. Blocks on the disk."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     replace_file(path, _text(lines))
 
 
 def read_epochs(path: str) -> list[tuple[int, int]] | None:
-    """The (epoch, start offset) pairs of a leader-epoch checkpoint; None if there is no such file."""
+    """Return the (epoch, start offset) pairs of a leader-epoch checkpoint, or None if there is no such file."""
     lines = _read(path, fields=2)
     if lines is None:
         return None
@@ -53,12 +58,14 @@ def read_epochs(path: str) -> list[tuple[int, int]] | None:
 
 
 def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace a leader-epoch checkpoint; the caller syncs its directory.  Blocks on the disk."""
+    """Replace a leader-epoch checkpoint; the caller syncs its directory. Blocks on the disk."""
     replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
 def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Which segments take the place of which others; None if there is no such file."""
+    """Return the commit record of a segment swap: new segments, each with those that it replaces. None if there is no
+    file.
+    """
     lines = _read(path)
     if lines is None:
         return None
@@ -69,12 +76,12 @@ def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
 
 
 def write_swap(path: str, swap: Iterable[tuple[int, Sequence[int]]]) -> None:
-    """Keep the same.  Blocks on the disk."""
+    """Write the commit record of a segment swap. Blocks on the disk."""
     replace_file(path, _text([" ".join(map(str, (base, *replaced))) for base, replaced in swap]))
 
 
 def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
-    """By segment, how many entries its transaction index has and their CRC-32C; None if there is no such file."""
+    """Return number and CRC-32C of the aborted transactions by segment, or None if there is no such file."""
     lines = _read(path, fields=3)
     if lines is None:
         return None
@@ -82,7 +89,7 @@ def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
 
 
 def write_aborted(path: str, aborted: Mapping[int, tuple[int, int]]) -> None:
-    """Replace a checkpoint of aborted transactions; the caller syncs its directory.  Blocks on the disk."""
+    """Replace a checkpoint of aborted transactions; the caller syncs its directory. Blocks on the disk."""
     lines = [f"{base} {count} {crc}" for base, (count, crc) in aborted.items()]
     replace_file(path, _text(lines), sync_name=False)
 
@@ -96,9 +103,9 @@ def _read(path: str, fields: int | None = None) -> list[list[str]] | None:
     if data is None:
         return None
     lines = [line.split() for line in data.decode("utf-8", "replace").splitlines()]
-    whole = data.endswith(b"\n")  # else the last number may have lost its end
+    whole = data.endswith(b"\n")  # else the last number may be cut off
     if not whole or lines[:1] != [[_VERSION]] or lines[1:2] != [[str(len(lines) - 2)]]:
-        raise DamagedFile(f"{path}: not a checkpoint of version {_VERSION}, or not a whole one")
+        raise DamagedFile(f"{path}: not a complete checkpoint of version {_VERSION}")
     if fields is not None and any(len(line) != fields for line in lines[2:]):
         raise DamagedFile(f"{path}: a line without {fields} fields")
     return lines[2:]

@@ -1,8 +1,8 @@
-"""Files as the log uses them: handles, regions of them, and writes that are whole or did not happen.
+"""Files as logs use them: handles, regions of files, and writes that are complete or did not happen.
 
-A `FileHandle` closes its descriptor when the last reference to it goes.  A segment that is deleted, or whose
-descriptor is given back to stay below a limit, only drops its reference; a `FileRegion` on its way to a client
-holds another one, so reads that are under way finish.
+A `FileHandle` closes its descriptor with its last reference. Deleting a segment, or releasing a descriptor to stay
+below a limit, only drops one reference. A `FileRegion` that is being sent holds another one, so reads in progress
+finish.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from pylogbroker.errors import PylogbrokerError, StorageFailure
 Buffer = bytes | bytearray | memoryview
 
 _fallocate: Final = ctypes.CDLL(None).fallocate
-_KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate cannot be told so
-_MANY: Final = 100_000  # descriptors, if the process may have any number
+_KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate has no flags
+_DESCRIPTORS_MAX: Final = 100_000  # of a process without a limit
 _VECTORS: Final = os.sysconf("SC_IOV_MAX")
 TRANSIENT_ERRNOS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
 )
-"""Errors that do not mean that a disk has failed: another try, or another name, may succeed."""
+"""Errors that do not mean that a disk failed: a retry, or another name, may succeed."""
 DISK_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""The same, unless they come when data is forced to the disk: what there was no room for then is lost."""
+"""Errors of a full disk. Transient for a write; fatal for an fsync, since the unwritten pages are lost."""
 PATH_ERRNOS: Final = frozenset(
     {
         errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.EACCES,
         errno.EPERM,
     }
 )  # fmt: skip
-"""Errors that tell of one path, not of the disk it is on."""
+"""Errors about one path, not about the disk it is on."""
 
 
 @attrs.define(eq=False)
 class FileHandle:
-    """An open file; closed with its last reference.  `number` is that of no other handle of the process."""
+    """An open file, closed with its last reference. `number` is unique in the process."""
 
     fd: int
     number: int = attrs.field(factory=itertools.count().__next__, init=False)
@@ -54,11 +54,14 @@ class FileHandle:
         return cls(os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def read(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes.  Blocks on the disk."""
+        """Return up to `length` bytes. Blocks on the disk."""
         return os.pread(self.fd, length, position)
 
     def read_cached(self, length: int, position: int) -> Buffer:
-        """The same if they are all in the page cache; NotCached if they are not, or if the file ends before them."""
+        """Return `length` bytes from the page cache.
+
+        Raise NotCached if they are not all there, or if the file ends before them.
+        """
         data = bytearray(length)
         try:
             if os.preadv(self.fd, (data,), position, os.RWF_NOWAIT) == length:
@@ -66,7 +69,7 @@ class FileHandle:
         except BlockingIOError:
             pass
         except OSError as error:
-            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag is taken to be fast
+            if error.errno == errno.EOPNOTSUPP:  # assume that a file system without the flag is fast
                 return self.read(length, position)
             raise
         raise NotCached(FileRegion(self, position, length))
@@ -78,24 +81,24 @@ class FileHandle:
 
 @attrs.define(eq=False)
 class FileRegion:
-    """`length` bytes of a file from `position` on, to be sent without being looked at.  Any thread may use it."""
+    """`length` bytes of a file from `position` on, to be sent unread. Any thread may use it."""
 
     file: FileHandle
     position: int
     length: int
-    next_offset: int = -1  # none of the entries in there reaches so far; -1 if they are none
-    first_position: int = -1  # in the partition's stream, if its log is one by position
+    next_offset: int = -1  # above the offsets of all records in it; -1 if it holds no whole batches
+    first_position: int = -1  # in the partition's stream, for byte-addressed logs
 
     def __len__(self) -> int:
         return self.length
 
     def read(self) -> bytes:
-        """The bytes themselves.  Blocks on the disk."""
+        """Return the bytes. Blocks on the disk."""
         return read_at(self.file.fd, self.length, self.position)
 
 
 class NotCached(PylogbrokerError):
-    """To go on means to wait for the disk: `region` has to be brought into the page cache first."""
+    """The call would wait for the disk. Bring `region` into the page cache, then repeat it."""
 
     def __init__(self, region: FileRegion) -> None:
         super().__init__(f"{region.length} bytes at {region.position} are not in the page cache")
@@ -103,7 +106,7 @@ class NotCached(PylogbrokerError):
 
 
 def read_at(fd: int, length: int, position: int) -> bytes:
-    """Exactly `length` bytes; StorageFailure if the file does not hold them."""
+    """Return exactly `length` bytes; raise StorageFailure if the file is shorter."""
     data = os.pread(fd, length, position)
     if len(data) == length:
         return data
@@ -118,7 +121,7 @@ def read_at(fd: int, length: int, position: int) -> bytes:
 
 
 def write_at(fd: int, chunks: Sequence[Buffer], position: int, size: int) -> None:
-    """Write `chunks`, `size` bytes together, at `position`; OSError if they don't all get there."""
+    """Write `chunks`, `size` bytes together, at `position`; raise OSError unless all are written."""
     if len(chunks) <= _VECTORS:
         written = os.pwritev(fd, chunks, position)
         if written == size:
@@ -134,7 +137,7 @@ def write_at(fd: int, chunks: Sequence[Buffer], position: int, size: int) -> Non
 
 
 def _rest(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
-    """What remains of `chunks` after their first `written` bytes."""
+    """Return `chunks` without their first `written` bytes."""
     rest = list(chunks)
     for index, chunk in enumerate(rest):
         if written < len(chunk):
@@ -146,7 +149,7 @@ def _rest(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
 
 @contextlib.contextmanager
 def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """A descriptor for the time of a `with` block."""
+    """Open a file for the time of a `with` block; yield the descriptor."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -155,7 +158,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 def read_file(path: str) -> bytes | None:
-    """A small file's content; None if there is no such file."""
+    """Return a small file's content, or None if there is no such file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -168,7 +171,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def read_cached_file(path: str) -> Buffer | None:
-    """The same if it is in the page cache; NotCached if it is not."""
+    """Like `read_file`, but raise NotCached if the content is not in the page cache."""
     try:
         handle = FileHandle.open(path)
     except FileNotFoundError:
@@ -178,9 +181,9 @@ def read_cached_file(path: str) -> Buffer | None:
 
 
 def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffer:
-    """The `index`-th of a file's entries of `size` bytes each; nothing if the file does not reach so far.
+    """Return the `index`-th of a file's entries of `size` bytes each; empty if the file is too short.
 
-    NotCached if the caller may not wait for the disk, but would have to.
+    Raise NotCached if the entry is not in the page cache, unless the caller `may_wait`.
     """
     try:
         handle = FileHandle.open(path)
@@ -191,21 +194,21 @@ def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffe
 
 
 def write_file_at(path: str, data: Buffer, position: int) -> None:
-    """Write into a file, made if there is none."""
+    """Write into a file; create it if it is missing."""
     with opened(path, os.O_WRONLY | os.O_CREAT) as fd:
         write_at(fd, [data], position, len(data))
 
 
 def truncate(path: str, size: int) -> None:
-    """Cut a file; one that is not there is already as short as can be."""
+    """Truncate a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.truncate(path, size)
 
 
 def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
-    """Give a file new content at once: a reader, or a restart, sees the old or the new one, never a part.
+    """Replace a file's content atomically: readers, and a restart, see the old content or the new one.
 
-    Blocks on the disk.  After a crash of the machine it may be the old one unless the name, too, is synced.
+    Blocks on the disk. Without `sync_name`, a crash of the machine may bring back the old content.
     """
     temporary = path + ".tmp"
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
@@ -217,50 +220,50 @@ def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
 
 
 def reserve(fd: int, position: int, length: int) -> None:
-    """Have blocks ready for writes from `position` on; the file's size stays, and it may be that nothing is done.
+    """Allocate blocks for writes from `position` on, without a change of the file's size. A failure is ignored.
 
-    Spares each write the search for free blocks, which for ext4 costs about as much as the copying.  `os.ftruncate` to
-    the file's size gives the blocks back.
+    Without it, each write searches for free blocks, which costs about as much as the copy on ext4. `os.ftruncate` to
+    the file's size releases them.
     """
     _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(position), ctypes.c_int64(length))
 
 
 def sync_file(path: str) -> None:
-    """Force a file, or the names in a directory, to the disk.  Blocks.  What is gone needs nothing."""
+    """Force a file, or the names in a directory, to the disk. Blocks. A missing file is ignored."""
     with contextlib.suppress(FileNotFoundError), opened(path) as fd:
         os.fsync(fd)
 
 
 def remove(path: str) -> None:
-    """Remove a file that may be gone already."""
+    """Remove a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 @attrs.frozen
 class DeletedFiles:
-    """Files that have been renamed away and wait for a worker."""
+    """Files renamed to `.deleted`, which a worker has to unlink."""
 
     paths: tuple[str, ...]
     size: int
 
     def unlink(self) -> None:
-        """Remove the files.  Blocks on the disk; any thread."""
+        """Remove the files. Blocks on the disk; any thread."""
         for path in self.paths:
             remove(path)
 
 
 class Releasable(Protocol):
-    """Something that can give back what it holds and fetch it again when needed."""
+    """A holder of something that it can release and get again on demand."""
 
     def release(self) -> None: ...
 
 
 @attrs.define(eq=False)
 class ResourcePool:
-    """Bounds what is held at once (descriptors, bytes of indexes): who came first gives back first.
+    """Bounds what its members hold together (descriptors, bytes of indexes); the oldest member releases first.
 
-    Members are used, and so give back, on the reactor's thread only, but logs may be opened by several threads.
+    Members are used, and release, on the reactor's thread only, but several threads may open logs.
     """
 
     limit: int
@@ -269,7 +272,7 @@ class ResourcePool:
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def admit(self, member: Releasable, weight: int = 1) -> None:
-        """Let `member` hold `weight`; older members give back what is too much."""
+        """Record that `member` holds `weight`; older members release until the limit is kept."""
         with self._lock:
             self.forget(member)
             while self._members and self.held + weight > self.limit:
@@ -280,22 +283,22 @@ class ResourcePool:
             self.held += weight
 
     def forget(self, member: Releasable) -> None:
-        """`member` holds nothing any more."""
+        """Record that `member` holds nothing any more."""
         with self._lock:
             self.held -= self._members.pop(member, 0)
 
 
 @attrs.frozen
 class Pools:
-    """What all logs share: bounds on open descriptors and on the memory of loaded indexes."""
+    """Bounds shared by all logs: open descriptors, and memory of loaded indexes."""
 
     files: ResourcePool
     indexes: ResourcePool
 
     @classmethod
     def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
-        """By default half of the descriptors that the process may have are for segments."""
+        """Make pools; by default segments may use half of the process's descriptors."""
         if descriptors is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            descriptors = _MANY if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
+            descriptors = _DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
         return cls(ResourcePool(descriptors), ResourcePool(index_bytes))

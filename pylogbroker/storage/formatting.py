@@ -1,19 +1,19 @@
-"""Words for what is told in the log."""
+"""Formats counts and lists for messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-_MOST_NAMED: Final = 10
+_NAMES_MAX: Final = 10
 
 
 def counted(count: int, thing: str) -> str:
-    """So many of a thing: 1 segment, 2 segments."""
+    """Return a count with its noun: 1 segment, 2 segments."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Things by name, but not all if they are many."""
-    others = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + others
+    """Return the names as a list; of many, only the first ones."""
+    others = f" and {len(names) - _NAMES_MAX} others" if len(names) > _NAMES_MAX else ""
+    return ", ".join(names[:_NAMES_MAX]) + others

@@ -1,4 +1,4 @@
-"""The names of directories and files of a log directory.
+"""Names of the directories and files in a log directory; `docs/formats.md` describes their contents.
 
 ```
 <log directory>/
@@ -7,21 +7,21 @@
     cleaner-offset-checkpoint
     <topic>_<partition>/
         leader-epoch-checkpoint
-        aborted-transaction-checkpoint      how many aborted transactions the segments have
-        partition.metadata                  the topic's id
-        message-format                      "0.7", if the messages are of that format
-        <base offset, 20 digits>.kafka      the entries
+        aborted-transaction-checkpoint      number of aborted transactions of each segment
+        partition.metadata                  topic id
+        message-format                      "0.7", only for byte-addressed logs
+        <base offset, 20 digits>.kafka      record batches, or messages
         <base offset, 20 digits>.index      offset -> position
         <base offset, 20 digits>.timeindex  timestamp -> offset
         <base offset, 20 digits>.txnindex   aborted transactions
-        <offset, 20 digits>.snapshot        producers as of that offset
-        ....cleaned                         a compacted segment's file, until it takes its place
-        cleaned-segments                    which segments compacted ones are just taking the place of
-        ....deleted                         a removed segment's file, until a worker unlinks it
-    <topic>_<partition>-import/             a partition that is being imported, with a file `imported`
-    <topic>_<partition>.<random>-delete/    a deleted partition, until a worker removes it
-    <topic>_<partition>.<random>-stray/     a log of an earlier topic of that name, or segments that recovery took out,
-                                            for a person to look at
+        <offset, 20 digits>.snapshot        producer states as of that offset
+        ....cleaned                         file of a compacted segment, before the swap
+        cleaned-segments                    commit record of a segment swap
+        ....deleted                         file of a removed segment, until a worker unlinks it
+    <topic>_<partition>-import/             partition being imported, with a file `imported`
+    <topic>_<partition>.<random>-delete/    deleted partition, until a worker removes it
+    <topic>_<partition>.<random>-stray/     kept, not served: log of an earlier topic of that name, or segments that
+                                            recovery cut off
 ```
 """
 
@@ -66,7 +66,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
-    """Topic and partition; None if the name is not a partition's."""
+    """Return topic and partition, or None if the name is not a partition's."""
     topic, _, partition = name.rpartition("_")
     if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
         return None
@@ -74,12 +74,12 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def deleted_directory(name: str) -> str:
-    """A name, new each time, under which a deleted partition waits for its removal."""
+    """Return a new name for a deleted partition that waits for its removal."""
     return _renamed(name, DELETED_DIRECTORY)
 
 
 def stray_directory(name: str) -> str:
-    """A name, new each time, under which a log that belongs to no topic is kept, or a part of one that was dropped."""
+    """Return a new name for a log, or segments of one, that belong to no topic and are kept."""
     return _renamed(name, _STRAY_DIRECTORY)
 
 
@@ -97,7 +97,7 @@ def file_of(directory: str, offset: int, suffix: str) -> str:
 
 
 def parse_file(name: str) -> tuple[int, str] | None:
-    """Offset and suffix; None if the name is not one of a segment's or snapshot's files."""
+    """Return offset and suffix, or None if the name is not that of a segment's or snapshot's file."""
     digits, suffix = name[:20], name[20:]
     if len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
         return None
@@ -105,6 +105,6 @@ def parse_file(name: str) -> tuple[int, str] | None:
 
 
 def snapshots_in(directory: str) -> list[int]:
-    """The offsets of a partition's producer snapshots."""
+    """Return the offsets of a partition's producer snapshots."""
     parsed = map(parse_file, os.listdir(directory))
     return [found[0] for found in parsed if found is not None and found[1] == SNAPSHOT]

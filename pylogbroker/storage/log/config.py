@@ -1,4 +1,4 @@
-"""What a log needs to know of its topic's settings, in the settings' own names and units."""
+"""The settings of a topic that its log uses, in the settings' own names and units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAY: Final = 86_400_000
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
-    """A topic's settings; each field is the setting whose dots are underscores here, with Kafka's default."""
+    """A topic's settings. Each field is a setting with underscores for dots, and has Kafka's default."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
@@ -42,11 +42,11 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * _DAY
     magic: int = 2
-    """The message format that is written: 0, 1 or 2; follows from message.format.version."""
+    """Message format to write: 0, 1 or 2; from message.format.version."""
     byte_addressed: bool = False
-    """Whether it is 0.7's instead, where an offset is the position of a byte."""
+    """Whether the message format is 0.7: an offset is a byte position."""
     longest_segment_ms: int = attrs.field(init=False, eq=False, repr=False)
-    """How long a segment is appended to at most: what is to be compacted must be sealed before."""
+    """Age at which a segment is rolled; compaction needs sealed segments within max.compaction.lag.ms."""
 
     @longest_segment_ms.default
     def _longest_segment_ms(self) -> int:
@@ -54,14 +54,14 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], magic: int = 2, byte_addressed: bool = False) -> LogConfig:
-        """From values by their names (`segment.bytes`); settings that are not the log's business are left out."""
+        """Make a LogConfig of values by setting name (`segment.bytes`); other settings are ignored."""
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         values = {name: value for name, value in values.items() if name in known}
         return cls(**values | {"magic": magic, "byte_addressed": byte_addressed})  # type: ignore[arg-type]
 
     def random_jitter_ms(self) -> int:
-        """How much earlier than that one segment is rolled."""
+        """Return how much earlier than `longest_segment_ms` a new segment is rolled."""
         most = min(self.segment_jitter_ms, self.longest_segment_ms)
         return random.randrange(most) if most else 0
 

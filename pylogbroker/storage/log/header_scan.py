@@ -1,11 +1,11 @@
-"""Walking along the headers of a segment's entries, without reading what they carry.
+"""Iterates over the headers of a segment's record batches without reading their records.
 
-How an entry is found is the layout's business (see `layouts`).  Of a numbered one only the first 27 bytes are looked
-at; their places are the same in all formats that number their records:
+`addressing` decides how a batch is found. Of an offset-addressed one only the first 27 bytes are read; v0, v1 and v2
+have these fields at the same places:
 
 ```
  0  8  offset              of the first record (v2), or of the last one (v0, v1)
- 8  4  size                of what follows
+ 8  4  size                of the bytes after this field
 16  1  magic               0, 1 or 2
 23  4  last offset delta   (v2 only)
 ```
@@ -29,7 +29,7 @@ _BLOCK: Final = 4096
 
 
 class Header(NamedTuple):
-    """Where an entry lies and which offsets it covers."""
+    """Position, size and offsets of a record batch, or of a message of v0, v1 or 0.7."""
 
     position: int
     size: int
@@ -38,29 +38,26 @@ class Header(NamedTuple):
 
 
 class IndexDamaged(CorruptRecords):
-    """An index entry does not fit the entries of the log."""
+    """An index entry does not agree with the record batches."""
 
 
 Fields = tuple[int, int, int, int]
-"""What a header has, which costs less than a header."""
+"""The fields of a `Header` as a plain tuple, which is cheaper."""
 
 Read = Callable[[int, int], Buffer]
-"""`read(length, position)` gives bytes of a file, fewer than `length` only at its end."""
+"""`read(length, position)` returns bytes of a file; fewer than `length` only at its end."""
 
 
 def headers(found: Iterator[Fields]) -> Iterator[Header]:
-    """The headers of the entries that a layout finds between a position, where one begins, and an end.
-
-    CorruptRecords at what cannot be an entry, one that reaches beyond the end included.
-    """
+    """Yield the fields as `Header`s."""
     return map(Header._make, found)
 
 
 def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
-    """The first entry that reaches `offset`; None if none does.
+    """Return the first batch with records at or above `offset`, or None.
 
-    If the position of the first one is from an index, `indexed` is what the index says of it, its last offset;
-    IndexDamaged if that is not so.
+    `indexed` is the last offset of the first batch according to the index that named its position; -1 without an index.
+    Raise IndexDamaged if the two differ.
     """
     for fields in _checked(found, indexed):
         if fields[3] >= offset:
@@ -69,7 +66,7 @@ def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Head
 
 
 def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
-    """The first entry that does not fit below position `limit`; None if all do.  `indexed` as above."""
+    """Return the first batch that ends beyond position `limit`, or None. `indexed` is as in `find_offset`."""
     for fields in _checked(found, indexed):
         if fields[0] + fields[1] > limit:
             return Header._make(fields)
@@ -77,7 +74,7 @@ def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Hea
 
 
 def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
-    """The same, if the first of them ends with the offset that the index told, or the index told nothing."""
+    """Return `found`; raise IndexDamaged unless its first batch ends with the offset `indexed`, if there is one."""
     if indexed < 0:
         return found
     try:
@@ -90,7 +87,7 @@ def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
 
 
 def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Fields]:
-    """The entries of a numbered layout between two positions."""
+    """Yield the headers between two positions. Raise CorruptRecords where there is no valid one."""
     block: Buffer = b""
     start = position
     unpack = _HEAD.unpack_from
@@ -108,6 +105,6 @@ def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Field
 
 
 def _block(read: Read, position: int, end: int) -> Buffer:
-    """Some bytes from `position` on, at least as many as a header has: zeros follow the end."""
+    """Return bytes from `position` on, at least a header's: zeros follow the end of the file."""
     block = read(min(_BLOCK, end - position), position)
     return block if len(block) >= _HEAD_SIZE else bytes(block).ljust(_HEAD_SIZE, b"\0")

@@ -1,10 +1,10 @@
-"""The leader epochs of a log: which epoch began at which offset.
+"""Leader epochs of a log: the offset at which each epoch began.
 
-A follower, or a client whose leader changed, asks with `end_offset_for` where an epoch that it knows ended here, and so
-finds the offset up to which both agree.  Epochs and start offsets both increase strictly from entry to entry.
+A follower, or a client whose leader changed, asks `end_offset_for` where an epoch ended here; up to that offset both
+logs agree. Epochs and start offsets increase strictly.
 
-Changes are made in memory on the reactor's thread; `save` writes the checkpoint, from the worker that syncs the log.
-What a crash takes is found again in the batches after the recovery point, which carry their epoch.
+Changes are made in memory on the reactor's thread. `save` writes the checkpoint from the worker that syncs the log.
+After a crash the missing epochs are read from the batches after the recovery point.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start: int) -> None:
-        """Epoch `epoch` begins at `start`; what contradicts it goes."""
+        """Let `epoch` begin at `start`; drop the pairs that contradict it."""
         if epoch < 0 or epoch == self.latest:
             return
         entries = self._entries
@@ -45,12 +45,12 @@ class LeaderEpochs:
         self._changed()
 
     def observe(self, epoch: int, start: int) -> None:
-        """An entry at `start` carries `epoch`: where that is news, the epoch began there."""
+        """Let `epoch` begin at `start`, where a batch carries it, if the epoch is new."""
         if epoch > self.latest:
             self.assign(epoch, start)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch that is not above `epoch`, and where it ended; (-1, -1) if that cannot be said."""
+        """Return the largest known epoch up to `epoch`, and its end offset; (-1, -1) if unknown."""
         if epoch == UNDEFINED:
             return UNDEFINED, UNDEFINED
         if epoch == self.latest:
@@ -62,29 +62,29 @@ class LeaderEpochs:
         return floor, self._entries[higher][1]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that `offset` was, or is to be, written in; -1 if unknown."""
+        """Return the epoch of the record at `offset`; -1 if unknown."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         return self._entries[slot][0] if slot >= 0 else UNDEFINED
 
     def truncate_end(self, offset: int) -> None:
-        """The log now ends at `offset`."""
+        """Drop the epochs that begin at or after `offset`, the new end of the log."""
         keep = bisect_left(self._entries, offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]
             self._changed()
 
     def truncate_start(self, offset: int) -> None:
-        """The log now begins at `offset`: the epoch that it lies in begins there."""
+        """Let the epoch of `offset` begin there, the new start of the log; drop earlier epochs."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         if slot >= 0 and (slot or self._entries[0][1] < offset):
             self._entries[: slot + 1] = [(self._entries[slot][0], offset)]
             self._changed()
 
     def save(self) -> bool:
-        """Write the checkpoint file if it is out of date; says whether it was.  Blocks on the disk."""
+        """Write the checkpoint if it is out of date; return whether it was. Blocks on the disk."""
         if not self.dirty:
             return False
-        self.dirty = False  # what changes from here on is for the next time
+        self.dirty = False  # later changes are saved by the next call
         try:
             write_epochs(self.path, self.entries)
         except OSError:

@@ -1,7 +1,7 @@
-"""Which transactions of a log were aborted, as a reader of committed records must know them.
+"""Aborted transactions of a log, for readers of committed records.
 
-The markers lie in the segments, and what they ended stands in the segments' transaction indexes.  Most logs have none:
-that is known without looking at each segment for each reader.
+The segments hold the markers, and the segments' transaction indexes the aborted transactions. Most logs have none;
+readers find that out without a look at each segment.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Segments = tuple[Segment, ...]
 
 @attrs.define
 class LogTransactionIndex:
-    """Those of the log in the directory `path`.  `save` is for workers, the rest for the reactor's thread."""
+    """Aborted transactions of the log at `path`. `save` is for workers, all else for the reactor's thread."""
 
     path: str
-    _known: Segments = ()  # the segments that `_with_some` was made of
+    _known: Segments = ()  # the segments that `_with_some` is of
     _with_some: list[Segment] = attrs.field(factory=list)
-    _saved: tuple[Segments, int] = ((), 0)  # what the checkpoint was last compared with, entries of the last index
+    _saved: tuple[Segments, int] = ((), 0)  # as last compared with the checkpoint
 
     def changed(self) -> None:
-        """An index got an entry."""
+        """Note that an index got an entry."""
         self._known = ()
 
     def overlapping(self, segments: Segments, first_offset: int, upto: int, may_wait: bool) -> list[AbortedTxn]:
-        """Those that reach into `first_offset` to `upto`, by their last offsets."""
+        """Return the aborted transactions that overlap `first_offset` to `upto`, by last offset."""
         found: list[AbortedTxn] = []
         if segments is not self._known:
             self._with_some = [segment for segment in segments if len(segment.transaction_index)]
@@ -46,10 +46,11 @@ class LogTransactionIndex:
         return found
 
     def save(self, segments: Segments) -> bool:
-        """Write down what the segments' indexes hold, unless it stands there; says whether it did.
+        """Write number and checksum of the segments' entries to the checkpoint if they changed; return whether they
+        did.
 
-        That goes into a checkpoint, so that the next start notices an index that is gone.  The active segment's counts
-        too: nothing may be appended to it any more before it is sealed.  Blocks on the disk.
+        By it, the next start notices a missing index. The active segment counts too: nothing may be appended to it
+        before it is sealed. Blocks on the disk.
         """
         known, count = self._saved
         newest = len(segments[-1].transaction_index)

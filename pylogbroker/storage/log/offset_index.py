@@ -1,4 +1,4 @@
-"""The offset index of a segment: where in the file an offset is to be looked for.
+"""Offset index of a segment: maps offsets to positions in the file.
 
 ```
 entry of 8 bytes, big-endian, relative offsets and positions strictly increasing
@@ -6,10 +6,10 @@ entry of 8 bytes, big-endian, relative offsets and positions strictly increasing
     4  4  position of that batch in the segment's file
 ```
 
-Sparse: an entry for a batch that begins more than `index.interval.bytes` after the last indexed one.  New entries
-stay in memory until there are some hundreds or the segment is sealed; older ones are read from the file when they are
-first needed, and dropped again when the pool of loaded indexes wants the memory.  What is on disk is a hint: the
-segment checks an entry against the batch it points to and rebuilds the index if they don't agree.
+The index is sparse: a batch gets an entry if it begins more than `index.interval.bytes` after the last indexed one. New
+entries stay in memory until there are 1024, or the segment is sealed. Older ones are read from the file on demand, and
+dropped when the pool of indexes needs the memory. The file is a hint: the segment compares an entry with the batch that
+it names, and rebuilds the index if they differ.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pylogbroker.storage.files import ResourcePool, read_cached_file, read_entry
 
 _ENTRY: Final = Struct(">II")
 ENTRY_SIZE: Final = _ENTRY.size
-_STORE_AT: Final = 1024  # entries kept in memory before they are written
+_BUFFERED_MAX: Final = 1024  # entries
 _LITTLE: Final = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """Entries of one segment.  Used on the reactor's thread only."""
+    """Entries of one segment. Used on the reactor's thread only."""
 
     __slots__ = ("_first", "_offsets", "_pool", "_positions", "_stored", "base_offset", "path")
 
@@ -38,7 +38,7 @@ class OffsetIndex:
         self.base_offset = base_offset
         self._pool = pool
         self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
-        self._first = self._stored  # which entry the arrays begin with
+        self._first = self._stored  # number of the arrays' first entry
         self._offsets = array("I")
         self._positions = array("I")
 
@@ -46,16 +46,16 @@ class OffsetIndex:
         return self._first + len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry; raises OSError if it is time to write the file and that fails (the entry stays)."""
+        """Add an entry. Raise OSError if the buffer is due and cannot be written; the entry stays buffered."""
         self._offsets.append(offset - self.base_offset)
         self._positions.append(position)
-        if self._first + len(self._offsets) - self._stored >= _STORE_AT:
+        if self._first + len(self._offsets) - self._stored >= _BUFFERED_MAX:
             self.store()
 
     def lookup(self, offset: int, may_wait: bool = True) -> tuple[int, int]:
-        """The last entry at or below `offset` as (offset, position); (-1, 0) if there is none.
+        """Return the last entry at or below `offset` as (offset, position); (-1, 0) if there is none.
 
-        NotCached if the file is to be read, is not in the page cache, and the caller may not wait; likewise below.
+        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`. So do the other lookups.
         """
         relative = min(offset - self.base_offset, 0xFFFFFFFF)
         offsets = self._offsets
@@ -66,7 +66,7 @@ class OffsetIndex:
         return self._entry(slot)
 
     def lookup_position(self, position: int, may_wait: bool = True) -> tuple[int, int]:
-        """The last entry whose batch begins at or before `position`; (-1, 0) if there is none."""
+        """Return the last entry whose batch begins at or before `position`; (-1, 0) if there is none."""
         positions = self._positions
         if self._first and not (positions and positions[0] <= position):
             self._load(may_wait)
@@ -75,7 +75,7 @@ class OffsetIndex:
         return self._entry(slot)
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
-        """The last entry; (-1, 0) if there is none."""
+        """Return the last entry; (-1, 0) if there is none."""
         if self._offsets or not self._first:
             return self._entry(len(self._offsets) - 1)
         raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE, may_wait)
@@ -90,7 +90,7 @@ class OffsetIndex:
         return self.base_offset + self._offsets[slot], self._positions[slot]
 
     def store(self) -> None:
-        """Write the entries that are not in the file yet."""
+        """Write the buffered entries."""
         begin = self._stored - self._first
         offsets, positions = self._offsets[begin:], self._positions[begin:]
         if not offsets:
@@ -107,7 +107,7 @@ class OffsetIndex:
             self._pool.admit(self, len(self) * ENTRY_SIZE)
 
     def release(self) -> None:
-        """Drop from memory what is in the file."""
+        """Drop stored entries from memory."""
         begin = self._stored - self._first
         del self._offsets[:begin], self._positions[:begin]
         self._first = self._stored
@@ -123,14 +123,14 @@ class OffsetIndex:
             truncate(self.path, keep * ENTRY_SIZE)
 
     def clear(self) -> None:
-        """Drop everything: the index is to be built anew."""
+        """Drop all entries, before a rebuild."""
         self._pool.forget(self)
         self._stored = self._first = 0
         del self._offsets[:], self._positions[:]
         truncate(self.path, 0)
 
     def _load(self, may_wait: bool = True) -> None:
-        """Read all entries of the file; fewer than expected count as none, which the segment will notice."""
+        """Read all entries. Ignore a file that is too short: the segment finds out, and rebuilds the index."""
         data = array("I")
         raw = (read_file if may_wait else read_cached_file)(self.path) or b""
         data.frombytes(raw[: self._stored * ENTRY_SIZE] if len(raw) >= self._stored * ENTRY_SIZE else b"")

@@ -12,10 +12,10 @@
 22  4  offset delta       last minus first offset of that batch
 26  8  timestamp
 34  4  coordinator epoch
-38  8  first offset       of the transaction that is open; -1 if there is none
+38  8  first offset       of the open transaction; -1 if there is none
 ```
 
-Behind that, where Kafka does not look, lie the batches before the last ones, if a producer has any:
+Kafka ignores what follows: the batches before the last ones, if a producer has any.
 
 ```
  0  4  number of batches  then, for each, oldest first, 40 bytes:
@@ -28,8 +28,8 @@ Behind that, where Kafka does not look, lie the batches before the last ones, if
 32  8  timestamp
 ```
 
-A producer with several batches under way when the broker stops sends all of them again: each must be known, or it
-would be told that they are out of order.  `<offset>.snapshot` tells the states as of that offset.
+A producer with several batches in flight sends all of them again after a restart. Each must be recognized as a
+duplicate, or the producer would get OUT_OF_ORDER_SEQUENCE_NUMBER. `<offset>.snapshot` has the states as of that offset.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _VERSION: Final = 1
 
 
 def encode(states: Iterable[ProducerState]) -> bytes:
-    """The bytes of a snapshot."""
+    """Return the bytes of a snapshot."""
     known = list(states)
     older = [_OLDER.pack(state.producer_id, *batch) for state in known for batch in state.batches[:-1]]
     body = _table([_ENTRY.pack(*_fields(state)) for state in known]) + (_table(older) if older else b"")
@@ -62,16 +62,16 @@ def encode(states: Iterable[ProducerState]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerState]:
-    """The states of a snapshot; DamagedFile if it is not a whole one."""
+    """Return the states of a snapshot; raise DamagedFile if it is damaged or incomplete."""
     body = memoryview(data)[_HEADER.size :]
     try:
         version, crc = _HEADER.unpack_from(data)
         if version != _VERSION or crc32c(body) != crc:
-            raise DamagedFile("a producer snapshot whose version or checksum is wrong")
+            raise DamagedFile("a producer snapshot with a wrong version or checksum")
         entries, rest = _rows(body, _ENTRY)
         older, rest = _rows(rest, _OLDER) if rest else ([], rest)
     except struct.error:
-        raise DamagedFile(f"a producer snapshot of {len(data)} bytes") from None
+        raise DamagedFile(f"an incomplete producer snapshot of {len(data)} bytes") from None
     if rest:
         raise DamagedFile(f"a producer snapshot with {len(rest)} bytes too many")
     batches = defaultdict(list)
@@ -81,14 +81,14 @@ def decode(data: bytes) -> list[ProducerState]:
 
 
 def write(path: str, states: Iterable[ProducerState]) -> None:
-    """Write a snapshot; it is on disk only once it is synced, and its checksum tells if it never got there."""
+    """Write a snapshot without a sync; its checksum shows if it never reached the disk."""
     data = encode(states)
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [data], 0, len(data))
 
 
 def read(path: str) -> list[ProducerState]:
-    """The states of a snapshot file; DamagedFile if it is not a whole one."""
+    """Return the states of a snapshot file; raise DamagedFile if it is damaged or incomplete."""
     return decode(read_file(path) or b"")
 
 
@@ -97,7 +97,7 @@ def _table(rows: list[bytes]) -> bytes:
 
 
 def _rows(body: memoryview, row: Struct) -> tuple[list[tuple[int, ...]], memoryview]:
-    """The rows of a table, and what follows it; struct.error if they are not all there."""
+    """Return the rows of a table and the bytes after it; raise struct.error if it is incomplete."""
     (count,) = _COUNT.unpack_from(body)
     end = _COUNT.size + count * row.size
     if not _COUNT.size <= end <= len(body):

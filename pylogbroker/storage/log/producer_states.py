@@ -1,30 +1,30 @@
-"""What a log remembers of idempotent producers: who wrote last, in which epoch, and up to which sequence number.
+"""Producer states of a log: last epoch, batches and open transaction of each idempotent producer.
 
-A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0.  A batch is taken
+A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0. Checks of a batch:
 
-| the log knows                     | the batch                              | answer                              |
+| the log knows                     | the batch has                          | result                              |
 |-----------------------------------|----------------------------------------|-------------------------------------|
-| one of the last five batches      | same epoch, first and last sequence    | written before: the offsets of then |
-| nothing of the producer           | any epoch, any sequence                | taken                               |
+| one of the last five batches      | same epoch, first and last sequence    | duplicate: answered with its offsets|
+| nothing of the producer           | any epoch, any sequence                | appended                            |
 | an epoch                          | a smaller epoch                        | INVALID_PRODUCER_EPOCH              |
-| an epoch                          | a larger epoch, first sequence 0       | taken; older batches are forgotten  |
+| an epoch                          | a larger epoch, first sequence 0       | appended; older batches are dropped |
 | an epoch                          | a larger epoch, another first sequence | OUT_OF_ORDER_SEQUENCE_NUMBER        |
-| an epoch but no sequence in it    | same epoch, first sequence 0           | taken                               |
-| an epoch and last sequence n      | same epoch, first sequence n+1         | taken                               |
+| an epoch but no sequence in it    | same epoch, first sequence 0           | appended                            |
+| an epoch and last sequence n      | same epoch, first sequence n+1         | appended                            |
 | an epoch and last sequence n      | same epoch, another first sequence     | OUT_OF_ORDER_SEQUENCE_NUMBER        |
 
 A producer's transaction begins in a log with its first transactional batch and ends with the next marker:
 
-| the log knows       | what comes                                   | answer                         |
+| the log knows       | next                                         | result                         |
 |---------------------|----------------------------------------------|--------------------------------|
 | an open transaction | a batch outside of transactions              | INVALID_TXN_STATE              |
 | an epoch            | a marker of a smaller epoch                  | INVALID_PRODUCER_EPOCH         |
-| an epoch            | a marker of a larger epoch                   | taken; the epoch counts        |
+| an epoch            | a marker of a larger epoch                   | appended; the epoch counts     |
 | a coordinator epoch | a marker of a coordinator of a smaller epoch | TRANSACTION_COORDINATOR_FENCED |
-| nothing to end      | a marker                                     | taken, ends nothing            |
+| nothing to end      | a marker                                     | appended, ends nothing         |
 
-Sequence numbers and duplicates count for what clients send; what a leader already took is taken as it is.  Pure state:
-no files (see `producer_snapshots`), no clock.  Used on the reactor's thread only.
+Sequence numbers and duplicates are checked only for clients; replicated batches were checked by the leader. Pure state:
+no files (see `producer_snapshots`), no clock. Used on the reactor's thread only.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Marker
 
-_MARKER_AGE_MS_MAX: Final = 5
+_BATCHES_MAX: Final = 5
 _MAX_SEQUENCE: Final = 0x7FFFFFFF
 NONE: Final = -1
 
 
 class Origin(Enum):
-    """Who brings records to a log."""
+    """Source of appended records."""
 
     CLIENT = "client"
     SIMPLE = "a client of 0.7's protocol"
@@ -54,7 +54,7 @@ class Origin(Enum):
 
 
 class Produced(Protocol):
-    """What producer states want to know of an entry."""
+    """Fields of a record batch that producer states use."""
 
     @property
     def base_offset(self) -> int: ...
@@ -79,7 +79,7 @@ class Produced(Protocol):
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that the log holds."""
+    """Batch that the log holds."""
 
     first_sequence: int
     last_sequence: int
@@ -90,7 +90,7 @@ class WrittenBatch(NamedTuple):
 
 @attrs.frozen
 class EndedTransaction:
-    """A transaction, as far as one log holds it, from its first offset to that of its marker."""
+    """Transaction that ended in a log: its first offset there, and the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -100,17 +100,17 @@ class EndedTransaction:
 
 @attrs.define
 class ProducerState:
-    """One producer's state in one log; -1 stands for what is not known."""
+    """State of one producer in one log; -1 stands for unknown."""
 
     producer_id: int
     epoch: int = NONE
     batches: tuple[WrittenBatch, ...] = ()  # the last five, oldest first, all of `epoch`
     last_timestamp: int = NONE
     coordinator_epoch: int = NONE
-    transaction_start: int = NONE  # first offset of the transaction that is open
+    transaction_start: int = NONE  # first offset of the open transaction
 
     def continues(self, entry: Produced) -> bool:
-        """Whether `entry` is what comes next, as nearly all are: then nothing else need be asked."""
+        """Return whether `entry` has the next sequence number. Nearly all do, and need no further check."""
         return (
             entry.producer_epoch == self.epoch
             and bool(self.batches)
@@ -119,7 +119,7 @@ class ProducerState:
         )
 
     def duplicate_of(self, entry: Produced) -> WrittenBatch | None:
-        """The batch that the log holds already, if `entry` is sent again."""
+        """Return the batch in the log that `entry` repeats, or None."""
         if entry.producer_epoch != self.epoch:
             return None
         first, last = entry.base_sequence, entry.last_sequence
@@ -129,7 +129,7 @@ class ProducerState:
         return None
 
     def check_epochs(self, entry: Produced) -> None:
-        """Raise what is said to who writes in an epoch that is over, be it a producer's or a coordinator's."""
+        """Raise KafkaError for a batch of an older producer epoch, or a marker of an older coordinator epoch."""
         if entry.producer_epoch < self.epoch:
             raise _stale_epoch(entry, self.epoch)
         marker = entry.marker
@@ -140,7 +140,7 @@ class ProducerState:
             )
 
     def check_sequence(self, entry: Produced) -> None:
-        """Raise what a client is told whose batch does not continue what the log knows."""
+        """Raise KafkaError for a batch that does not have the next sequence number."""
         first = entry.base_sequence
         if entry.producer_epoch > self.epoch:
             if first != 0 and self.epoch != NONE:
@@ -151,7 +151,7 @@ class ProducerState:
             raise _out_of_order(entry, expected)
 
     def check_transaction(self, entry: Produced) -> None:
-        """Raise what is said to who writes outside of the transaction that is open."""
+        """Raise KafkaError for a batch outside of the producer's open transaction."""
         if self.transaction_start >= 0 and not (entry.is_transactional or entry.is_control):
             raise KafkaError(
                 f"producer {entry.producer_id} writes outside of its transaction", ErrorCode.INVALID_TXN_STATE
@@ -164,17 +164,17 @@ class ProducerState:
         self.last_timestamp = entry.max_timestamp
 
     def record(self, entry: Produced) -> None:
-        """`entry`, data that was checked, is in the log."""
+        """Record `entry`, checked data that the log now holds."""
         self._heard_of(entry)
         batch = WrittenBatch(
             entry.base_sequence, entry.last_sequence, entry.base_offset, entry.last_offset, entry.max_timestamp
         )
-        self.batches = (*self.batches[1 - _MARKER_AGE_MS_MAX :], batch)
+        self.batches = (*self.batches[1 - _BATCHES_MAX :], batch)
         if entry.is_transactional and self.transaction_start < 0:
             self.transaction_start = entry.base_offset
 
     def end(self, entry: Produced, marker: Marker) -> EndedTransaction | None:
-        """The marker `entry`, which was checked, is in the log: what it ended, if a transaction was open."""
+        """Record the marker `entry`, which the log now holds; return the transaction that it ended, if any."""
         self._heard_of(entry)
         self.coordinator_epoch = marker.coordinator_epoch
         first, self.transaction_start = self.transaction_start, NONE
@@ -184,18 +184,18 @@ class ProducerState:
 
 
 class ProducerStates:
-    """The states of all producers of one log."""
+    """States of all producers of one log."""
 
     __slots__ = ("_ended", "_open", "_states")
 
     def __init__(self, states: Iterable[ProducerState] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
-        self._open = {  # first offsets of the open transactions, the smallest first
+        self._open = {  # first offsets of open transactions, ascending
             state.producer_id: state.transaction_start
             for state in sorted(self._states.values(), key=lambda state: state.transaction_start)
             if state.transaction_start >= 0
         }
-        self._ended: list[EndedTransaction] = []  # those whose markers readers may not see yet
+        self._ended: list[EndedTransaction] = []  # markers not below the high watermark yet
 
     def __len__(self) -> int:
         return len(self._states)
@@ -207,17 +207,17 @@ class ProducerStates:
         return self._states.get(producer_id)
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has a transaction open here, begun or gone on with in this epoch."""
+        """Return whether the producer has an open transaction here that it began or continued in this epoch."""
         state = self._states.get(producer_id)
         return state is not None and state.epoch == epoch and state.transaction_start >= 0
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins; None if there is none."""
+        """First offset of the oldest open transaction; None if there is none."""
         return next(iter(self._open.values()), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins of those that are open or whose marker is not below `high_watermark`."""
+        """Return the first offset of the oldest transaction that is open or ended at or above `high_watermark`."""
         if not self._ended:
             return next(iter(self._open.values()), None)
         self.forget_visible(high_watermark)
@@ -225,18 +225,18 @@ class ProducerStates:
         return min([*unseen, *self._open.values()], default=None)
 
     def forget_visible(self, high_watermark: int) -> None:
-        """The ends of transactions that lie below `high_watermark` are no matter any more."""
+        """Forget ended transactions whose markers lie below `high_watermark`."""
         self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
 
     def keep_unseen(self, before: ProducerStates, upto: int) -> None:
-        """The log was cut at `upto`, and its states, which were `before`, loaded again: what no snapshot tells."""
+        """Keep the ended transactions of `before` up to `upto`: after a truncation, snapshots do not have them."""
         known = {ended.last_offset for ended in self._ended}
         self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in known]
 
     def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
-        """Check what is about to be appended: None if it may be, or the batch that it repeats.
+        """Check batches before an append; return None, or the batch that they repeat.
 
-        Raises KafkaError with the code for the producer.
+        Raise KafkaError with the code for the producer.
         """
         for entry in entries:
             state = self._states.get(entry.producer_id)
@@ -251,7 +251,7 @@ class ProducerStates:
         return None
 
     def record(self, entry: Produced) -> EndedTransaction | None:
-        """`entry` is in the log; says which transaction it ended, if it did."""
+        """Record `entry`, which the log now holds; return the transaction that it ended, if any."""
         producer_id = entry.producer_id
         if entry.is_control:
             return self._end(entry)
@@ -265,7 +265,7 @@ class ProducerStates:
 
     def _end(self, entry: Produced) -> EndedTransaction | None:
         marker = entry.marker
-        if marker is None:  # compaction has emptied the batch, or it is about something else
+        if marker is None:  # emptied by compaction, or another control record
             return None
         self._open.pop(entry.producer_id, None)
         ended = self._states.setdefault(entry.producer_id, ProducerState(entry.producer_id)).end(entry, marker)
@@ -274,7 +274,7 @@ class ProducerStates:
         return ended
 
     def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers that were not heard of for `after_ms` and have no open transaction; says how many."""
+        """Forget producers without open transaction that wrote nothing for `after_ms`; return their number."""
         gone = [
             state.producer_id
             for state in self._states.values()

@@ -1,14 +1,14 @@
-"""The time index of a segment: at which offset a timestamp is to be looked for.
+"""Time index of a segment: maps timestamps to offsets.
 
 ```
 entry of 12 bytes, big-endian, timestamps strictly increasing
-    0  8  the largest timestamp in the segment so far, ms
-    8  4  last offset of the batch that brought it, relative to the segment's base offset
+    0  8  largest timestamp in the segment so far, ms
+    8  4  last offset of the batch that has it, relative to the segment's base offset
 ```
 
-An entry (t, o) says: no record before that batch is as young as t, and whatever is younger than t comes after o.  An
-entry is added together with one of the offset index, and when the segment is sealed or closed, so that the last entry
-tells the segment's largest timestamp.  Questions about time are rare: the file is read for each and not kept.
+An entry (t, o) means: no record before that batch has a timestamp of t or later, and all records later than t are after
+o. An entry is added with each entry of the offset index, and when the segment is sealed or closed. So the last entry
+has the segment's largest timestamp. Lookups by time are rare: each reads the file, and nothing is cached.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pylogbroker.storage.files import Buffer, read_cached_file, read_entry, read
 
 _ENTRY: Final = Struct(">qI")
 ENTRY_SIZE: Final = _ENTRY.size
-_STORE_AT: Final = 1024  # entries kept in memory before they are written
+_BUFFERED_MAX: Final = 1024  # entries
 
 
 class TimeIndex:
-    """Entries of one segment.  Used on the reactor's thread only."""
+    """Entries of one segment. Used on the reactor's thread only."""
 
     __slots__ = ("_last", "_offsets", "_stored", "_timestamps", "base_offset", "path")
 
@@ -34,7 +34,7 @@ class TimeIndex:
         self.path = path
         self.base_offset = base_offset
         self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
-        self._timestamps = array("q")  # of the entries that are not in the file yet
+        self._timestamps = array("q")  # of the buffered entries
         self._offsets = array("I")
         self._last: tuple[int, int] | None = None if self._stored else (-1, base_offset)
 
@@ -42,26 +42,26 @@ class TimeIndex:
         return self._stored + len(self._timestamps)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Add an entry unless it says nothing new; may raise OSError as the offset index does."""
+        """Add an entry if its timestamp is the largest so far. Raise OSError as `OffsetIndex.append` does."""
         if timestamp <= self.last()[0]:
             return
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self.base_offset)
         self._last = timestamp, offset
-        if len(self._timestamps) >= _STORE_AT:
+        if len(self._timestamps) >= _BUFFERED_MAX:
             self.store()
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
-        """The last entry, (largest timestamp, offset); (-1, base offset) if there is none.
+        """Return the last entry as (timestamp, offset); (-1, base offset) if there is none.
 
-        NotCached if the file is to be read, is not in the page cache, and the caller may not wait; likewise below.
+        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`. So does `lookup`.
         """
         if self._last is None:
             self._last = self._read_last(may_wait)
         return self._last
 
     def lookup(self, timestamp: int, may_wait: bool = True) -> tuple[int, int]:
-        """The last entry not younger than `timestamp`; (-1, base offset) if there is none."""
+        """Return the last entry with a timestamp of at most `timestamp`; (-1, base offset) if there is none."""
         if self._timestamps and self._timestamps[0] <= timestamp:
             slot = bisect_right(self._timestamps, timestamp) - 1
             return self._timestamps[slot], self.base_offset + self._offsets[slot]
@@ -71,7 +71,7 @@ class TimeIndex:
         return self._entry(raw, slot)
 
     def store(self) -> None:
-        """Write the entries that are not in the file yet."""
+        """Write the buffered entries."""
         if not self._timestamps:
             return
         data = b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
@@ -91,7 +91,7 @@ class TimeIndex:
         truncate(self.path, keep * ENTRY_SIZE)
 
     def clear(self) -> None:
-        """Drop everything: the index is to be built anew."""
+        """Drop all entries, before a rebuild."""
         self._stored, self._last = 0, (-1, self.base_offset)
         del self._timestamps[:], self._offsets[:]
         truncate(self.path, 0)

@@ -1,17 +1,17 @@
-"""The transaction index of a segment: the aborted transactions whose markers lie in it, in Kafka's layout.
+"""Transaction index of a segment: the aborted transactions whose markers it holds, in Kafka's layout.
 
 ```
 entry of 34 bytes, big-endian, last offsets strictly increasing
     0  2  version               0
     2  8  producer id
-   10  8  first offset          of the transaction's first batch, maybe in an earlier segment
+   10  8  first offset          of the transaction's first batch, perhaps in an earlier segment
    18  8  last offset           of its marker
-   26  8  last stable offset    of the log behind the marker: all transactions of later entries begin at or behind it
+   26  8  last stable offset    of the log after the marker: transactions of later entries begin at or after it
 ```
 
-There is a file only where there are entries.  New ones stay in memory until there are some hundreds or the segment is
-sealed; after a crash the index of what was not yet safe on disk is built anew from the log's entries.  Questions are
-answered from the file, of which a few entries are read.
+The file exists only if there are entries. New ones stay in memory until there are 1024, or the segment is sealed. After
+a crash, recovery rebuilds the index of the part after the recovery point from the batches. Lookups read a few entries
+of the file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pylogbroker.storage.log.producer_states import EndedTransaction
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
 _VERSION: Final = 0
-_STORE_AT: Final = 1024  # entries kept in memory before they are written
+_BUFFERED_MAX: Final = 1024  # entries
 _BLOCK: Final = 128  # entries read at once
 _last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """What a reader of committed records has to know, and up to where it need not look for more."""
+    """Aborted transaction, and the offset from which on readers need not look for later ones."""
 
     producer_id: int
     first_offset: int
@@ -47,54 +47,58 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries of one segment.  Used on the reactor's thread only."""
+    """Entries of one segment. Used on the reactor's thread only."""
 
     __slots__ = ("_checksum", "_last", "_new", "_stored", "path")
 
     def __init__(self, path: str, stored_bytes: int) -> None:
         self.path = path
         self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
-        self._new: list[AbortedTxn] = []  # those that are not in it yet
-        self._last: AbortedTxn | None = None  # None if there is none, or it was not read yet
+        self._new: list[AbortedTxn] = []  # buffered entries
+        self._last: AbortedTxn | None = None  # None: no entries, or not read yet
         self._checksum: int | None = None if self._stored else 0
 
     def __len__(self) -> int:
         return self._stored + len(self._new)
 
     def note(self, ended: EndedTransaction, first_undecided: int | None) -> None:
-        """The segment got the marker of a transaction, behind which `first_undecided` tells the oldest one open."""
+        """Add a transaction that ended in the segment, if it aborted.
+
+        `first_undecided` is the first offset of the oldest transaction that is still open.
+        """
         if not ended.committed:
             last = ended.last_offset
             stable = last + 1 if first_undecided is None else first_undecided
-            with suppress(OSError):  # what can't be written now is written later
+            with suppress(OSError):  # entries that cannot be written stay buffered
                 self.append(AbortedTxn(ended.producer_id, ended.first_offset, last, stable))
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry; raises OSError if it is time to write the file and that fails (the entry stays)."""
+        """Add an entry. Raise OSError if the buffer is due and cannot be written; the entry stays buffered."""
         self._new.append(aborted)
         self._last = aborted
         self._checksum = crc32c(_ENTRY.pack(_VERSION, *aborted), self.checksum)
-        if len(self._new) >= _STORE_AT:
+        if len(self._new) >= _BUFFERED_MAX:
             self.store()
 
     @property
     def checksum(self) -> int:
-        """The CRC-32C of all entries."""
+        """CRC-32C of all entries."""
         if self._checksum is None:
             self._checksum = crc32c(read_file(self.path) or b"")
         return self._checksum
 
     @property
     def last_offset(self) -> int:
-        """Where the last of the transactions ends; -1 if there is none."""
+        """Offset of the last marker; -1 if there are no entries."""
         if self._last is None and self._stored:
             [self._last] = _entries(FileHandle.open(self.path).read, self._stored - 1, 1)
         return -1 if self._last is None else self._last.last_offset
 
     def overlapping(self, first_offset: int, upto: int, may_wait: bool = True) -> tuple[list[AbortedTxn], bool]:
-        """The transactions that reach into `first_offset` to `upto`, and whether later indexes have no more of them.
+        """Return the transactions that overlap `first_offset` to `upto`, and whether later indexes hold no more of
+        them.
 
-        NotCached if the caller may not wait for the disk, but would have to.
+        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`.
         """
         found = []
         if first_offset <= self.last_offset:
@@ -106,7 +110,7 @@ class TransactionIndex:
         return found, False
 
     def _ending_from(self, offset: int, may_wait: bool) -> Iterator[AbortedTxn]:
-        """The entries whose last offset is `offset` or larger."""
+        """Yield the entries with a last offset of at least `offset`."""
         if self._stored and not (self._new and self._new[0].last_offset <= offset):
             handle = FileHandle.open(self.path)
             read = handle.read if may_wait else handle.read_cached
@@ -118,7 +122,7 @@ class TransactionIndex:
         yield from self._new[bisect_left(self._new, offset, key=_last_offset) :]
 
     def store(self) -> None:
-        """Write the entries that are not in the file yet."""
+        """Write the buffered entries."""
         if self._new:
             data = b"".join(_ENTRY.pack(_VERSION, *aborted) for aborted in self._new)
             write_file_at(self.path, data, self._stored * ENTRY_SIZE)
@@ -126,16 +130,16 @@ class TransactionIndex:
             self._new.clear()
 
     def check(self, base_offset: int, next_offset: int) -> None:
-        """Read the file of a segment that has these bounds; DamagedFile if it cannot be the index of that."""
+        """Read the file of a segment with these bounds; raise DamagedFile if it cannot be the segment's index."""
         data = read_file(self.path) or b""
         if len(data) % ENTRY_SIZE:
-            raise DamagedFile(f"{self.path}: {len(data)} bytes are no number of entries")
+            raise DamagedFile(f"{self.path}: {len(data)} bytes are not a whole number of entries")
         found = list(_ENTRY.iter_unpack(data))
         last = base_offset - 1
         for version, *fields in found:
             aborted = AbortedTxn(*fields)
             if version != _VERSION or not _is_possible(aborted, last, next_offset):
-                raise DamagedFile(f"{self.path}: {aborted} of version {version} cannot be")
+                raise DamagedFile(f"{self.path}: {aborted} of version {version} is impossible here")
             last = aborted.last_offset
         self._stored, self._checksum = len(found), crc32c(data)
         self._last = aborted if found else None
@@ -153,14 +157,14 @@ class TransactionIndex:
             self._last = found[keep - 1] if keep else None
 
     def clear(self) -> None:
-        """Drop everything: the index is to be built anew."""
+        """Drop all entries, before a rebuild."""
         self._new.clear()
         self._stored, self._last, self._checksum = 0, None, 0
         truncate(self.path, 0)
 
 
 def _is_possible(aborted: AbortedTxn, before: int, next_offset: int) -> bool:
-    """Whether there may be such an entry behind one with last offset `before`."""
+    """Return whether the entry may follow one with the last offset `before`."""
     return (
         aborted.producer_id >= 0
         and 0 <= aborted.first_offset < aborted.last_offset
@@ -170,7 +174,7 @@ def _is_possible(aborted: AbortedTxn, before: int, next_offset: int) -> bool:
 
 
 def _entries(read: Callable[[int, int], Buffer], slot: int, count: int) -> list[AbortedTxn]:
-    """That many entries of the file that `read` reads; StorageFailure if it has fewer."""
+    """Return `count` entries of the file; raise StorageFailure if it is shorter."""
     data = read(count * ENTRY_SIZE, slot * ENTRY_SIZE)
     if len(data) != count * ENTRY_SIZE:
         raise StorageFailure(f"a transaction index ends before its entry {slot + count}")

@@ -1,8 +1,8 @@
-"""Whether transaction indexes are sound when a log is opened; those that are not are built anew from the entries.
+"""Checks the transaction indexes of a log that is opened; rebuilds damaged ones from the batches.
 
-An index that is missing cannot be told from one that never was: a segment without aborted transactions has none.  So
-the checkpoint of aborted transactions says, for each segment that has some, how many they are and their CRC-32C.
-A log without that checkpoint, such as one that Kafka wrote, has indexes that only must be possible.
+A segment without aborted transactions has no index, so a missing index would go unnoticed. The checkpoint of aborted
+transactions has the number of entries of each index and their CRC-32C. In a log without that checkpoint, such as
+Kafka's own, the indexes need only be consistent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pylogbroker.storage.log.segment import Segment
 def check_transaction_indexes(
     path: str, snapshots: Collection[int], segments: Sequence[Segment], log_end_offset: int
 ) -> None:
-    """Check the indexes of a log's first `segments`, the last of which ends at `log_end_offset`.  Blocks."""
+    """Check the indexes of a log's first `segments`; the last one ends at `log_end_offset`. Blocks."""
     try:
         expected = read_aborted(f"{path}/{names.ABORTED_TRANSACTIONS}")
     except DamagedFile:
