@@ -21,7 +21,7 @@ from collections.abc import Coroutine, Generator
 from inspect import isawaitable
 from time import perf_counter
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from typing import Protocol as Structure
 
 import attrs
@@ -31,18 +31,17 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import Caller, RequestContext
+from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.routes import NotOffered, Route, read_header
+from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
+from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.recognition import describe_legacy07_request
-
-if TYPE_CHECKING:
-    from pylogbroker.net.limits import MemoryLimit
-    from pylogbroker.net.service import KafkaFactory
 
 log = Logger()
 
@@ -56,6 +55,24 @@ _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
 _DECODE_INLINE_BYTES_MAX = 64 * 1024  # of requests that may have many elements, and are decoded in slices if they do
+
+
+class ConnectionFactory(Structure):
+    """What the connections of one listener share; see `pylogbroker.net.service.KafkaFactory`."""
+
+    reactor: Any
+    services: Services
+    listener_name: str
+    deferred_actions: DeferredActions
+    memory: MemoryLimit
+    bad_requests: PeerLogLimit
+    not_offered: PeerLogLimit
+    routes: Routes
+    max_request_bytes: int
+    idle_tick: int
+
+    def connection_made(self, protocol: KafkaProtocol, /) -> None: ...
+    def connection_lost(self, protocol: KafkaProtocol, host: str, /) -> None: ...
 
 
 class ResponseEncoder(Structure):
@@ -134,7 +151,7 @@ class KafkaProtocol(Protocol):
     """The broker's side of one connection; made by `KafkaFactory`."""
 
     transport: ChunkServer
-    factory: KafkaFactory
+    factory: ConnectionFactory
     requests_waiting_max = REQUESTS_WAITING_MAX
     work_seconds = 0.004  # after which the next request waits for the reactor's next iteration
 
