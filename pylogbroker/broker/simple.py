@@ -112,7 +112,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
             return False
         part = _placed(services, part)
         partition = _writable(services, part)
-        appended = partition.append_now(part.messages, services.runtime.now_ms(), origin=Origin.SIMPLE)
+        appended = partition.append_now(part.messages, services.runtime.now_ms(), origin=Origin.NATIVE)
     except KafkaError as error:
         raise _refused(services, part, error) from error
     if appended is None:
@@ -127,7 +127,7 @@ async def _append_late(services: Services, part: Production) -> None:
             await _create(services, part)
         part = _placed(services, part)
         partition = _writable(services, part)
-        now_ms, origin = services.runtime.now_ms(), Origin.SIMPLE
+        now_ms, origin = services.runtime.now_ms(), Origin.NATIVE
         appended = await partition.append_queued(part.messages, now_ms, services.runtime.in_thread, origin=origin)
     except KafkaError as error:
         raise _refused(services, part, error) from error

@@ -41,7 +41,7 @@ from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
-from pylogbroker.wire.recognition import describe_legacy07_request
+from pylogbroker.wire.recognition import describe_other_protocol
 
 log = Logger()
 
@@ -507,7 +507,7 @@ class KafkaProtocol(Protocol):
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
-        return describe_legacy07_request(frame)
+        return describe_other_protocol(frame)
 
     def _close(self) -> None:
         self._flush()

@@ -17,11 +17,10 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.periodic_call import PeriodicCall
 from pylogbroker.broker.services import Services
-from pylogbroker.config import SIMPLE, Listener
+from pylogbroker.config import Listener
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
-from pylogbroker.net.simple import Legacy07Protocol
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 
 log = Logger()
@@ -147,12 +146,6 @@ class KafkaFactory(Factory):
             protocol.transport.abortConnection()
 
 
-class Legacy07Factory(KafkaFactory):
-    """The same for a listener that speaks the protocol of 0.7."""
-
-    protocol_class = Legacy07Protocol
-
-
 @attrs.define(eq=False)
 class KafkaListener:
     """One listener of a broker."""
@@ -161,13 +154,13 @@ class KafkaListener:
     _services: Services
     _listener: Listener
     _bounds: SharedLimits
+    _factory_class: type[KafkaFactory] = KafkaFactory
     _factory: KafkaFactory = attrs.field(init=False)
     _port: ChunkPort | None = attrs.field(default=None, init=False)
     _idle_check: PeriodicCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        factory = Legacy07Factory if self._listener.protocol == SIMPLE else KafkaFactory
-        self._factory = factory(self._reactor, self._services, self._listener.name, self._bounds)
+        self._factory = self._factory_class(self._reactor, self._services, self._listener.name, self._bounds)
         self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:

@@ -16,8 +16,8 @@ from twisted.python.failure import Failure
 from pylogbroker.broker import simple
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
-from pylogbroker.wire import Chunk
-from pylogbroker.wire.recognition import describe_kafka_request
+from pylogbroker.net.service import KafkaFactory
+from pylogbroker.wire import SUPPORTED, Chunk, WireError, decode_request_header
 from pylogbroker.wire.simple import MultiProduce, Produce, decode_legacy07_request
 
 log = Logger()
@@ -78,3 +78,25 @@ class Legacy07Protocol(KafkaProtocol):
         else:
             log.failure("a request of {peer} failed", failure, peer=self.peer)
             self.close_because(f"a request failed: {failure.value}")
+
+
+class Legacy07Factory(KafkaFactory):
+    """Factory for a listener with the protocol of 0.7."""
+
+    protocol_class = Legacy07Protocol
+
+
+def describe_kafka_request(frame: memoryview) -> str | None:
+    """Describe a frame that looks like a request of Kafka's protocol; None if it does not."""
+    try:
+        header, _ = decode_request_header(frame)
+    except WireError:
+        return None
+    client, api = header.client_id, SUPPORTED.get(header.api_key)
+    if api is None or (client is not None and not client.isprintable()):
+        return None
+    name = api[0].__name__.removesuffix("Request")
+    return (
+        f"this looks like {name} {header.api_version} of Kafka's protocol, from the client {client!r}, and this "
+        "listener speaks that of Kafka 0.7: connect to another listener"
+    )

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from pylogbroker.interfaces import Create, Operation, SetData
+from pylogbroker.legacy07.storage.addressing import ADDRESSING
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.metadata.zk_schema import Kafka07Topic
@@ -37,7 +38,7 @@ from pylogbroker.offline.kafka07_source import (
 from pylogbroker.offline.stopped_broker import OfflineError, StoppedBroker, finish
 from pylogbroker.storage import LogDirectory, names
 from pylogbroker.storage.files import remove, sync_file
-from pylogbroker.storage.log.addressing import BYTE_ADDRESSED, write_message_format
+from pylogbroker.storage.log.addressing import write_message_format
 from pylogbroker.storage.log.partition_metadata import read_topic_id, write_topic_id
 
 SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -199,7 +200,7 @@ class Kafka07Import:
         origin = "" if partition is None else partition.path
         with open(f"{path}/{names.IMPORTED}", "x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"{origin}\n")
-        write_message_format(path, BYTE_ADDRESSED)
+        write_message_format(path, ADDRESSING)
         write_topic_id(path, topic.id)
         segments = () if partition is None else partition.segments
         for segment in segments[:-1]:

@@ -13,10 +13,10 @@ from itertools import pairwise
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.legacy07.storage.addressing import ADDRESSING
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import FileHandle, Pools, kafka07, names
-from pylogbroker.storage.log.addressing import BYTE_ADDRESSED
 from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
 from pylogbroker.storage.log.segment_file import SegmentFile
 
@@ -155,7 +155,7 @@ def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[K
 
 
 def _messages(path: str, position: int, size: int) -> Iterator[LogEntry]:
-    file = SegmentFile(os.path.dirname(path), position, Pools.of(), BYTE_ADDRESSED)
+    file = SegmentFile(os.path.dirname(path), position, Pools.of(), ADDRESSING)
     file.keep_open(FileHandle.open(path))
     yield from file.entries(size)
 

@@ -26,14 +26,6 @@ from pylogbroker.records.control import Marker, end_marker, parse_marker
 from pylogbroker.records.conversion import down_convert, never, up_convert
 from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
-from pylogbroker.records.simple import Legacy07Message, build_legacy07, encode_legacy07, messages
-from pylogbroker.records.simple_sets import (
-    check_legacy07,
-    from_legacy07,
-    is_costly_legacy07_set,
-    prepare_legacy07,
-    to_legacy07,
-)
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, convert, is_costly, prepare
 from pylogbroker.records.validate.record_errors import TooCostly
@@ -50,7 +42,6 @@ __all__ = [
     "Buffer",
     "Codec",
     "Header",
-    "Legacy07Message",
     "LogEntry",
     "Marker",
     "PreparedRecords",
@@ -58,25 +49,17 @@ __all__ = [
     "TimestampType",
     "TooCostly",
     "build",
-    "build_legacy07",
-    "check_legacy07",
     "convert",
     "crc32c",
     "decode_varint",
     "down_convert",
-    "encode_legacy07",
     "encode_varint",
     "end_marker",
     "entries",
     "entry_size",
-    "from_legacy07",
     "is_costly",
-    "is_costly_legacy07_set",
-    "messages",
     "never",
     "parse_marker",
     "prepare",
-    "prepare_legacy07",
-    "to_legacy07",
     "up_convert",
 ]

@@ -33,7 +33,8 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.metadata import registration
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
-from pylogbroker.net.service import KafkaListener, SharedLimits
+from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
+from pylogbroker.net.simple import Legacy07Factory
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.formatting import counted
@@ -43,6 +44,8 @@ from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
 
 log = Logger()
+
+_FACTORIES: Mapping[str, type[KafkaFactory]] = {SIMPLE: Legacy07Factory}  # of listeners with other protocols
 
 
 @attrs.define(eq=False)
@@ -188,7 +191,9 @@ class BrokerLifecycle:
     async def _listen(self, broker: Broker) -> None:
         bounds = SharedLimits.of(broker)
         for listener in self.config.listeners:
-            service = KafkaListener(self._reactor, broker, listener, bounds)
+            service = KafkaListener(
+                self._reactor, broker, listener, bounds, _FACTORIES.get(listener.protocol, KafkaFactory)
+            )
             self._listeners.append(service)
             await service.start()
 

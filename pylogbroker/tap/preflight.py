@@ -22,8 +22,8 @@ import javaproperties
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import embedded
 from pylogbroker.errors import StartupError
+from pylogbroker.legacy07 import storage as legacy07_storage
 from pylogbroker.storage import names
-from pylogbroker.storage.kafka07 import holds_kafka07
 
 _KAFKA_PARTITION = re.compile(r".+-\d+")
 _KAFKA_SEGMENT = ".log"
@@ -47,7 +47,7 @@ class DirectoryContents:
     def _of_kafka07(self, name: str) -> bool:
         path = f"{self.path}/{name}"
         marks = (names.PARTITION_METADATA, names.MESSAGE_FORMAT)
-        return not any(os.path.exists(f"{path}/{mark}") for mark in marks) and holds_kafka07(path)
+        return not any(os.path.exists(f"{path}/{mark}") for mark in marks) and legacy07_storage.holds_kafka07(path)
 
     @property
     def of_kafka(self) -> bool:

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from pylogbroker.wire import recognition
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.schema import Buffer, Chunk
 
@@ -266,3 +267,30 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
     if count * _INT64.size != reader.left:
         raise WireError(f"{count} offsets in {reader.left} bytes")
     return error, [reader.int64() for _ in range(count)]
+
+
+# Recognition
+
+
+def describe_legacy07_request(frame: memoryview) -> str | None:
+    """Say that a frame looks like a request of Kafka 0.7's protocol, if it does."""
+    try:
+        request = decode_legacy07_request(frame)
+    except WireError:
+        return None
+    match request:
+        case Produce(part) | Fetch(part) | MultiProduce([part, *_]) | MultiFetch([part, *_]):
+            topic = part.topic
+        case Offsets():
+            topic = request.topic
+        case _:
+            return None
+    if not topic.isprintable():
+        return None
+    return (
+        f"this looks like a request of Kafka 0.7's protocol ({type(request).__name__} of topic {topic!r}), and this "
+        "listener speaks Kafka's of today: connect to a SIMPLE listener"
+    )
+
+
+recognition.register(describe_legacy07_request)

@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.log_config import log_config

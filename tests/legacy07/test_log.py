@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.storage import Log, LogConfig, Origin, Recovered
 from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, ZIPPED, message, read_set, wrapped
@@ -19,7 +20,7 @@ from tests.support.examples import examples
 CONFIG = LogConfig(magic=0, byte_addressed=True, segment_bytes=1000, index_interval_bytes=100)
 
 
-def append(log: Log, data: bytes, origin: Origin = Origin.SIMPLE) -> int:
+def append(log: Log, data: bytes, origin: Origin = Origin.NATIVE) -> int:
     appended = log.append(data, NOW, origin=origin)
     log.high_watermark = log.log_end_offset
     return appended.base_offset

@@ -14,13 +14,9 @@ from pylogbroker.records import (
     Record,
     TooCostly,
     build,
-    build_legacy07,
-    check_legacy07,
-    from_legacy07,
-    messages,
-    prepare_legacy07,
-    to_legacy07,
 )
+from pylogbroker.records.simple import build_legacy07, messages
+from pylogbroker.records.simple_sets import check_legacy07, from_legacy07, prepare_legacy07, to_legacy07
 from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, THREE, TWO, ZIPPED, message, read_set, wrapped
 
 RULES = AppendRules(magic=0)

@@ -29,9 +29,10 @@ from pylogbroker.broker.fetch.readahead import magic_if_cached
 from pylogbroker.broker.fetch.sessions import RequestedPartition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
-from pylogbroker.records import down_convert, entry_size, from_legacy07, up_convert
+from pylogbroker.records import down_convert, entry_size, up_convert
 from pylogbroker.storage import FileRegion
 from pylogbroker.storage.files import read_at
+from pylogbroker.storage.log.addressing import byte_addressing
 from pylogbroker.wire.messages.fetch import PartitionData
 
 FIRST_WITH_V2 = 4
@@ -100,7 +101,7 @@ class Conversion:
         magic = 2 if version >= FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
         if region.first_position >= 0:
             position = region.first_position
-            return from_legacy07(
+            return byte_addressing().to_offset_addressed(
                 region.read(), position, magic, first_offset=first_offset, limit=limit, is_stopped=stopped
             )
         if magic == 2:

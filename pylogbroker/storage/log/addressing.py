@@ -1,18 +1,19 @@
-"""Addressing of a log: how offsets and positions of batches are found. It is what differs between message formats on
-disk.
+"""Addressing: the relation between the offsets of a log's entries and their places in its files.
 
 ```
-OFFSET_ADDRESSED   v0, v1, v2   each batch has its offsets; the next one has larger ones
-BYTE_ADDRESSED     0.7          a message's offset is the position of its first byte in the partition's stream, which
-                                begins with the first segment: base offset of its segment plus position in the file
+offset-addressed   each entry has its offset; the next entry has a larger one (message formats v0, v1, v2)
+byte-addressed     an entry's offset is the position of its first byte in the partition's stream: the base offset of
+                   its segment plus its position in the file
 ```
 
-A byte-addressed message takes as many offsets as it has bytes. So the rules of offsets hold here, too: a message begins
-after the last offset of the one before, and a segment where the one before ends. Any offset is a position in a file,
-without an index; the index finds the bounds of messages.
+A byte-addressed entry takes as many offsets as it has bytes. So the invariants of offsets hold for both: the next entry
+begins after the last offset, and a segment begins where the one before ends. A byte-addressed offset is a place in a
+file without an index; the index gives the starts of entries.
 
-A log's addressing never changes. A directory names it in the file `message-format`, which is written before the first
-segment; without it, the log is offset-addressed.
+A log has one addressing for its lifetime. The directory of a byte-addressed log has a file `message-format`, which is
+written before the first segment.
+
+A message format with byte addressing is not part of storage. Its package registers an implementation.
 """
 
 from __future__ import annotations
@@ -20,42 +21,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import ENTRY_PREFIX, LogEntry, entries, messages
+from pylogbroker.records import ENTRY_PREFIX, AppendRules, Buffer, LogEntry, PreparedRecords, entries
+from pylogbroker.records.conversion import Stopped
 from pylogbroker.records.log_entry import parse
-from pylogbroker.records.simple import HEADER_SIZES, SIZE_PREFIX, parse_legacy07, whole_size
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile
-from pylogbroker.storage.files import Buffer, read_file, replace_file
+from pylogbroker.storage.files import read_file, replace_file
 from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.header_scan import Fields, Read, scan_offset_addressed
-
-_POSITIONED: Final = b"0.7\n"
-_BLOCK_BYTES: Final = 4096
-_HEADER_BYTES_MAX: Final = max(HEADER_SIZES)
+from pylogbroker.storage.log.producer_states import Origin
 
 
 class Addressing(Protocol):
-    """Operations on files that depend on the message format."""
+    """Operations of segment files that depend on the message format."""
 
     def scan(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
-        """Yield the headers between two positions of a segment's file; raise CorruptRecords at an invalid one."""
+        """Yield the headers between two positions of a segment's file; see `header_scan.headers`."""
 
     def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
-        """Return the batch of `size` bytes that begins with `buffer`; `offset` is the stream position of its first
-        byte.
-        """
+        """Return the entry of `size` bytes at the start of `buffer`; `offset` is the byte's position in the stream."""
 
     def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
-        """Yield the batches in `buffer`, without one that is cut off at its end; raise CorruptRecords at an invalid
-        one.
-        """
+        """Yield the entries in `buffer`, except a truncated last one; CorruptRecords at bytes that are no entry."""
 
     def claimed_size(self, buffer: Buffer) -> int:
-        """Return the size that the batch at the begin of `buffer` claims to have."""
+        """Return the size of the entry at the start of `buffer`, as its header states it."""
 
 
-class _OffsetAddressed:
+class ByteAddressing(Addressing, Protocol):
+    """A message format with byte addressing: besides files, appends and reads depend on it."""
+
+    message_format: str
+    """Name of the format, as in the file `message-format`."""
+
+    def is_costly(self, buffer: Buffer, origin: Origin) -> bool:
+        """Return True if `prepare` would decode or decompress for long, and `convert` should come first."""
+
+    def convert(self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
+        """Do the costly part of `prepare` in a worker thread; the result is appended with Origin.CONVERTED."""
+
+    def prepare(
+        self, buffer: Buffer, rules: AppendRules, origin: Origin, log_end_offset: int, now_ms: int
+    ) -> PreparedRecords:
+        """Validate records for a log with this end, like `records.prepare`."""
+
+    def to_offset_addressed(
+        self, buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped
+    ) -> bytes:
+        """Convert a log's bytes, read at `position`, for clients of Kafka's protocol, like `records.down_convert`."""
+
+    def describe_foreign_data(self, path: str) -> str | None:
+        """Describe the format's files in a directory without any mark of the broker; None without such files."""
+
+
+class _OffsetAddressing:
     def scan(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
         return scan_offset_addressed(read, position, end)
 
@@ -70,47 +89,50 @@ class _OffsetAddressed:
         return whole + int.from_bytes(buffer[8:whole], "big", signed=True) if len(buffer) >= whole else whole
 
 
-class _ByteAddressed:
-    def scan(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
-        block: Buffer = b""
-        start = position
-        while position < end:
-            if len(block) - (position - start) < _HEADER_BYTES_MAX:
-                block, start = read(min(_BLOCK_BYTES, end - position), position), position
-            size = whole_size(block, position - start, len(block), base_offset + position)
-            if position + size > end:
-                raise CorruptRecords(f"no valid message at position {position}")
-            yield position, size, base_offset + position, base_offset + position + size - 1
-            position += size
-
-    def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
-        return parse_legacy07(buffer, offset, size)
-
-    def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
-        return messages(buffer, offset, partial=True)
-
-    def claimed_size(self, buffer: Buffer) -> int:
-        return SIZE_PREFIX + int.from_bytes(buffer[:SIZE_PREFIX], "big", signed=True)
+OFFSET_ADDRESSED: Final[Addressing] = _OffsetAddressing()
+_registered: Final[list[ByteAddressing]] = []
 
 
-OFFSET_ADDRESSED: Final[Addressing] = _OffsetAddressed()
-BYTE_ADDRESSED: Final[Addressing] = _ByteAddressed()
+def register(addressing: ByteAddressing) -> None:
+    """Make a byte-addressed message format known to this process."""
+    _registered[:] = [addressing]
+
+
+def byte_addressing() -> ByteAddressing:
+    """Return the byte-addressed message format; LookupError if none is registered."""
+    if not _registered:
+        raise LookupError("no byte-addressed message format is registered: import pylogbroker.legacy07.storage")
+    return _registered[0]
 
 
 def addressing_of(config: LogConfig) -> Addressing:
     """Return the addressing of a new log with these settings."""
-    return BYTE_ADDRESSED if config.byte_addressed else OFFSET_ADDRESSED
+    return byte_addressing() if config.byte_addressed else OFFSET_ADDRESSED
 
 
 def read_message_format(path: str) -> Addressing:
-    """Return the addressing named by the file in a log's directory; raise DamagedFile if it is unreadable."""
+    """Return the addressing that a log's directory states; DamagedFile for an unknown message format."""
     name = f"{path}/{names.MESSAGE_FORMAT}"
-    if read_file(name) != _POSITIONED:
-        raise DamagedFile(f"{name}: expected '0.7' and a newline")
-    return BYTE_ADDRESSED
+    found = read_file(name) or b""
+    for addressing in _registered:
+        if found == _line(addressing):
+            return addressing
+    known = ", ".join(addressing.message_format for addressing in _registered)
+    raise DamagedFile(f"{name}: unknown message format {found[:20]!r}; expected one line with one of: {known}")
 
 
 def write_message_format(path: str, addressing: Addressing) -> None:
-    """Write the file into a new log's directory; only a byte-addressed one needs it. Blocks on the disk."""
-    if addressing is BYTE_ADDRESSED:
-        replace_file(f"{path}/{names.MESSAGE_FORMAT}", _POSITIONED)
+    """State the addressing in the directory of a new log. Blocks on the disk if it is byte-addressed."""
+    for known in _registered:
+        if addressing is known:
+            replace_file(f"{path}/{names.MESSAGE_FORMAT}", _line(known))
+
+
+def describe_foreign_data(path: str) -> str | None:
+    """Describe another program's data in a directory without any mark of the broker; None if there is none."""
+    found = (addressing.describe_foreign_data(path) for addressing in _registered)
+    return next((reason for reason in found if reason is not None), None)
+
+
+def _line(addressing: ByteAddressing) -> bytes:
+    return f"{addressing.message_format}\n".encode()

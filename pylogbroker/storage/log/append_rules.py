@@ -3,15 +3,13 @@
 A leader checks records of clients and coordinators against the topic's settings, and assigns offsets. A follower takes
 its leader's batches unchanged, with their offsets. They only must be complete, and not begin before the end of the log;
 gaps are valid, since compaction makes them.
-
-A log of format 0.7 takes sets of its own messages, and from Kafka's clients what that format can express.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.errors import ErrorCode, InvalidRecords
+from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import (
     NO_BOUND,
     AppendedEntry,
@@ -20,11 +18,7 @@ from pylogbroker.records import (
     Codec,
     PreparedRecords,
     TimestampType,
-    check_legacy07,
     entries,
-    is_costly_legacy07_set,
-    prepare_legacy07,
-    to_legacy07,
 )
 from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.producer_states import Origin
@@ -33,7 +27,6 @@ _TIMESTAMPS: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
-_RECOMPRESSED_INLINE_BYTES_MAX: Final = 64 * 1024  # in an append; more are converted in a worker
 _CODECS: Final = {
     "producer": None,
     "uncompressed": Codec.NONE,
@@ -93,29 +86,3 @@ def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
     """Return the leader epoch and offset of each batch from a leader."""
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
-
-
-def prepare_byte_addressed(
-    buffer: Buffer, rules: AppendRules, origin: Origin, position: int, now_ms: int
-) -> PreparedRecords:
-    """Like `records.prepare`, for a log of format 0.7 that ends at `position`."""
-    if origin is Origin.COORDINATOR:
-        detail = "message format 0.7 has neither idempotent producers nor transactions"
-        raise InvalidRecords(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    if origin is Origin.CLIENT:
-        buffer = to_legacy07(buffer, rules, now_ms, min(rules.inline_bytes_max, _RECOMPRESSED_INLINE_BYTES_MAX))
-    if origin in (Origin.CLIENT, Origin.CONVERTED):
-        rules = rules.after_conversion
-    return prepare_legacy07(buffer, rules, position)
-
-
-def convert_byte_addressed(buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
-    """Do the costly part of `prepare_byte_addressed` in a worker; append the result with Origin.CONVERTED."""
-    if origin is Origin.SIMPLE:
-        return check_legacy07(buffer, rules)
-    return to_legacy07(buffer, rules, now_ms, rules.decompressed_bytes_max)
-
-
-def is_costly_byte_addressed(buffer: Buffer, origin: Origin) -> bool:
-    """Return whether `prepare_byte_addressed` decodes or decompresses the records."""
-    return origin is not Origin.SIMPLE or is_costly_legacy07_set(buffer)

@@ -44,7 +44,7 @@ class LogConfig:
     magic: int = 2
     """Message format to write: 0, 1 or 2; from message.format.version."""
     byte_addressed: bool = False
-    """Whether the message format is 0.7: an offset is a byte position."""
+    """Whether an offset is a byte position, instead of a number in each batch."""
     longest_segment_ms: int = attrs.field(init=False, eq=False, repr=False)
     """Age at which a segment is rolled; compaction needs sealed segments within max.compaction.lag.ms."""
 

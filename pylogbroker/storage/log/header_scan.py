@@ -29,7 +29,7 @@ _BLOCK: Final = 4096
 
 
 class Header(NamedTuple):
-    """Position, size and offsets of a record batch, or of a message of v0, v1 or 0.7."""
+    """Position, size and offsets of a record batch or message."""
 
     position: int
     size: int

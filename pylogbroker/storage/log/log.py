@@ -45,12 +45,9 @@ from pylogbroker.storage.files import (
     sync_file,
 )
 from pylogbroker.storage.log import producer_snapshots
-from pylogbroker.storage.log.addressing import BYTE_ADDRESSED
+from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, byte_addressing
 from pylogbroker.storage.log.append_rules import (
-    convert_byte_addressed,
     epochs_of,
-    is_costly_byte_addressed,
-    prepare_byte_addressed,
     prepare_replicated,
     rules_of,
 )
@@ -108,7 +105,7 @@ class Log:
         self.failure_errno = 0  # of the disk error that took the log offline
         self.segments = segments
         self.addressing = segments[0].file.addressing
-        self.byte_addressed = self.addressing is BYTE_ADDRESSED
+        self.byte_addressed = self.addressing is not OFFSET_ADDRESSED
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset  # set by the broker
@@ -228,7 +225,7 @@ class Log:
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
         """Return whether an append must decode the records; better `convert` them in a worker first."""
         if self.byte_addressed:
-            return is_costly_byte_addressed(buffer, origin)
+            return byte_addressing().is_costly(buffer, origin)
         return is_costly(buffer, self._client_rules)
 
     def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
@@ -237,12 +234,12 @@ class Log:
         Append the result with Origin.CONVERTED. Any thread. Raises what `append` raises for records.
         """
         if self.byte_addressed:
-            return convert_byte_addressed(buffer, self._client_rules, origin, now_ms)
+            return byte_addressing().convert(buffer, self._client_rules, origin, now_ms)
         return convert(buffer, self._client_rules, now_ms)
 
     def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> PreparedRecords:
         if self.byte_addressed:
-            return prepare_byte_addressed(buffer, self._client_rules, origin, self.log_end_offset, now_ms)
+            return byte_addressing().prepare(buffer, self._client_rules, origin, self.log_end_offset, now_ms)
         if origin is Origin.CLIENT:
             return prepare(buffer, self._client_rules, self.log_end_offset, now_ms, leader_epoch)
         if origin is Origin.CONVERTED:

@@ -47,7 +47,7 @@ class Origin(Enum):
     """Source of appended records."""
 
     CLIENT = "client"
-    SIMPLE = "a client of 0.7's protocol"
+    NATIVE = "a client that sends the log's own message format"
     CONVERTED = "a client, by way of Log.convert"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"

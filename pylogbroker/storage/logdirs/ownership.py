@@ -1,13 +1,13 @@
 """Decides which directories are the broker's logs.
 
-A directory named like a partition may be an earlier topic's, a copy that somebody made, or data of Kafka 0.7. Opened as
-a log, recovery would truncate what is not a record batch, and create files in it.
+A directory named like a partition may be an earlier topic's, a copy that somebody made, or data of another program.
+Opened as a log, recovery would truncate what is not a record batch, and create files in it.
 
 | topic in the tree | `partition.metadata` | holds            | decision                                            |
 |-------------------|----------------------|------------------|-----------------------------------------------------|
 | yes               | has the topic's id   |                  | open: the topic's log                               |
 | yes               | missing, or torn     | segments of ours | open: a loss of power took the file                 |
-| yes               | missing, or torn     | segments of 0.7  | ignore                                              |
+| yes               | missing, or torn     | other segments   | ignore                                              |
 | yes               | has another id       |                  | ignore; renamed to `-stray` when the log is created |
 | no                |                      |                  | ignore                                              |
 """
@@ -23,10 +23,9 @@ import attrs
 
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import TopicPartition
-from pylogbroker.storage.kafka07 import holds_kafka07
+from pylogbroker.storage.log.addressing import describe_foreign_data
 from pylogbroker.storage.log.partition_metadata import id_text, read_topic_id
 
-KAFKA07: Final = "holds data of Kafka 0.7: move it away, and import it from there by `pylogbroker migrate kafka07`"
 FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
 
@@ -55,6 +54,6 @@ def foreign(path: str, key: TopicPartition, topics: Topics) -> ForeignDirectory 
             return None
         reason = NO_TOPIC if wanted is None else f"belongs to another topic of that name, {id_text(marked)}"
         return ForeignDirectory(path, reason, marked)
-    if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") and holds_kafka07(path):
-        return ForeignDirectory(path, KAFKA07)
+    if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") and (data := describe_foreign_data(path)) is not None:
+        return ForeignDirectory(path, data)
     return ForeignDirectory(path, FOREIGN) if wanted is None else None
