@@ -26,7 +26,6 @@ from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from pylogbroker.client import arguments
 from pylogbroker.client.adapters import EARLIEST, LATEST, FetchResult, FetchTarget, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
-from pylogbroker.client.adapters.legacy07 import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.plugin_guards import guarded_decoder
@@ -35,6 +34,7 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import IDecoder, TopicPartition
+from pylogbroker.legacy07.client.adapter import Legacy07Adapter, Legacy07Connection
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.settings import Address, ConnectionSettings

@@ -6,8 +6,7 @@
 | 0.10                | 1     | messages with timestamps              |
 | 0.11 and all later  | 2     | record batches                        |
 
-Format 0.7 is one for topics alone: its messages have no offsets (see `pylogbroker.records.simple`), so that a topic has
-it from its first message to its last.
+Format 0.7 is byte-addressed: messages have no offsets. A topic has it from its creation on, or never.
 
 A version may be shortened (`0.10`, `3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
 """

@@ -13,10 +13,11 @@ from itertools import pairwise
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.legacy07.storage import directories
 from pylogbroker.legacy07.storage.addressing import ADDRESSING
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.records import LogEntry
-from pylogbroker.storage import FileHandle, Pools, kafka07, names
+from pylogbroker.storage import FileHandle, Pools, names
 from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
 from pylogbroker.storage.log.segment_file import SegmentFile
 
@@ -77,9 +78,9 @@ def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
     """Return the directories of a source by topic and partition; raise OfflineError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
-        key = kafka07.parse_directory(name)
+        key = directories.parse_directory(name)
         path = f"{source.path}/{name}"
-        if key is None or not os.path.isdir(path) or _is_own(path) or not kafka07.segments_in(path):
+        if key is None or not os.path.isdir(path) or _is_own(path) or not directories.segments_in(path):
             continue
         other = found.setdefault(key, path)
         if other != path:
@@ -101,7 +102,7 @@ def _is_own(path: str) -> bool:
 
 
 def _nothing_in(path: str) -> str:
-    if kafka07.segments_in(path):
+    if directories.segments_in(path):
         return f"{path} is a partition's directory: name the log directory above it"
     return (
         f"{path} holds no data of Kafka 0.7: expected directories such as my_topic-0 with files such as "
@@ -111,7 +112,7 @@ def _nothing_in(path: str) -> str:
 
 def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
     """Read a partition and check every CRC; raise OfflineError if its files contradict each other."""
-    found = kafka07.segments_in(path)
+    found = directories.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
             raise OfflineError(f"{path}: {name} and {twin} have the same position: remove one of them")

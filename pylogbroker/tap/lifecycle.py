@@ -31,10 +31,10 @@ from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
+from pylogbroker.legacy07.server.connection import Legacy07Factory
 from pylogbroker.metadata import registration
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
-from pylogbroker.net.simple import Legacy07Factory
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.formatting import counted

@@ -13,13 +13,13 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.adapters.legacy07 import Legacy07Adapter, Legacy07Connection
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, RecordTooLarge, RequestTimedOut
-from pylogbroker.client.legacy07_messages import Legacy07MessageSet
 from pylogbroker.client.messages import Message
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
+from pylogbroker.legacy07.client.adapter import Legacy07Adapter, Legacy07Connection
+from pylogbroker.legacy07.client.message_set import Legacy07MessageSet
 from pylogbroker.records import TimestampType
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from tests.legacy07 import message_sets

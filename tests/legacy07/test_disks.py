@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker import simple
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.errors import ProtocolViolation
+from pylogbroker.legacy07.server import requests
+from pylogbroker.legacy07.wire import decode_legacy07_request
 from pylogbroker.storage import FileRegion
-from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.log_lines import logged_lines
 from tests.legacy07 import message_sets
@@ -49,7 +49,7 @@ def unsent(directory: str) -> Iterator[None]:
 class DiskTests(SimpleTests):
     def chunks(self, request: bytes) -> Sequence[Any]:
         """An answer as the network gets it."""
-        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
+        answer = requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         assert isinstance(answer, list)
         return answer
 

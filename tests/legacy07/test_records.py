@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.legacy07.records.message_sets import check_legacy07, from_legacy07, prepare_legacy07, to_legacy07
+from pylogbroker.legacy07.records.messages import build_legacy07, messages
 from pylogbroker.records import (
     AppendRules,
     Codec,
@@ -15,8 +17,6 @@ from pylogbroker.records import (
     TooCostly,
     build,
 )
-from pylogbroker.records.simple import build_legacy07, messages
-from pylogbroker.records.simple_sets import check_legacy07, from_legacy07, prepare_legacy07, to_legacy07
 from tests.legacy07.message_sets import GZIP, ONE, SNAPPY, THREE, TWO, ZIPPED, message, read_set, wrapped
 
 RULES = AppendRules(magic=0)

@@ -8,7 +8,6 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.broker import simple
 from pylogbroker.broker.apis import (
     create_topics,
     delete_records,
@@ -19,6 +18,8 @@ from pylogbroker.broker.apis import (
 )
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, ProtocolViolation
+from pylogbroker.legacy07.server import requests
+from pylogbroker.legacy07.wire import decode_legacy07_request
 from pylogbroker.records import Codec, Record, build
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_records import (
@@ -34,7 +35,6 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pylogbroker.wire.simple import decode_legacy07_request
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
@@ -47,7 +47,7 @@ class SimpleTests(NodeTests):
 
     def send(self, request: bytes) -> bytes | None:
         """The answer to a request, None if there is none."""
-        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
+        answer = requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         found = now(answer) if isinstance(answer, Awaitable) else answer
         if found is None:
             return None
@@ -57,7 +57,7 @@ class SimpleTests(NodeTests):
 
     def send_late(self, request: bytes) -> Deferred[Any]:
         """The same for one that has to wait."""
-        answer = simple.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
+        answer = requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         assert isinstance(answer, Coroutine)
         return ensureDeferred(answer)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylogbroker.errors import ProtocolViolation
-from pylogbroker.wire import EncodingError
-from pylogbroker.wire.simple import (
+from pylogbroker.legacy07.wire import (
     Fetch,
     FetchRange,
     Legacy07ErrorCode,
@@ -29,6 +28,7 @@ from pylogbroker.wire.simple import (
     encode_set,
     encode_sets,
 )
+from pylogbroker.wire import EncodingError
 from tests.legacy07 import message_sets
 
 RECORDED: list[tuple[bytes, Legacy07Request]] = [

@@ -18,9 +18,9 @@ import attrs
 
 from pylogbroker.broker.apis import APIS, add_partitions_to_txn, find_coordinator, init_producer_id, join_group
 from pylogbroker.broker.fetch.operation import FetchOperation
+from pylogbroker.legacy07.server.connection import Legacy07Protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol, ResponseSlot
-from pylogbroker.net.simple import Legacy07Protocol
 from pylogbroker.records import Codec, Record, build, message_set
 from pylogbroker.storage import Origin
 from pylogbroker.wire import Request

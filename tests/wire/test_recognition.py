@@ -12,9 +12,9 @@ import pytest
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
-from pylogbroker.net.simple import describe_kafka_request
+from pylogbroker.legacy07.server.connection import describe_kafka_request
+from pylogbroker.legacy07.wire import describe_legacy07_request
 from pylogbroker.wire.frame_splitter import FrameSplitter
-from pylogbroker.wire.simple import describe_legacy07_request
 from tests.legacy07 import message_sets
 
 

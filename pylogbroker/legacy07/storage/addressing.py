@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
-from pylogbroker.records import AppendRules, Buffer, LogEntry, PreparedRecords
-from pylogbroker.records.conversion import Stopped
-from pylogbroker.records.simple import HEADER_SIZES, SIZE_PREFIX, messages, parse_legacy07, whole_size
-from pylogbroker.records.simple_sets import (
+from pylogbroker.legacy07.records.message_sets import (
     check_legacy07,
     from_legacy07,
     is_costly_legacy07_set,
     prepare_legacy07,
     to_legacy07,
 )
+from pylogbroker.legacy07.records.messages import HEADER_SIZES, SIZE_PREFIX, messages, parse_legacy07, whole_size
+from pylogbroker.legacy07.storage.directories import holds_kafka07
+from pylogbroker.records import AppendRules, Buffer, LogEntry, PreparedRecords
+from pylogbroker.records.conversion import Stopped
 from pylogbroker.storage import Origin
-from pylogbroker.storage.kafka07 import holds_kafka07
 from pylogbroker.storage.log.addressing import ByteAddressing
 from pylogbroker.storage.log.header_scan import Fields, Read
 

@@ -24,10 +24,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
-from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
-from pylogbroker.storage import Appended, FileRegion, Log, Origin
-from pylogbroker.wire import Chunk
-from pylogbroker.wire.simple import (
+from pylogbroker.legacy07.wire import (
     ANY_PARTITION,
     EARLIEST,
     HEAD_SIZE,
@@ -46,6 +43,9 @@ from pylogbroker.wire.simple import (
     encode_set,
     encode_sets,
 )
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
+from pylogbroker.storage import Appended, FileRegion, Log, Origin
+from pylogbroker.wire import Chunk
 
 FORMAT = {"message.format.version": "0.7"}
 """The settings of topics that are made by a produce."""

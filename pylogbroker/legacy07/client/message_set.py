@@ -11,9 +11,9 @@ from typing import Final
 
 from pylogbroker.client.messages import MessageSet, Row
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.legacy07.records.messages import Legacy07Message, messages
 from pylogbroker.records import LogEntry
 from pylogbroker.records.columnar import EntryGroup
-from pylogbroker.records.simple import Legacy07Message, messages
 
 _RUN: Final = 500  # messages of a piece
 

@@ -13,12 +13,12 @@ import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.broker import simple
 from pylogbroker.errors import KafkaError, ProtocolViolation
+from pylogbroker.legacy07.server import requests
+from pylogbroker.legacy07.wire import MultiProduce, Produce, decode_legacy07_request
 from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.wire import SUPPORTED, Chunk, WireError, decode_request_header
-from pylogbroker.wire.simple import MultiProduce, Produce, decode_legacy07_request
 
 log = Logger()
 
@@ -55,7 +55,7 @@ class Legacy07Protocol(KafkaProtocol):
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = simple.handle(self.factory.services, request, self._caller)
+            answer = requests.handle(self.factory.services, request, self._caller)
         except ProtocolViolation as violation:
             self._violated(f"bad request: {violation}")
             return

@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records.simple import messages
+from pylogbroker.legacy07.records.messages import messages
 from pylogbroker.storage import names
 from pylogbroker.storage.files import opened, read_at
 

@@ -10,7 +10,7 @@ big-endian, and `str` is a 2-byte length and that many bytes.
     3     multiproduce   count:2, then for each what a produce has             none at all
     4     offsets        topic:str partition:4 time:8 max_count:4              count:4 offsets:8 each, descending
 
-A set is messages one after the other (see `pylogbroker.records.simple`), the last of which may be cut off in an answer.
+A set is a sequence of messages (see `pylogbroker.legacy07.records.messages`). In an answer the last may be truncated.
 Requests are answered in their order.
 """
 

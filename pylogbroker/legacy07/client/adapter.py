@@ -11,15 +11,13 @@ from typing import Final, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 
 from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
-from pylogbroker.client.legacy07_messages import Legacy07MessageSet
 from pylogbroker.client.messages import Decode
 from pylogbroker.config import Values
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.records.simple import may_be_message
-from pylogbroker.rpc.pipelined_connection import PipelinedConnection
-from pylogbroker.wire import WireError
-from pylogbroker.wire.simple import (
+from pylogbroker.legacy07.client.message_set import Legacy07MessageSet
+from pylogbroker.legacy07.records.messages import may_be_message
+from pylogbroker.legacy07.wire import (
     Fetch,
     FetchRange,
     Legacy07ErrorCode,
@@ -31,6 +29,8 @@ from pylogbroker.wire.simple import (
     decode_sets,
     encode_legacy07_request,
 )
+from pylogbroker.rpc.pipelined_connection import PipelinedConnection
+from pylogbroker.wire import WireError
 
 T = TypeVar("T")
 

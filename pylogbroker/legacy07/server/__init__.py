@@ -1,0 +1,1 @@
+"""Server of Kafka 0.7: connections, and request handlers for topics of its message format."""
