@@ -97,7 +97,7 @@ class PartitionQueue(Generic[B]):
     topic: str
     partition: int
     idempotent: bool = False
-    may_bump_epoch: bool = True  # whether to begin new epochs here; in transactions the coordinator assigns them
+    may_bump_epoch: bool = True  # whether to begin new epochs here; else the owner does, or gives up
     unsent: deque[B] = attrs.Factory(deque)
     open: B | None = None  # the last of `unsent`, while it takes records
     in_flight: list[B] = attrs.Factory(list)
@@ -224,7 +224,7 @@ class PartitionQueue(Generic[B]):
         return failed_batches
 
     def _fail_requeued(self) -> list[B]:
-        """Fail all requeued batches: the transaction's end begins a new epoch."""
+        """Fail all requeued batches. The owner may begin a new epoch, as at the end of a transaction."""
         failed_batches, self.requeued = self.requeued, []
         self.lost = self.taken
         return failed_batches

@@ -15,19 +15,19 @@ import pytest
 
 from pylogbroker.client.errors import RecordTooLarge
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers import connections
 from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import producer as producing
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer
-from pylogbroker.spark.writing.producer_ids import ProducerIdentity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify, is_idempotent, window_of
 from pylogbroker.spark.writing.task import TaskWriter
 from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
 from tests.support.brokers import Broker
 
+CONNECT = BlockingCluster.connect
 NUMBERS = [b"%06d" % number for number in range(20_000)]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -138,7 +138,7 @@ def test_partitions_that_came_meanwhile(topics: Topics) -> None:
 def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = topics.make()
     sent, waited = itertools.count(), list[float]()
-    monkeypatch.setattr(connections, "dial", lambda address, settings: _Deaf(dial(address, settings), sent, waited))
+    monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Deaf(CONNECT(*given), sent, waited))
     wanted = options(topics.bootstrap, topic, batch_size=5000, request_timeout_ms=300, retry_backoff_ms=1)
     _write(wanted, batches(NUMBERS[:2000]))
     assert values(topics.bootstrap, topic) == NUMBERS[:2000]
@@ -148,11 +148,11 @@ def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, mo
 def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, passed, made = topics.make(), [0.0], list[Connection]()
+    topic, passed, made = topics.make(), [0.0], list[BlockingConnection]()
     first = [b"%02d" % number + b"x" * 100_000 for number in range(60)]
 
-    def dialled(*arguments: Any) -> Connection:
-        made.append(dial(*arguments))
+    def connected(*arguments: Any) -> BlockingConnection:
+        made.append(CONNECT(*arguments))
         return made[-1]
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -163,7 +163,7 @@ def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
         yield from batches([b"last"])
 
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], sleep=time.sleep)
-    monkeypatch.setattr(connections, "dial", dialled)
+    monkeypatch.setattr(BlockingCluster, "connect", connected)
     monkeypatch.setattr(producing, "time", clock)
     _write(options(topics.bootstrap, topic, retry_backoff_ms=1), rows())
     assert len(made) == 2
@@ -176,7 +176,7 @@ def test_what_is_lost_on_its_way_is_sent_again_once_and_in_order(
 ) -> None:
     topic = topics.make(2)
     cuts = itertools.count()
-    monkeypatch.setattr(connections, "dial", lambda address, settings: _Cut(dial(address, settings), cuts, when))
+    monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Cut(CONNECT(*given), cuts, when))
     rows = pa.record_batch({"value": NUMBERS, "partition": pa.array([n % 2 for n in range(len(NUMBERS))], pa.int32())})
     wanted = options(topics.bootstrap, topic, batch_size=5000, max_request_size=10_000, retry_backoff_ms=1)
     _write(wanted, [rows], Fields(value=0, partition=1))
@@ -188,7 +188,7 @@ def test_a_leader_that_refuses_the_first_batch_for_a_moment(topics: Topics, monk
     """It knows nothing of the producer, and would begin with any batch: also with the second one."""
     topic = topics.make()
     lost = itertools.count()
-    monkeypatch.setattr(connections, "dial", lambda address, settings: _Refusing(dial(address, settings), lost))
+    monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Refusing(CONNECT(*given), lost))
     _write(options(topics.bootstrap, topic, batch_size=5000, retry_backoff_ms=1), batches(NUMBERS[:2000]))
     assert values(topics.bootstrap, topic) == NUMBERS[:2000]
 
@@ -197,7 +197,7 @@ def test_an_epoch_that_is_over_ends_it(topics: Topics) -> None:
     topic = topics.make()
     with _cluster(options(topics.bootstrap, topic)) as cluster:
         older = identify(cluster)
-        newer = ProducerIdentity(older.id, older.epoch + 1)
+        newer = WriterIdentity(older.id, older.epoch + 1)
         for identity in (older, newer):
             with IdempotentProducer(cluster, identity) as producer:
                 TaskWriter(options(topics.bootstrap, topic), VALUES, cluster, producer).write(batches([b"x"]))
@@ -231,10 +231,10 @@ def test_guarantees_that_contradict_each_other(given: dict[str, Any]) -> None:
         window_of(options("nowhere:1", **given).settings)
 
 
-class _Cut(Connection):
+class _Cut(BlockingConnection):
     """Ends at every eleventh request, before or after it is sent."""
 
-    def __init__(self, connection: Connection, cuts: itertools.count[int], when: str) -> None:
+    def __init__(self, connection: BlockingConnection, cuts: itertools.count[int], when: str) -> None:
         self.__dict__ = connection.__dict__
         self._cuts, self._when = cuts, when
 
@@ -248,10 +248,10 @@ class _Cut(Connection):
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
-class _Deaf(Connection):
+class _Deaf(BlockingConnection):
     """Sends the fourth request of all nowhere, and notes for how long its answer is waited for then."""
 
-    def __init__(self, connection: Connection, sent: itertools.count[int], waited: list[float]) -> None:
+    def __init__(self, connection: BlockingConnection, sent: itertools.count[int], waited: list[float]) -> None:
         self.__dict__ = connection.__dict__
         self._all, self._waited = sent, waited
         self._nowhere: socket.socket | None = None
@@ -268,10 +268,10 @@ class _Deaf(Connection):
         return super().receive(timeout)
 
 
-class _Refusing(Connection):
+class _Refusing(BlockingConnection):
     """Sends the first request to a partition that there is not."""
 
-    def __init__(self, connection: Connection, sent: itertools.count[int]) -> None:
+    def __init__(self, connection: BlockingConnection, sent: itertools.count[int]) -> None:
         self.__dict__ = connection.__dict__
         self._sent_before = sent
         self._real: list[int] = []

@@ -14,13 +14,12 @@ import pyarrow as pa
 import pytest
 
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark.brokers import connections
 from pylogbroker.spark.brokers.cluster import LATEST, BlockingCluster
-from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import sink, transactions
 from pylogbroker.spark.writing.producer import IdempotentProducer
-from pylogbroker.spark.writing.producer_ids import ProducerIdentity
+from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.spark.writing.task import TaskWriter
 from pylogbroker.spark.writing.transactions import (
     Done,
@@ -64,7 +63,7 @@ class Query:
                 mark(cluster, identity, task)
             return Done(task, identity, is_committed=identity is None)
 
-    def write(self, cluster: BlockingCluster, identity: ProducerIdentity, rows: Sequence[bytes]) -> None:
+    def write(self, cluster: BlockingCluster, identity: WriterIdentity, rows: Sequence[bytes]) -> None:
         with IdempotentProducer(cluster, identity, lambda keys: add_partitions(cluster, identity, keys)) as producer:
             TaskWriter(self.options, VALUES, cluster, producer).write(batches(rows))
 
@@ -179,10 +178,11 @@ def test_what_is_aborted_is_not_to_be_read_and_keeps_nobody_waiting(query: Query
 
 def test_what_is_on_its_way_has_arrived_before_it_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it could begin a transaction that nobody ends."""
-    made: list[Connection] = []
+    made: list[BlockingConnection] = []
+    connect = BlockingCluster.connect
 
-    def dialled(*arguments: Any) -> Connection:
-        made.append(dial(*arguments))
+    def connected(*arguments: Any) -> BlockingConnection:
+        made.append(connect(*arguments))
         return made[-1]
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -192,8 +192,8 @@ def test_what_is_on_its_way_has_arrived_before_it_is_aborted(query: Query, monke
 
     waiting: list[int] = []
     abandoned = lambda *_: waiting.extend(connection.in_flight for connection in made)  # noqa: E731
-    monkeypatch.setattr(connections, "dial", dialled)
-    monkeypatch.setattr(Connection, "close", lambda connection: None)
+    monkeypatch.setattr(BlockingCluster, "connect", connected)
+    monkeypatch.setattr(BlockingConnection, "close", lambda connection: None)
     monkeypatch.setattr(sink, "abandon", abandoned)
     with pytest.raises(ValueError, match="cannot be computed"):
         sink._write_once(query.options, VALUES, query.task(0, 0), rows())
@@ -216,7 +216,7 @@ def test_a_driver_that_reaches_nobody_does_not_try_to_abort_for_ever(
 ) -> None:
     caplog.set_level("INFO", transactions.__name__)
     monkeypatch.setattr(transactions, "_ABORT_SECONDS_MAX", 0.2)
-    opened = Done(Task("test-", "query", 0, 0), ProducerIdentity(1, 0, "nobody's"))
+    opened = Done(Task("test-", "query", 0, 0), WriterIdentity(1, 0, "nobody's"))
     with BlockingCluster(options("127.0.0.1:1", max_block_ms=1000).settings) as cluster:
         abort(cluster, [opened] * 10)
     assert "9 transactions are left to their timeouts" in caplog.text

@@ -28,7 +28,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address, ConnectionSettings, parse_address
-from pylogbroker.spark.brokers.connection import Connection, dial
+from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pylogbroker.wire.messages.list_offsets import (
@@ -67,8 +67,8 @@ class BlockingCluster:
         if not self._bootstrap:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
         self._metadata = MetadataCache()
-        self._connections: dict[Address, Connection] = {}
-        self._spares: dict[Address, Connection] = {}
+        self._connections: dict[Address, BlockingConnection] = {}
+        self._spares: dict[Address, BlockingConnection] = {}
         self._coordinators: dict[tuple[str, int], Address] = {}
         self._isolation = int(settings.by_name().get("isolation.level") == "read_committed")
 
@@ -149,7 +149,7 @@ class BlockingCluster:
 
     # -- brokers -------------------------------------------------------------------------------------------------
 
-    def leader(self, topic: str, partition: int) -> Connection:
+    def leader(self, topic: str, partition: int) -> BlockingConnection:
         """Return a connection to a partition's leader by cached metadata; raise if there is none.
 
         The connection may have requests in flight: callers that share it must count their answers.
@@ -168,14 +168,18 @@ class BlockingCluster:
             raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker} leads partitions but is not available")
         return address
 
-    def coordinator(self, key: str, kind: int) -> Connection:
+    def connect(self, broker: int) -> BlockingConnection:
+        """Return a new connection to a broker, for exclusive use."""
+        return dial(self.address_of(broker), self.connection_settings)
+
+    def coordinator(self, key: str, kind: int) -> BlockingConnection:
         """Return an idle connection to the coordinator of a GROUP or TRANSACTION."""
         address = self._coordinators.get((key, kind))
         if address is None:
             address = self._coordinators[key, kind] = self._find_coordinator(key, kind)
         return self._idle(address)
 
-    def any_connection(self) -> Connection:
+    def any_connection(self) -> BlockingConnection:
         """Return an idle connection to any reachable broker; NoBrokers gives the reasons if there is none."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
@@ -190,7 +194,7 @@ class BlockingCluster:
         """
         share = FIRST_CONTACT_SECONDS / len(self._bootstrap)
 
-        def connect(address: Address) -> Connection:
+        def connect(address: Address) -> BlockingConnection:
             return self._opened(self._connections, address, share)
 
         try:
@@ -239,24 +243,50 @@ class BlockingCluster:
         raise_for(answer.error_code, answer.error_message or f"no coordinator of {key} was found")
         return Address(answer.host, answer.port)
 
-    def _idle(self, address: Address) -> Connection:
+    def _idle(self, address: Address) -> BlockingConnection:
         """Return a connection with nothing in flight, so that the next response answers the next request."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 
-    def _connection(self, address: Address) -> Connection:
+    def _connection(self, address: Address) -> BlockingConnection:
         return self._opened(self._connections, address)
 
     def _opened(
-        self, connections: dict[Address, Connection], address: Address, seconds: float | None = None
-    ) -> Connection:
+        self, connections: dict[Address, BlockingConnection], address: Address, seconds: float | None = None
+    ) -> BlockingConnection:
         connection = connections.get(address)
         if connection is None or not connection.is_open:
             connection = connections[address] = dial(address, self.connection_settings, seconds)
         return connection
 
 
-def _first_connected(addresses: Iterable[Address], connect: Callable[[Address], Connection]) -> Connection:
+class LeaderConnections:
+    """A connection to each leader for exclusive use, opened on demand and reopened after a loss."""
+
+    def __init__(self, cluster: BlockingCluster) -> None:
+        self._cluster = cluster
+        self._opened: dict[int, BlockingConnection] = {}
+
+    def to(self, leader: int) -> BlockingConnection:
+        """Return an open connection to a leader; raise if there can be none."""
+        connection = self._opened.get(leader)
+        if connection is None or not connection.is_open:
+            connection = self._opened[leader] = self._cluster.connect(leader)
+        return connection
+
+    def in_flight(self, leader: int) -> int:
+        """Return the number of responses still to be received from a leader."""
+        return self._opened[leader].in_flight if leader in self._opened else 0
+
+    def close(self) -> None:
+        for connection in self._opened.values():
+            connection.close()
+        self._opened.clear()
+
+
+def _first_connected(
+    addresses: Iterable[Address], connect: Callable[[Address], BlockingConnection]
+) -> BlockingConnection:
     failures = []
     for address in dict.fromkeys(addresses):
         try:

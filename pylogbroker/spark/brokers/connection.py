@@ -27,7 +27,7 @@ _timeval = struct.Struct("ll").pack
 _CHUNKS: Final = 512  # buffers per sendmsg; the system's limit is 1,024
 
 
-class Connection:
+class BlockingConnection:
     """Send requests and receive responses; created by `dial`."""
 
     def __init__(self, connected: socket.socket, address: Address, settings: ConnectionSettings) -> None:
@@ -167,7 +167,7 @@ class Connection:
         self._socket.close()
 
 
-def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> Connection:
+def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
     """Return a connection that is ready for requests; NotConnected gives the reason if there is none.
 
     Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
@@ -184,7 +184,7 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     for option, size in ((socket.SO_SNDBUF, settings.send_buffer), (socket.SO_RCVBUF, settings.receive_buffer)):
         if size >= 0:
             connected.setsockopt(socket.SOL_SOCKET, option, size)
-    connection = Connection(connected, address, settings)
+    connection = BlockingConnection(connected, address, settings)
     try:
         connection.negotiate_versions(seconds)
     except BaseException as error:

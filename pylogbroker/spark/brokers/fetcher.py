@@ -29,7 +29,7 @@ from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import entries
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
-from pylogbroker.spark.brokers.connection import Connection
+from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 FETCH: Final = 12  # newest version with topic names instead of ids
@@ -67,7 +67,7 @@ class PartitionFetcher:
         self._limit = settings.integer("max.partition.fetch.bytes")
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
-        self._asked: Connection | None = None
+        self._asked: BlockingConnection | None = None
         self._empty = 0  # consecutive empty responses from a leader that has offsets up to the end
 
     def __iter__(self) -> Iterator[FetchedBatches]:
@@ -148,7 +148,7 @@ class PartitionFetcher:
         raise_for(data.error_code, f"{self._topic}/{self._partition}")
         return data
 
-    def _ask(self) -> Connection:
+    def _ask(self) -> BlockingConnection:
         connection = self._cluster.leader(self._topic, self._partition)
         positions = {(self._topic, self._partition): self.position}
         request = fetch_request(self._cluster.settings, positions, limit=self._limit, wait=self._wait)

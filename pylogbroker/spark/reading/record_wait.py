@@ -16,9 +16,8 @@ from typing import Final
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import Connection
-from pylogbroker.spark.brokers.connections import Connections
+from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
+from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
@@ -30,7 +29,7 @@ class RecordWait:
 
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
-        self._connections = Connections(cluster)
+        self._connections = LeaderConnections(cluster)
 
     def wait(self, ends: Mapping[TopicPartition, int], seconds: float) -> bool:
         """Wait up to `seconds`; return whether a partition may have records at or after its end."""
@@ -51,7 +50,7 @@ class RecordWait:
     def close(self) -> None:
         self._connections.close()
 
-    def _ask(self, ends: Mapping[TopicPartition, int]) -> list[Connection]:
+    def _ask(self, ends: Mapping[TopicPartition, int]) -> list[BlockingConnection]:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, end in ends.items():
             by_leader.setdefault(self._cluster.leader_id(*key), {})[key] = end

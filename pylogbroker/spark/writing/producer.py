@@ -1,20 +1,17 @@
 """Idempotent producer: several batches in flight, in order per partition, each written once.
 
-    producer = Producer(cluster, identify(cluster))
+    producer = IdempotentProducer(cluster, identify(cluster))
     producer.send({("events", 0): [encoded]})    # returns when buffer.memory allows more, not when it is written
     producer.flush()                             # returns when everything is written
 
-    send -> waiting -> flying -> written
-               ^         |
-               +---------+   failed batches are resent before newer ones, when no batch is in flight any more
-
-A batch keeps its sequence number, so that a leader that already has it reports a duplicate.
+`pylogbroker.client.partition_queue` keeps the order of each partition's batches, and their sequence numbers, so that a
+leader that already has a batch reports a duplicate.
 
 | response                                     | action                                                        |
 |----------------------------------------------|---------------------------------------------------------------|
 | no error, or duplicate sequence number       | done                                                          |
 | too large, and there are several records     | resend as two batches, with the same sequence numbers         |
-| out of order, while an earlier one failed    | resend after the earlier one                                  |
+| out of order, while an earlier one failed    | resend after the earlier one; if there is none, raise         |
 | a retriable error, or no response            | resend after a backoff, until delivery.timeout.ms             |
 | any other                                    | raise: the producer cannot be used any more                   |
 """
@@ -24,21 +21,21 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import attrs
 
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, is_retriable
-from pylogbroker.errors import ErrorCode, PylogbrokerError
+from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
-from pylogbroker.spark.brokers.cluster import BlockingCluster
-from pylogbroker.spark.brokers.connection import Connection
-from pylogbroker.spark.brokers.connections import Connections
-from pylogbroker.spark.writing.producer_ids import ProducerIdentity, acks_of, window_of
+from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
+from pylogbroker.spark.brokers.connection import BlockingConnection
+from pylogbroker.spark.writing.producer_ids import WriterIdentity, acks_of, window_of
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -51,52 +48,37 @@ if TYPE_CHECKING:
     from pylogbroker.spark.writing.encoder import Encoded
 
 _PRODUCE: Final = 11  # newest version without transactions v2 (KIP-890)
-_SEQUENCES: Final = 0x7FFFFFFF
 _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
 @attrs.define(eq=False)
 class _Batch:
+    """Encoded records with the attributes of a `QueuedBatch`."""
+
     encoded: Encoded
-    sequence: int
     deadline: float | None = None  # counts from the first attempt, not from queueing, since rows may arrive slowly
+    position: int = -1
+    identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
-
-
-@attrs.define(eq=False)
-class _PartitionQueue:
-    topic: str
-    partition: int
-    waiting: deque[_Batch] = attrs.Factory(deque)
-    in_flight: deque[_Batch] = attrs.Factory(deque)
-    failed: list[_Batch] = attrs.Factory(list)
-    leader: int = -1  # receiver of the batches in flight
-    sequence: int = 0
-    resume_at: float = 0.0
-    is_known: bool = False  # whether the leader has a batch of this producer; before, it accepts any sequence number
+    outcome_unknown: bool = False
+    rejected: bool = False
+    error: PylogbrokerError | None = None  # of the last attempt, if it was rejected
 
     @property
-    def place(self) -> str:
-        return f"{self.topic}/{self.partition}"
+    def count(self) -> int:
+        return self.encoded.count
 
-    def is_full(self, window: int) -> bool:
-        """Return whether the window is full. The first batch is sent alone."""
-        return len(self.in_flight) >= (window if self.is_known else 1)
+    def halves(self) -> tuple[_Batch, _Batch]:
+        first, second = self.encoded.halves()
+        return _Batch(first, self.deadline, self.position), _Batch(second, self.deadline, self.position + first.count)
 
-    def requeue_failed(self) -> None:
-        """Once nothing is in flight, requeue failed batches in their original order."""
-        if self.failed and not self.in_flight:
-            self.waiting.extendleft(sorted(self.failed, key=self._age))
-            self.failed.clear()
 
-    def _age(self, batch: _Batch) -> int:
-        """Return the number of records queued since this batch."""
-        return (self.sequence - batch.sequence) & _SEQUENCES
+_PartitionQueue: TypeAlias = PartitionQueue[_Batch]
 
 
 @attrs.frozen
 class _SentRequest:
-    connection: Connection
+    connection: BlockingConnection
     batches: dict[TopicPartition, _Batch]
     deadline: float
 
@@ -107,14 +89,14 @@ class IdempotentProducer:
     def __init__(
         self,
         cluster: BlockingCluster,
-        identity: ProducerIdentity,
+        identity: WriterIdentity,
         add: Callable[[list[TopicPartition]], None] | None = None,
     ) -> None:
         settings = cluster.settings
         self._cluster = cluster
         self._identity = identity
         self._add = add
-        self._connections = Connections(cluster)
+        self._connections = LeaderConnections(cluster)
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._in_flight: deque[_SentRequest] = deque()
         self._buffered_bytes = 0  # bytes not yet written
@@ -144,10 +126,10 @@ class IdempotentProducer:
         new = [key for key in batches if key not in self._queues]
         if new and self._add is not None:
             self._add(new)
-        self._queues.update({key: _PartitionQueue(*key) for key in new})
+        self._queues.update({key: self._new_queue(key) for key in new})
         for key, some in batches.items():
-            for encoded in some:
-                self._take(self._queues[key], encoded)
+            self._queues[key].unsent.extend(map(_Batch, some))
+            self._buffered_bytes += sum(map(len, some))
         self._advance(wait=False)
         while self._buffered_bytes > self._buffer_memory:
             self._advance(wait=True)
@@ -171,10 +153,11 @@ class IdempotentProducer:
                 if asked.connection.is_open:
                     asked.connection.receive(max(0.0, asked.deadline - time.monotonic()))
 
-    def _take(self, queue: _PartitionQueue, encoded: Encoded) -> None:
-        queue.waiting.append(_Batch(encoded, queue.sequence))
-        queue.sequence = (queue.sequence + encoded.count) & _SEQUENCES
-        self._buffered_bytes += len(encoded)
+    def _new_queue(self, key: TopicPartition) -> _PartitionQueue:
+        queue = _PartitionQueue(*key, idempotent=self._identity.id >= 0, may_bump_epoch=False)
+        if queue.idempotent:
+            queue.start_epoch(self._identity)
+        return queue
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -186,7 +169,7 @@ class IdempotentProducer:
         if self._in_flight:
             self._collect(wait=True)
         else:
-            pauses = [queue.resume_at for queue in self._queues.values() if queue.waiting]
+            pauses = [queue.resume_at for queue in self._queues.values() if not queue.idle]
             time.sleep(max(0.0, min(pauses) - time.monotonic()))
 
     def _send_ready(self) -> bool:
@@ -197,44 +180,42 @@ class IdempotentProducer:
             sent = True
         return sent
 
-    def _ready(self) -> tuple[int, list[_PartitionQueue]] | None:
-        """Return a leader that may receive a request, and the queues whose first batches make it."""
+    def _ready(self) -> tuple[int, list[tuple[_PartitionQueue, _Batch]]] | None:
+        """Return a leader that may receive a request, and the batches for it with their queues."""
         now = time.monotonic()
-        chosen: list[_PartitionQueue] = []
+        chosen: list[tuple[_PartitionQueue, _Batch]] = []
         leader, size = -1, 0
         for queue in self._queues.values():
-            if not queue.waiting or queue.failed or queue.resume_at > now or queue.is_full(self._window):
+            batch = queue.sendable(self._window, queue.node) if queue.resume_at <= now else None
+            if batch is None:
                 continue
-            node = self._leader_of(queue)
-            if node is None or (queue.in_flight and node != queue.leader) or self._is_busy(node):
+            node = self._leader_of(queue, batch)
+            if node is None or self._is_busy(node) or queue.sendable(self._window, node) is None:
                 continue
-            more = len(queue.waiting[0].encoded)
-            if chosen and (node != leader or size + more > self._largest_request):
+            if chosen and (node != leader or size + len(batch.encoded) > self._largest_request):
                 continue
-            chosen.append(queue)
-            leader, size = node, size + more
+            chosen.append((queue, batch))
+            leader, size = node, size + len(batch.encoded)
         return (leader, chosen) if chosen else None
 
     def _is_busy(self, leader: int) -> bool:
         return self._connections.in_flight(leader) >= self._window
 
-    def _leader_of(self, queue: _PartitionQueue) -> int | None:
+    def _leader_of(self, queue: _PartitionQueue, batch: _Batch) -> int | None:
         try:
             return self._cluster.leader_id(queue.topic, queue.partition)
         except PylogbrokerError as error:
             if not is_retriable(error):
                 raise
-            self._pause(queue, queue.waiting[0], error)
+            self._pause(queue, batch, error)
             return None
 
-    def _request(self, leader: int, queues: list[_PartitionQueue]) -> None:
+    def _request(self, leader: int, chosen: Iterable[tuple[_PartitionQueue, _Batch]]) -> None:
         batches: dict[TopicPartition, _Batch] = {}
-        for queue in queues:
-            batch = batches[queue.topic, queue.partition] = queue.waiting.popleft()
-            batch.attempts += 1
+        for queue, batch in chosen:
+            batches[queue.topic, queue.partition] = batch
             batch.deadline = batch.deadline or time.monotonic() + self._delivery_timeout
-            queue.in_flight.append(batch)
-            queue.leader = leader
+            queue.take(batch, leader)
         try:
             connection = self._connections.to(leader)
             version = min(_PRODUCE, connection.version_of(ProduceRequest))
@@ -252,8 +233,10 @@ class IdempotentProducer:
         identity = self._identity
         topics: dict[str, TopicProduceData] = {}
         for (topic, partition), batch in batches.items():
-            producer = (identity.id, identity.epoch, batch.sequence if identity.id >= 0 else -1)
-            sealed = batch.encoded.sealed(producer, transactional=identity.transactional_id is not None)
+            sequence = self._queues[topic, partition].sequence(batch)
+            sealed = batch.encoded.sealed(
+                (identity.id, identity.epoch, sequence), transactional=identity.transactional_id is not None
+            )
             data = topics.setdefault(topic, TopicProduceData(topic)).partition_data
             data.append(PartitionProduceData(partition, sealed))
         return ProduceRequest(identity.transactional_id, self._acks, self._timeout, list(topics.values()))
@@ -278,7 +261,7 @@ class IdempotentProducer:
             self._receive(asked)
         return bool(due)
 
-    def _readable(self, oldest: Mapping[Connection, _SentRequest], *, wait: bool) -> set[int]:
+    def _readable(self, oldest: Mapping[BlockingConnection, _SentRequest], *, wait: bool) -> set[int]:
         """Return the readable sockets' descriptors; wait at most until the first deadline."""
         if not oldest:
             return set()
@@ -308,53 +291,55 @@ class IdempotentProducer:
         code = answer.error_code
         if code in _WRITTEN:
             self._written(queue, batch)
-            return
-        queue.in_flight.remove(batch)
-        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.encoded.count > 1:
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(queue, batch)
-        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.failed:
-            queue.failed.append(batch)
         else:
-            error = error_of(code, f"{queue.place}: {answer.error_message or error_of(code).detail}")
-            self._try_again(queue, batch, error)
-        queue.requeue_failed()
+            batch.error = error_of(code, f"{_place(queue)}: {answer.error_message or error_of(code).detail}")
+            if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.idempotent:
+                queue.requeue(batch, rejected=True)
+            else:
+                self._try_again(queue, batch, batch.error)
+        _raise_rejected(queue)
 
     def _written(self, queue: _PartitionQueue, batch: _Batch) -> None:
-        queue.is_known = True
-        queue.in_flight.remove(batch)
-        queue.requeue_failed()
-        self._buffered_bytes -= len(batch.encoded)
+        for each in (*queue.succeeded(batch), batch):
+            self._buffered_bytes -= len(each.encoded)
 
     def _split(self, queue: _PartitionQueue, batch: _Batch) -> None:
         limit = self._limits.get(queue.topic, len(batch.encoded))
         self._limits[queue.topic] = min(limit, max(1, len(batch.encoded) // 2))
         self._buffered_bytes -= len(batch.encoded)
-        sequence = batch.sequence
-        for half in batch.encoded.halves():
-            queue.failed.append(_Batch(half, sequence, batch.deadline))
-            sequence = (sequence + half.count) & _SEQUENCES
-            self._buffered_bytes += len(half)
+        self._buffered_bytes += sum(len(half.encoded) for half in queue.split(batch))
 
     def _unanswered(self, batches: dict[TopicPartition, _Batch], error: PylogbrokerError) -> None:
         for key, batch in batches.items():
             queue = self._queues[key]
-            queue.in_flight.remove(batch)
             self._try_again(queue, batch, error)
-            queue.requeue_failed()
+            _raise_rejected(queue)
 
     def _try_again(self, queue: _PartitionQueue, batch: _Batch, error: PylogbrokerError) -> None:
         """Requeue a batch; raise the error if it is not retriable or the retries are used up."""
         if not is_retriable(error) or batch.attempts > self._retries:
             raise error
         self._pause(queue, batch, error)
-        queue.failed.append(batch)
+        queue.requeue(batch)
 
     def _pause(self, queue: _PartitionQueue, batch: _Batch, error: PylogbrokerError) -> None:
         now = time.monotonic()
         batch.deadline = batch.deadline or now + self._delivery_timeout
         if now >= batch.deadline:
-            raise RequestTimedOut(f"{queue.place}: records exceeded delivery.timeout.ms: {error}") from error
+            raise RequestTimedOut(f"{_place(queue)}: records exceeded delivery.timeout.ms: {error}") from error
         settings = self._cluster.settings
         first, longest = settings.integer("retry.backoff.ms"), settings.integer("retry.backoff.max.ms")
         queue.resume_at = now + min(longest, first << min(16, max(0, batch.attempts - 1))) / 1000
         self._cluster.forget(queue.topic)
+
+
+def _raise_rejected(queue: _PartitionQueue) -> None:
+    """Raise the error of a batch that was rejected though the leader has all earlier ones."""
+    for batch in queue.settle():
+        raise batch.error or KafkaError(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def _place(queue: _PartitionQueue) -> str:
+    return f"{queue.topic}/{queue.partition}"

@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.rpc.errors import raise_for
@@ -17,11 +18,9 @@ _NO_TIMEOUT: Final = 0x7FFFFFFF
 
 
 @attrs.frozen
-class ProducerIdentity:
-    """Producer id, epoch and transactional id; the defaults mean no idempotence."""
+class WriterIdentity(ProducerIdentity):
+    """Producer id and epoch of a task, and its transactional id."""
 
-    id: int = -1
-    epoch: int = -1
     transactional_id: str | None = None
 
 
@@ -48,15 +47,15 @@ def window_of(settings: Values) -> int:
     return asked
 
 
-def identify(cluster: BlockingCluster) -> ProducerIdentity:
+def identify(cluster: BlockingCluster) -> WriterIdentity:
     """Get a producer id for a producer without transactions; without idempotence there is none."""
     if not is_idempotent(cluster.settings):
-        return ProducerIdentity()
+        return WriterIdentity(-1, -1)
 
-    def ask() -> ProducerIdentity:
+    def ask() -> WriterIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT)
         response: InitProducerIdResponse = cluster.any_connection().ask(request)
         raise_for(response.error_code)
-        return ProducerIdentity(response.producer_id, response.producer_epoch)
+        return WriterIdentity(response.producer_id, response.producer_epoch)
 
     return cluster.retrying(ask)

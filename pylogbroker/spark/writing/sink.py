@@ -28,7 +28,7 @@ from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.writing.columns import Fields, fields_of
-from pylogbroker.spark.writing.producer_ids import ProducerIdentity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify, is_idempotent, window_of
 from pylogbroker.spark.writing.transactions import (
     Done,
     Task,
@@ -165,7 +165,7 @@ def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iter
 
 
 def _write_as(
-    identity: ProducerIdentity,
+    identity: WriterIdentity,
     cluster: BlockingCluster,
     options: WriteOptions,
     fields: Fields,

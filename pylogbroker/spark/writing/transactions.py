@@ -41,7 +41,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerEr
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
-from pylogbroker.spark.writing.producer_ids import ProducerIdentity
+from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -109,7 +109,7 @@ class Done:
     """Result of a task for the driver: its open transaction, if any, or that it was committed before."""
 
     task: Task
-    open: ProducerIdentity | None = None
+    open: WriterIdentity | None = None
     is_committed: bool = False
 
 
@@ -125,7 +125,7 @@ class _Plan:
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def begin(cluster: BlockingCluster, task: Task) -> ProducerIdentity | None:
+def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
     """Return the task's producer identity; None if the task is committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
@@ -133,7 +133,7 @@ def begin(cluster: BlockingCluster, task: Task) -> ProducerIdentity | None:
     return None if committed == task.batch + 1 else identity
 
 
-def add_partitions(cluster: BlockingCluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
+def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partitions: Iterable[TopicPartition]) -> None:
     """Add partitions to the transaction."""
     topics = [
         AddPartitionsToTxnTopic(topic, [number for _, number in keys])
@@ -148,7 +148,7 @@ def add_partitions(cluster: BlockingCluster, identity: ProducerIdentity, partiti
     _ask(cluster, request, TRANSACTION, _name(identity), version=_ADD_PARTITIONS, codes=_partition_codes)
 
 
-def mark(cluster: BlockingCluster, identity: ProducerIdentity, task: Task) -> None:
+def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None:
     """Write the marker, as the last part of the transaction."""
     added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
     _ask(cluster, added, TRANSACTION, task.name)
@@ -194,7 +194,7 @@ def abort(cluster: BlockingCluster, done: Iterable[Done]) -> None:
         abandon(cluster, identity, left)
 
 
-def abandon(cluster: BlockingCluster, identity: ProducerIdentity, seconds: float = _ABORT_SECONDS_MAX) -> None:
+def abandon(cluster: BlockingCluster, identity: WriterIdentity, seconds: float = _ABORT_SECONDS_MAX) -> None:
     """Abort one transaction, unless another producer owns it by now."""
     try:
         _end(cluster, identity, committed=False, seconds=seconds)
@@ -264,9 +264,7 @@ def _plan(cluster: BlockingCluster, task: Task, tasks: int) -> None:
     _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=_offset_codes)
 
 
-def _end(
-    cluster: BlockingCluster, identity: ProducerIdentity, *, committed: bool, seconds: float | None = None
-) -> None:
+def _end(cluster: BlockingCluster, identity: WriterIdentity, *, committed: bool, seconds: float | None = None) -> None:
     request = EndTxnRequest(_name(identity), identity.id, identity.epoch, committed)
     _ask(cluster, request, TRANSACTION, _name(identity), seconds=seconds)
 
@@ -287,7 +285,7 @@ def _lost(cluster: BlockingCluster, task: Task, error: KafkaError) -> Transactio
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def _identify(cluster: BlockingCluster, name: str) -> ProducerIdentity:
+def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
     timeout = cluster.settings.integer("transaction.timeout.ms")
     try:
         response = _ask(cluster, InitProducerIdRequest(name, timeout), TRANSACTION, name)
@@ -296,7 +294,7 @@ def _identify(cluster: BlockingCluster, name: str) -> ProducerIdentity:
             why = "is longer than the brokers allow by transaction.max.timeout.ms"
             raise ConfigError(f"option kafka.transaction.timeout.ms: {timeout} {why}") from error
         raise
-    return ProducerIdentity(response.producer_id, response.producer_epoch, name)
+    return WriterIdentity(response.producer_id, response.producer_epoch, name)
 
 
 def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
@@ -362,5 +360,5 @@ def _group(task: Task) -> str:
     return f"{task.prefix}{task.query}"
 
 
-def _name(identity: ProducerIdentity) -> str:
+def _name(identity: WriterIdentity) -> str:
     return identity.transactional_id or ""
