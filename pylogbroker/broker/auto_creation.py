@@ -15,7 +15,7 @@ import attrs
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.services import Topics
 from pylogbroker.config import BrokerConfig

@@ -26,7 +26,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.slices import Slices
 from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.config import TOPIC, BrokerConfig, notes_without_effect

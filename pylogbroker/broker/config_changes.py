@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
-from pylogbroker.broker.request_limits import duplicate_error, duplicates
+from pylogbroker.broker.limits import duplicate_error, duplicates
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError

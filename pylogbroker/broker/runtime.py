@@ -1,14 +1,47 @@
-"""Clock, worker threads and time slices of one broker: what its services share to run on one reactor thread."""
+"""What the services of a broker share to run on one reactor thread: clock, worker threads, time slices, rate limits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
 
 from pylogbroker.broker.deferred_actions import DeferredActions
-from pylogbroker.broker.log_rate_limit import LogRateLimit
 from pylogbroker.broker.slices import Slices
-from pylogbroker.broker.threads import InThread
+
+LOG_INTERVAL_MS = 60_000
+
+InThread = Callable[..., Deferred[Any]]
+"""`in_thread(function, *arguments)` calls a function in a worker thread and returns a Deferred of its result."""
+
+
+@attrs.define
+class LogRateLimit:
+    """Limits lines that every request would log; remembers only as many subjects as there are causes."""
+
+    _logged_ms: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def is_due(self, about: str, now_ms: int) -> bool:
+        """Return True at most once in `LOG_INTERVAL_MS` for each `about`; the caller logs a line then."""
+        last_ms = self._logged_ms.get(about)
+        if last_ms is not None and 0 <= now_ms - last_ms < LOG_INTERVAL_MS:
+            return False
+        self._logged_ms[about] = now_ms
+        return True
+
+
+class PeriodicCall(LoopingCall):
+    """Twisted's LoopingCall on a given clock; the default clock would install a reactor in the whole process."""
+
+    def __init__(self, clock: IReactorTime, function: Callable[..., object], *arguments: object) -> None:
+        self.f = function
+        self.a = arguments
+        self.kw = {}
+        self.clock = clock
 
 
 @attrs.frozen(eq=False)

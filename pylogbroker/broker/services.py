@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
+from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.request_limits import PartitionAllowance
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.config import BrokerConfig, ConfigSource
 from pylogbroker.errors import InvalidRecords, StorageFailure

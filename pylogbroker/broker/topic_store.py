@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
+from pylogbroker.broker.runtime import InThread
 from pylogbroker.broker.slices import Slices
-from pylogbroker.broker.threads import InThread
 from pylogbroker.interfaces import Create, Delete, ITree, Node, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.topic_names import PartitionState, Topic, new_partition

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
-from pylogbroker.broker.periodic_call import PeriodicCall
+from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, automatic_memory_bound

@@ -22,7 +22,7 @@ import attrs
 from twisted.logger import Logger
 
 from pylogbroker.broker.api import Api
-from pylogbroker.broker.log_rate_limit import LogRateLimit
+from pylogbroker.broker.runtime import LogRateLimit
 
 log = Logger()
 

@@ -15,7 +15,7 @@ import attrs
 from pylogbroker.broker import auto_creation
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.wire import NO_ID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
 from pylogbroker.broker.services import Services, Topics
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (

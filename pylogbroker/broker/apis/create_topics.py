@@ -6,7 +6,7 @@ import attrs
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.request_limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ import uuid
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.request_limits import duplicate_error, duplicates
+from pylogbroker.broker.limits import duplicate_error, duplicates
 from pylogbroker.broker.services import Services, Topics
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.delete_topics import (

@@ -11,7 +11,7 @@ import attrs
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pylogbroker.broker.acl_operations import GROUP_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import ProducerState as Known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.response_limits import ResponseBudget
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.transactions import TransactionDescription

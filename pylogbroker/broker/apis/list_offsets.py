@@ -20,9 +20,9 @@ import attrs
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.fetch.readahead import read_ahead
+from pylogbroker.broker.limits import duplicates
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
-from pylogbroker.broker.request_limits import duplicates
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, NotCached

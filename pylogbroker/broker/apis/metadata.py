@@ -9,7 +9,7 @@ from __future__ import annotations
 from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import Topic

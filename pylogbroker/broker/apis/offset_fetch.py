@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.response_limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode, KafkaError

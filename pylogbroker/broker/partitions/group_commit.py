@@ -13,7 +13,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from pylogbroker.broker.threads import InThread
+from pylogbroker.broker.runtime import InThread
 from pylogbroker.storage import Log
 
 

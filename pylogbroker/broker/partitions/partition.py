@@ -13,7 +13,7 @@ from typing import Protocol
 import attrs
 from twisted.internet.defer import DeferredLock
 
-from pylogbroker.broker.threads import InThread
+from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.log_rate_limit import INTERVAL_MS, LogRateLimit
+from pylogbroker.broker.runtime import LOG_INTERVAL_MS, LogRateLimit
 
 NOW = 1_700_000_000_000
 
 
 def test_each_thing_once_in_an_interval() -> None:
     log_rate_limit = LogRateLimit()
-    times = (0, 1, INTERVAL_MS - 1, INTERVAL_MS, INTERVAL_MS + 1, 2 * INTERVAL_MS)
+    times = (0, 1, LOG_INTERVAL_MS - 1, LOG_INTERVAL_MS, LOG_INTERVAL_MS + 1, 2 * LOG_INTERVAL_MS)
     assert [log_rate_limit.is_due("disk", NOW + time) for time in times] == [True, False, False, True, False, True]
     assert log_rate_limit.is_due("other disk", NOW + 1)
 

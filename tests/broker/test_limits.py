@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker import response_limits
+from pylogbroker.broker import limits
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.config_resources import ResourceType
@@ -231,7 +231,7 @@ class SpaceTests(BoundsTests):
 
     def setUp(self) -> None:
         super().setUp()
-        self.enterContext(patch.object(response_limits, "RESPONSE_BYTES_MAX", 8000))
+        self.enterContext(patch.object(limits, "RESPONSE_BYTES_MAX", 8000))
 
     def test_settings(self) -> None:
         resources = [DescribeConfigsResource(ResourceType.BROKER, str(NODE_ID), None)]
@@ -254,7 +254,7 @@ class SpaceTests(BoundsTests):
         self.assertEqual([group.error_code for group in groups], [0, 0, ErrorCode.INVALID_REQUEST])
 
     def test_offsets_of_old_versions(self) -> None:
-        self.enterContext(patch.object(response_limits, "RESPONSE_BYTES_MAX", 2000))
+        self.enterContext(patch.object(limits, "RESPONSE_BYTES_MAX", 2000))
         self.commit("a", "m" * 3000)
         request = OffsetFetchRequest("a", [OffsetFetchRequestTopic(NAME, [0])])
         self.assertEqual(self.answer(request, 5).error_code, ErrorCode.INVALID_REQUEST)
@@ -262,7 +262,7 @@ class SpaceTests(BoundsTests):
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.INVALID_REQUEST)
 
     def test_producers(self) -> None:
-        self.enterContext(patch.object(response_limits, "RESPONSE_BYTES_MAX", 2000))
+        self.enterContext(patch.object(limits, "RESPONSE_BYTES_MAX", 2000))
         [topic] = self.answer(DescribeProducersRequest([TopicRequest(NAME, [0])]), 0).topics
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.INVALID_REQUEST)
 
