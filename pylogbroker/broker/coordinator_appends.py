@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -98,31 +99,31 @@ def _failed(services: LogServices, partition: Partition | None, error: KafkaErro
 
 
 def _appended(services: LogServices, found: Partition, appended: Appended, done: AppendCallback, on_disk: bool) -> None:
-    now_ms = services.runtime.now_ms()
-    if not (appended.must_sync or on_disk):
-        done(ErrorCode.NONE, now_ms)
-        return
-    synced: Deferred[None] = services.partitions.sync(found.log)
-    synced.addBoth(_synced, services, found, appended.must_sync, done).addErrback(_report)
-
-
-def _synced(
-    result: Failure | None, services: LogServices, partition: Partition, is_hidden: bool, done: AppendCallback
-) -> None:
-    if is_hidden:
-        settle = partition.sync_failed if isinstance(result, Failure) else partition.synced
-        settle()
-    if isinstance(result, Failure):
-        if isinstance(result.value, StorageFailure):
-            services.partitions.request_failed(partition.log, result.value)
-        done(_code_of(result), services.runtime.now_ms())
-    else:
+    if not on_disk and found.log.high_watermark > appended.last_offset:
         done(ErrorCode.NONE, services.runtime.now_ms())
+    else:
+        ensureDeferred(_replicated(services, found, appended, on_disk)).addCallback(
+            lambda error: done(error, services.runtime.now_ms())
+        ).addErrback(_report)
 
 
-def _code_of(failure: Failure) -> ErrorCode:
-    error = failure.value
-    return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+async def _replicated(services: LogServices, found: Partition, appended: Appended, on_disk: bool) -> ErrorCode:
+    """Wait until the high watermark, and the disk if that is asked for, has the records; return the error."""
+    errors: list[KafkaError] = []
+    delayed = DelayedWrite(services.runtime.clock)
+    delayed.add(found, appended.last_offset + 1, ACKS_ALL, errors.append)
+    await delayed.wait()
+    if errors:
+        return errors[0].code
+    try:
+        if on_disk and found.log.recovery_point <= appended.last_offset:
+            await services.partitions.sync(found.log)
+    except KafkaError as error:
+        return error.code
+    except Exception:
+        log.failure("a sync of {path} failed", path=found.log.path)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.NONE
 
 
 def _report(failure: Failure) -> None:

@@ -617,27 +617,20 @@ class StorageTests(GroupTests):
         self.assertEqual(self.committed().committed_offset, 4)
 
     def test_records_that_are_to_be_on_the_disk_first(self) -> None:
-        syncs: list[Deferred[None]] = []
-
-        def sync(log: Log) -> Deferred[None]:
-            syncs.append(Deferred())
-            return syncs[-1]
-
-        catalog = self.node.broker.catalog
+        catalog, threads = self.node.broker.catalog, self.node.threads
         now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
-        with patch.object(self.node.broker.partitions._group_commit.__class__, "sync", side_effect=sync):
-            request = OffsetCommitRequest(
-                "g", topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]
-            )
-            first = self.send(offset_commit.handle, request)
-            self.assertEqual(first, [])
-            self.assertEqual(self.committed().committed_offset, -1)
-            syncs.pop().callback(None)
-            self.assertEqual(first[0].topics[0].partitions[0].error_code, 0)
-            self.assertEqual(self.committed().committed_offset, 5)
-            second = self.send(offset_commit.handle, request)
-            syncs.pop().errback(StorageFailure("gone"))
-            self.assertEqual(second[0].topics[0].partitions[0].error_code, ErrorCode.NOT_COORDINATOR)
+        threads.holding = True
+        request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])])
+        first = self.send(offset_commit.handle, request)
+        self.assertEqual(first, [])
+        self.assertEqual(self.committed().committed_offset, -1)
+        threads.run_one()
+        self.assertEqual(first[0].topics[0].partitions[0].error_code, 0)
+        self.assertEqual(self.committed().committed_offset, 5)
+        second = self.send(offset_commit.handle, request)
+        with broken("fdatasync", self.directories[0], failing(errno.EIO)):
+            threads.run_one()
+        self.assertEqual(second[0].topics[0].partitions[0].error_code, ErrorCode.NOT_COORDINATOR)
 
     def test_the_topic_is_deleted(self) -> None:
         self.commit(5)

@@ -1,16 +1,20 @@
-"""A partition: what consumers may see and when they are told, the line of costly appends, leader epochs."""
+"""A partition: its high watermark, what waits for its offsets, the line of costly appends, leader epochs."""
 
 from __future__ import annotations
 
+import errno
 import os
 
 import attrs
 from twisted.internet.defer import Deferred
 
+from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX, Partition
+from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Record, build
 from pylogbroker.storage import Appended
+from tests.broker.failing_disks import broken, failing
 from tests.broker.nodes import NodeTests
 from tests.storage.support import NOW, batch, messages
 
@@ -18,112 +22,246 @@ LARGE = b"x" * (CONVERT_INLINE_BYTES_MAX + 1)
 
 
 @attrs.define(eq=False)
-class PartitionWatcher:
-    """Remembers what it is told."""
+class Operation:
+    """Remembers how much the partition grew, and its error; complete after `rises`."""
 
-    told: list[int | str] = attrs.field(factory=list)
+    rises: int = 1000
+    grown: list[int] = attrs.field(factory=list)
+    error: KafkaError | None = None
 
-    def on_growth(self, size: int) -> None:
-        self.told.append(size)
+    def try_complete(self, size: int) -> bool:
+        self.grown.append(size)
+        return len(self.grown) >= self.rises
 
-    def on_closed(self) -> None:
-        self.told.append("gone")
+    def fail(self, error: KafkaError) -> None:
+        self.error = error
 
 
 class PartitionTests(NodeTests):
     def watched(self, **overrides: str) -> Partition:
+        """A partition whose growth is seen by `self.operation`, and whose threads are held."""
         self.node.create("t", **overrides)
         partition = self.node.broker.partitions.find("t", 0)
-        self.watcher = PartitionWatcher()
-        partition.watchers.add(self.watcher)
+        self.operation = Operation()
+        partition.purgatory.add(self.operation, Mark.HIGH_WATERMARK, 1)
         return partition
 
 
 class VisibilityTests(PartitionTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.threads = self.node.threads
+
+    def watched(self, **overrides: str) -> Partition:
+        partition = super().watched(**overrides)
+        self.threads.holding = True
+        return partition
+
+    def sync_quickly(self, partition: Partition) -> None:
+        """Let the thread that syncs see the log as it is now, and say so later."""
+        partition.log.sync()
+        self.threads.held[0] = self.threads.held[0][0], lambda: None
+
     def test_what_is_written_is_seen(self) -> None:
         partition = self.watched()
         records = batch([b"v"] * 3)
         partition.append(records, NOW)
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (3, [len(records)]))
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (3, [len(records)]))
 
     def test_what_is_to_be_synced_is_seen_after_that(self) -> None:
         partition = self.watched(flush_messages="1")
         records = batch([b"v"] * 3)
         self.assertTrue(partition.append(records, NOW).must_sync)
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (0, []))
-        partition.log.sync()
-        partition.synced()
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (3, [len(records)]))
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (0, []))
+        self.threads.run_one()
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (3, [len(records)]))
 
     def test_what_came_during_a_sync_stays_hidden_until_the_next(self) -> None:
         partition = self.watched(flush_messages="1")
         first, second, third = (batch([b"v" * n]) for n in (1, 2, 3))
         partition.append(first, NOW)
         partition.append(second, NOW)
-        partition.log.sync()
+        self.sync_quickly(partition)
         partition.append(third, NOW)
-        partition.synced()
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (2, [len(first) + len(second)]))
-        partition.synced()
-        self.assertEqual(partition.log.high_watermark, 2)
-        partition.log.sync()
-        partition.synced()
-        self.assertEqual(partition.log.high_watermark, 3)
-        self.assertEqual(self.watcher.told[1:], [len(third)])
+        self.threads.run_one()
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (2, [len(first) + len(second)]))
+        self.threads.run_one()
+        self.assertEqual((partition.log.high_watermark, self.operation.grown[1:]), (3, [len(third)]))
 
     def test_syncs_that_never_cease_do_not_keep_anybody_waiting(self) -> None:
         partition = self.watched(flush_messages="1")
         partition.append(batch(), NOW)
         for end in range(1, 50):
-            partition.log.sync()
+            self.sync_quickly(partition)
             partition.append(batch(), NOW)
-            partition.synced()
-            self.assertEqual((partition.log.high_watermark, len(self.watcher.told)), (end, end))
+            self.threads.run_one()
+            self.assertEqual((partition.log.high_watermark, len(self.operation.grown)), (end, end))
 
     def test_a_sync_that_failed_does_not_hide_what_comes_later(self) -> None:
         partition = self.watched(flush_messages="1")
         partition.append(batch(), NOW)
-        partition.sync_failed()
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (0, []))
+        with broken("fdatasync", partition.log.path, failing(errno.EMFILE)):
+            self.threads.run_one()
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (0, []))
         partition.append(batch(), NOW)
-        partition.log.sync()
-        partition.synced()
+        self.threads.run_one()
         self.assertEqual(partition.log.high_watermark, 2)
 
-    def test_an_append_without_a_sync_does_not_show_those_with_one(self) -> None:
+    def test_records_are_seen_as_soon_as_few_enough_wait_for_the_disk(self) -> None:
         partition = self.watched(flush_messages="2")
         self.assertFalse(partition.append(batch(), NOW).must_sync)
         self.assertTrue(partition.append(batch(), NOW).must_sync)
-        partition.log.sync()
-        self.assertFalse(partition.append(batch(), NOW).must_sync)
         self.assertEqual(partition.log.high_watermark, 1)
-        partition.synced()
+        self.sync_quickly(partition)
+        self.assertFalse(partition.append(batch(), NOW).must_sync)
         self.assertEqual(partition.log.high_watermark, 3)
 
-    def test_a_batch_that_is_there_already_tells_nobody(self) -> None:
+    def test_a_batch_that_is_there_already_completes_nothing(self) -> None:
         partition = self.watched()
         records = batch(producer=(5, 0, 0))
         partition.append(records, NOW)
         self.assertTrue(partition.append(records, NOW).duplicate)
-        self.assertEqual((partition.log.high_watermark, self.watcher.told), (1, [len(records)]))
+        self.assertEqual((partition.log.high_watermark, self.operation.grown), (1, [len(records)]))
 
-    def test_who_is_told_may_leave(self) -> None:
+    def test_all_conditions_must_hold(self) -> None:
+        @attrs.define
+        class InSyncReplicas:
+            offset: int = 0
+
+        partition = self.watched(flush_messages="1")
+        replicas = InSyncReplicas()
+        partition.high_watermark.conditions.append(replicas)
+        for _ in range(3):
+            partition.append(batch(), NOW)
+        self.threads.run_one()
+        self.assertEqual(partition.log.high_watermark, 0)
+        replicas.offset = 2
+        partition.high_watermark.advance()
+        self.assertEqual((partition.log.high_watermark, len(self.operation.grown)), (2, 1))
+        replicas.offset = 1
+        partition.high_watermark.advance()
+        self.assertEqual(partition.log.high_watermark, 2)
+
+
+class PurgatoryTests(PartitionTests):
+    def test_each_waits_for_its_own_offset(self) -> None:
         partition = self.watched()
-        others = [PartitionWatcher() for _ in range(3)]
-        partition.watchers.update(others)
+        early, late = Operation(rises=1), Operation(rises=1)
+        partition.purgatory.add(early, Mark.LOG_END, 2)
+        partition.purgatory.add(late, Mark.HIGH_WATERMARK, 3)
+        for complete in ((0, 0), (1, 0), (1, 1), (1, 1)):
+            partition.append(batch(), NOW)
+            self.assertEqual((len(early.grown), len(late.grown)), complete)
+        self.assertEqual(len(partition.purgatory), 1)
 
-        class Leaving(PartitionWatcher):
-            def on_growth(self, size: int) -> None:
-                partition.watchers.clear()
-
-        partition.watchers.add(Leaving())
+    def test_the_log_end_is_reached_before_a_sync(self) -> None:
+        self.node.threads.holding = True
+        partition = self.watched(flush_messages="1")
+        follower = Operation()
+        partition.purgatory.add(follower, Mark.LOG_END, 1)
         partition.append(batch(), NOW)
-        self.assertEqual([len(watcher.told) for watcher in (self.watcher, *others)], [1] * 4)
-        self.assertEqual(partition.watchers, set())
+        self.assertEqual((len(follower.grown), len(self.operation.grown)), (1, 0))
 
-    def test_who_waits_is_told_of_the_end(self) -> None:
-        self.watched().close()
-        self.assertEqual(self.watcher.told, ["gone"])
+    def test_an_operation_may_remove_others(self) -> None:
+        partition = self.watched()
+        others = [Operation() for _ in range(3)]
+
+        class Removing(Operation):
+            def try_complete(self, size: int) -> bool:
+                for other in others:
+                    partition.purgatory.remove(other)
+                return True
+
+        for operation in (others[0], Removing(), *others[1:]):
+            partition.purgatory.add(operation, Mark.HIGH_WATERMARK, 1)
+        for _ in range(2):
+            partition.append(batch(), NOW)
+        self.assertEqual([len(operation.grown) for operation in (self.operation, *others)], [2, 1, 1, 1])
+
+    def test_all_fail_when_the_partition_is_closed(self) -> None:
+        partition = self.watched()
+        partition.close()
+        late = Operation()
+        partition.purgatory.add(late, Mark.LOG_END, 1)
+        for operation in (self.operation, late):
+            self.assertEqual(operation.error and operation.error.code, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def test_the_failure_of_a_sync_concerns_who_waits_for_it_now_or_later(self) -> None:
+        self.node.threads.holding = True
+        partition = self.watched(flush_messages="1")
+        partition.append(batch(), NOW)
+        now, later, behind = Operation(), Operation(), Operation()
+        partition.purgatory.add(now, Mark.SYNCED, 1)
+        with broken("fdatasync", partition.log.path, failing(errno.EMFILE)):
+            self.node.threads.run_one()
+        partition.purgatory.add(later, Mark.SYNCED, 1)
+        partition.purgatory.add(behind, Mark.SYNCED, 2)
+        errors = [operation.error and operation.error.code for operation in (now, later, behind, self.operation)]
+        self.assertEqual(errors, [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.KAFKA_STORAGE_ERROR, None, None])
+        partition.append(batch(), NOW)
+        self.node.threads.run_one()
+        self.assertEqual((len(behind.grown), partition.log.high_watermark), (1, 2))
+
+
+class DelayedWriteTests(PartitionTests):
+    """Replicas that follow are a condition of the high watermark; no sync is asked for."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.partition = self.watched()
+        self.followed = 0
+        self.partition.high_watermark.conditions.append(self)
+        self.partition.append(batch(), NOW)
+        self.errors: list[ErrorCode] = []
+        self.write = DelayedWrite(self.node.clock)
+        self.calls = self.node.clock.getDelayedCalls()
+
+    @property
+    def offset(self) -> int:
+        return self.followed
+
+    def follow(self) -> None:
+        self.followed = self.partition.log.log_end_offset
+        self.partition.high_watermark.advance()
+
+    def wait(self, marks: tuple[Mark, ...]) -> Deferred[None]:
+        self.write.add(self.partition, 1, marks, lambda error: self.errors.append(error.code))
+        return self.write.wait(timeout_ms=500)
+
+    def test_without_acks_all_the_replicas_are_not_awaited(self) -> None:
+        self.successResultOf(self.wait(ACKS_LEADER))
+
+    def test_with_acks_all_they_are(self) -> None:
+        done = self.wait(ACKS_ALL)
+        self.assertNoResult(done)
+        self.follow()
+        self.successResultOf(done)
+        self.assertEqual((self.errors, self.node.clock.getDelayedCalls()), ([], self.calls))
+
+    def test_their_time_may_be_over(self) -> None:
+        done = self.wait(ACKS_ALL)
+        self.node.clock.advance(0.5)
+        self.successResultOf(done)
+        self.assertEqual(self.errors, [ErrorCode.REQUEST_TIMED_OUT])
+        self.follow()
+        self.assertEqual(len(self.errors), 1)
+
+    def test_the_partition_may_go(self) -> None:
+        done = self.wait(ACKS_ALL)
+        self.partition.close()
+        self.successResultOf(done)
+        self.assertEqual(self.errors, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+
+    def test_a_sync_is_awaited_however_long_it_takes(self) -> None:
+        self.node.threads.holding = True
+        self.partition.log.config = attrs.evolve(self.partition.log.config, flush_messages=1)
+        self.partition.append(batch(), NOW)
+        done = self.wait(ACKS_ALL)
+        self.node.clock.advance(1)
+        self.assertNoResult(done)
+        self.node.threads.run_one()
+        self.successResultOf(done)
+        self.assertEqual(self.errors, [ErrorCode.REQUEST_TIMED_OUT])
 
 
 class LineTests(PartitionTests):

@@ -211,7 +211,7 @@ class GoneTests(NodeTests):
         self.assertEqual(self.memory.total, 0)
         self.assertEqual(self.node.broker.fetches.delayed, set())
         for partition in self.node.broker.partitions.led.values():
-            self.assertEqual(partition.watchers, set())
+            self.assertEqual(len(partition.purgatory), 0)
         self.assertEqual(list(map(type, _alive())), [])
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.partitions.delayed_write import DelayedWrite
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -26,29 +29,44 @@ NO_LOW_WATERMARK = -1
 @serves(DeleteRecordsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition on its own."""
+    delayed = DelayedWrite(services.runtime.clock)
     found = await services.runtime.slices.each(
-        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _attempt(services, topic.name, wanted)
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, wanted: _attempt(services, topic.name, wanted, delayed),
     )
+    await delayed.wait(request.timeout_ms)
     return DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(topic.name, partitions) for topic, partitions in found]
     )
 
 
-def _attempt(services: Services, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _attempt(
+    services: Services, topic: str, wanted: DeleteRecordsPartition, delayed: DelayedWrite
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(wanted.partition_index)
+
+    def fail(error: KafkaError) -> None:
+        result.low_watermark, result.error_code = NO_LOW_WATERMARK, error.code
+
     try:
-        low_watermark = _delete(services, topic, wanted)
+        partition = services.partitions.find(topic, wanted.partition_index)
+        result.low_watermark = _delete(partition, wanted.offset)
     except KafkaError as error:
-        return DeleteRecordsPartitionResult(wanted.partition_index, NO_LOW_WATERMARK, error.code)
-    return DeleteRecordsPartitionResult(wanted.partition_index, low_watermark)
+        fail(error)
+    else:
+        delayed.add(partition, result.low_watermark, (Mark.LOW_WATERMARK,), fail)
+    return result
 
 
-def _delete(services: Services, topic: str, wanted: DeleteRecordsPartition) -> int:
-    log = services.partitions.find(topic, wanted.partition_index).log
+def _delete(partition: Partition, offset: int) -> int:
+    """Delete the records below the offset; return where the log begins then."""
+    log, topic = partition.log, partition.topic
     if topic in INTERNAL_TOPICS:
         raise KafkaError(f"{topic} is the broker's own", ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not log.config.deletes:
         raise KafkaError("cleanup.policy of the topic does not have 'delete'", ErrorCode.POLICY_VIOLATION)
-    log.delete_records_before(_checked(log, wanted.offset))
+    partition.delete_records_before(_checked(log, offset))
     return log.log_start_offset
 
 

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import verify
 from pylogbroker.broker.services import Services
@@ -56,19 +57,18 @@ def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
     """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
-    appends = _Appends(services, services.runtime.now_ms(), request.transactional_id, context.api_version)
+    appends = _Appends(services, services.runtime.now_ms(), request, context.api_version)
     if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
-    acks = request.acks
     topics = []
     for topic in request.topic_data:
         answers = []
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
             answers.append(answer)
-            appends.append(answer, topic.name, data, acks)
+            appends.append(answer, topic.name, data)
         topics.append(TopicProduceResponse(topic.name, answers))
-    return _answer(appends, ProduceResponse(topics), acks)
+    return _answer(appends, ProduceResponse(topics), request.acks)
 
 
 def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[None, None, Answer]:
@@ -80,7 +80,7 @@ def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[No
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
             answered.partition_responses.append(answer)
-            appends.append(answer, topic.name, data, request.acks)
+            appends.append(answer, topic.name, data)
             yield
     return _answer(appends, response, request.acks)
 
@@ -88,8 +88,8 @@ def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[No
 def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
     """The response, when all appends are made or in line; None with acks=0."""
     if acks:
-        return appends.finish(response) if appends.queued or appends.unsynced else response
-    if appends.queued or appends.unsynced:
+        return appends.finish(response) if appends.queued or appends.delayed else response
+    if appends.queued:
         ensureDeferred(appends.finish(response))
     _check_unanswered_errors(response)
     return None
@@ -97,24 +97,26 @@ def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
 
 @attrs.define(eq=False)
 class _Appends:
-    """The appends of one request, those that are done and those that wait."""
+    """Appends of one request: some are done, some are queued, and some are delayed until the offsets that acks names
+    have reached them.
+    """
 
     _services: Services
     _now_ms: int
-    _transactional_id: str | None
+    _request: ProduceRequest
     _version: int
     queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
-    unsynced: list[tuple[PartitionProduceResponse, Partition]] = attrs.field(factory=list)
+    delayed: DelayedWrite | None = attrs.field(default=None, init=False)
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
-    def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData, acks: int) -> None:
+    def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
         """Append to one partition, or get in line for it; `answer` is filled in."""
         services = self._services
         partition = services.partitions.led.get((topic, data.index))
         try:
             if partition is None:
                 partition = services.partitions.find(topic, data.index)
-            records = _checked(partition, data, acks, self._version)
+            records = _checked(partition, data, self._request.acks, self._version)
             if not records:
                 answer.base_offset = -1
                 return
@@ -135,12 +137,13 @@ class _Appends:
 
     def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
         """What must hold of records in a transaction when they are appended."""
-        if self._transactional_id is None:
+        transactional_id = self._request.transactional_id
+        if transactional_id is None:
             raise _missing_transactional_id()
-        return partial(verify, self._services, self._transactional_id, partition, records, self._version)
+        return partial(verify, self._services, transactional_id, partition, records, self._version)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
-        """Wait for what waits; `response`, complete."""
+        """Wait for the queued and the delayed appends; return the complete response."""
         for done, (answer, partition, later) in enumerate(self.queued, 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._services.runtime.slices.next()
@@ -148,25 +151,24 @@ class _Appends:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
                 self._fail(answer, partition, error)
-        syncs = [self._services.partitions.sync(partition.log) for _, partition in self.unsynced]
-        for done, ((answer, partition), sync) in enumerate(zip(self.unsynced, syncs, strict=True), 1):
-            if done % _PARTITIONS_INLINE_MAX == 0:
-                await self._services.runtime.slices.next()
-            try:
-                await sync
-            except KafkaError as error:
-                partition.sync_failed()
-                self._fail(answer, partition, error)
-            else:
-                partition.synced()
+        if self.delayed is not None:
+            await self.delayed.wait(self._request.timeout_ms)
         return response
 
     def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.log_append_time
         answer.log_start_offset = appended.log_start_offset
-        if appended.must_sync:
-            self.unsynced.append((answer, partition))
+        if appended.must_sync or (self._request.acks == -1 and partition.log.high_watermark <= appended.last_offset):
+            self._delay(answer, partition, appended)
+
+    def _delay(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
+        acks = self._request.acks
+        if acks:
+            if self.delayed is None:
+                self.delayed = DelayedWrite(self._services.runtime.clock)
+            marks = ACKS_ALL if acks == -1 else ACKS_LEADER
+            self.delayed.add(partition, appended.last_offset + 1, marks, partial(self._fail, answer, partition))
 
     def _fail(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
         answer.error_code, answer.error_message = error.code, error.detail

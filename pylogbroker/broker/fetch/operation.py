@@ -42,6 +42,7 @@ from pylogbroker.broker.fetch.readahead import (
 )
 from pylogbroker.broker.fetch.sessions import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
@@ -163,22 +164,27 @@ class FetchOperation:
                 partition = self.services.partitions.find(asked.topic, asked.partition.partition)
             except KafkaError:  # the read that follows tells
                 continue
-            partition.watchers.add(self)
             self._watched.append(partition)
+            mark = Mark.LOG_END if self._follower > CONSUMER else Mark.HIGH_WATERMARK
+            partition.purgatory.add(self, mark, partition.offset(mark) + 1)
 
     def _wait(self) -> None:
         """READING -> WAITING."""
         self._missing -= self._limit - self._left
         self._state = FetchState.WAITING
 
-    def on_growth(self, size: int) -> None:
-        """A partition has `size` more bytes.  Others may follow at once, so what is woken runs in the next turn."""
+    def try_complete(self, size: int) -> bool:
+        """Note that a partition has `size` more bytes; others may follow, so the fetch goes on with deferred actions.
+
+        The fetch stays in the purgatory until it ends.
+        """
         had, self._missing = self._missing, 0 if self._committed else self._missing - size
         if had > 0 >= self._missing:
             self.services.runtime.deferred_actions.defer(self._on_grown)
+        return False
 
-    def on_closed(self) -> None:
-        """A partition went away: the client is to learn it now."""
+    def fail(self, error: KafkaError) -> None:
+        """Answer soon: a partition was closed, and the read that follows finds the error."""
         if self._missing > 0 or self._committed:
             self._missing = 0
             self.services.runtime.deferred_actions.defer(self.expire)
@@ -256,7 +262,7 @@ class FetchOperation:
         if self._deadline is None:
             return
         for partition in self._watched:
-            partition.watchers.discard(self)
+            partition.purgatory.remove(self)
         self._watched.clear()
         self.services.fetches.delayed.discard(self)
         deadline, self._deadline = self._deadline, None

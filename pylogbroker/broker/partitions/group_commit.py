@@ -7,6 +7,7 @@ idle --wanted--> running --done--> idle
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -14,18 +15,24 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.runtime import InThread
+from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import Log
+
+
+def _ignore(log: Log, failure: StorageFailure) -> None:
+    """The callers alone hear of failures."""
 
 
 @attrs.define
 class GroupCommit:
-    """Runs `Log.sync` in worker threads, one at a time for each log."""
+    """Runs `Log.sync` in worker threads, one at a time for each log; `on_failure` hears of failing disks."""
 
     _in_thread: InThread
+    _on_failure: Callable[[Log, StorageFailure], None] = _ignore
     _next: dict[Log, list[Deferred[None]]] = attrs.field(factory=dict, init=False)
 
     def sync(self, log: Log) -> Deferred[None]:
-        """A Deferred that fires when all that is in the log now is on the disk; fails with StorageFailure."""
+        """Return a Deferred that fires when the log is on the disk up to its present end, or fails: StorageFailure."""
         done: Deferred[None] = Deferred()
         waiting = self._next.get(log)
         if waiting is not None:
@@ -49,3 +56,5 @@ class GroupCommit:
                 done.errback(result)
             else:
                 done.callback(None)
+        if isinstance(result, Failure) and isinstance(result.value, StorageFailure):
+            self._on_failure(log, result.value)

@@ -1,18 +1,17 @@
-"""A partition as its leader has it: the log, the leader epoch, and the fetches that wait for it to grow.
-
-On one node every replica is this one: the high watermark is the log's end as soon as the records are in, or, where the
-flush policy says so, as soon as they are on the disk.
-"""
+"""Partition as its leader has it: the log, the leader epoch, and what waits for the log's offsets."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 import attrs
 from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from pylogbroker.broker.partitions.group_commit import GroupCommit
+from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOffset
+from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, TooCostly
@@ -24,16 +23,7 @@ CONVERT_INLINE_BYTES_MAX = 16 * 1024
 _EMPTY_RANGES_MAX = 64
 
 Check = Callable[[], None]
-
-
-class PartitionWatcher(Protocol):
-    """Something that waits for a partition."""
-
-    def on_growth(self, size: int) -> None:
-        """`size` more bytes can be read."""
-
-    def on_closed(self) -> None:
-        """The partition is no longer here, or its log failed."""
+log = Logger()
 
 
 @attrs.define(eq=False)
@@ -43,32 +33,48 @@ class Partition:
     topic: str
     index: int
     log: Log
+    _group_commit: GroupCommit
     leader_epoch: int = 0
     min_insync_replicas: int = 1
     is_internal: bool = False
     may_down_convert: bool = True
     delete_policies: tuple[GuardedPolicy, ...] = ()
-    watchers: set[PartitionWatcher] = attrs.field(factory=set, init=False)
+    purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
+    high_watermark: HighWatermark = attrs.field(init=False)
+    _synced: SyncedOffset = attrs.field(init=False)
     _append_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    _syncing: int = attrs.field(default=0, init=False)
-    _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # end offset and size of appends
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
-    def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
-        """Append records and let consumers see them.
+    def __attrs_post_init__(self) -> None:
+        self._synced = SyncedOffset(self.log)
+        self.high_watermark = HighWatermark(self.log, self.purgatory, [self._synced])
+        self.high_watermark.open()
 
-        Where the answer has `must_sync`, they are hidden until the caller, after a sync of the log, calls `synced`
-        or `sync_failed`.
+    def offset(self, mark: Mark) -> int:
+        """Return the offset that a mark has reached."""
+        match mark:
+            case Mark.LOG_END:
+                return self.log.log_end_offset
+            case Mark.SYNCED:
+                return self._synced.offset
+            case Mark.HIGH_WATERMARK:
+                return self.log.high_watermark
+            case Mark.LOW_WATERMARK:
+                return self.log.log_start_offset  # the smallest of all replicas, and there is one
+
+    def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+        """Append records; consumers see them as soon as the high watermark allows it.
+
+        Where the result has `must_sync`, a sync of the log has been requested.
         """
-        log = self.log
-        appended = log.append(records, now_ms, self.leader_epoch, origin)
-        if appended.must_sync or self._syncing:
-            self._syncing += appended.must_sync
-            self._hidden.append((log.log_end_offset, len(records)))
-        else:
-            log.high_watermark = log.log_end_offset
-            if self.watchers and not appended.duplicate:
-                self._notify(len(records))
+        appended = self.log.append(records, now_ms, self.leader_epoch, origin)
+        if not appended.duplicate:
+            size = len(records)
+            if len(self.purgatory):
+                self.purgatory.reached(Mark.LOG_END, self.log.log_end_offset, size)
+            self.high_watermark.appended(size)
+        if appended.must_sync:
+            self._request_sync()
         return appended
 
     def append_now(
@@ -114,24 +120,25 @@ class Partition:
         finally:
             self._append_lock.release()
 
-    def synced(self) -> None:
-        """A sync that an append asked for is done."""
-        self.sync_failed()
-        log = self.log
-        log.high_watermark = max(log.high_watermark, log.recovery_point if self._syncing else log.log_end_offset)
-        hidden, size = self._hidden, 0
-        while hidden and hidden[0][0] <= log.high_watermark:
-            size += hidden.popleft()[1]
-        if size:
-            self._notify(size)
+    def _request_sync(self) -> None:
+        end = self.log.log_end_offset
+        self._group_commit.sync(self.log).addCallbacks(self._on_synced, self._on_sync_failed, errbackArgs=(end,))
 
-    def sync_failed(self) -> None:
-        """A sync that an append asked for is over, and nothing is safer than before."""
-        self._syncing -= 1
+    def _on_synced(self, _: None) -> None:
+        self.high_watermark.advance()
+        self.purgatory.reached(Mark.SYNCED, self._synced.offset)
 
-    def _notify(self, size: int) -> None:
-        for watcher in tuple(self.watchers):
-            watcher.on_growth(size)
+    def _on_sync_failed(self, failure: Failure, upto: int) -> None:
+        error = failure.value
+        if not isinstance(error, KafkaError):
+            log.failure("a sync of {path} failed", failure, path=self.log.path)
+            error = KafkaError(str(error))
+        self.purgatory.sync_failed(upto, error)
+
+    def delete_records_before(self, offset: int) -> None:
+        """Let the log begin at `offset`, or behind it."""
+        self.log.delete_records_before(offset)
+        self.purgatory.reached(Mark.LOW_WATERMARK, self.offset(Mark.LOW_WATERMARK))
 
     def pass_over(self, offset: int, next_offset: int) -> None:
         """There are no records from `offset` up to `next_offset`, as who looked into the entry there has found."""
@@ -150,7 +157,7 @@ class Partition:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
 
-    def close(self) -> None:
-        """The partition is deleted or its log failed: whoever waits learns it."""
-        for watcher in tuple(self.watchers):
-            watcher.on_closed()
+    def close(self, error: KafkaError | None = None) -> None:
+        """Fail what waits for the partition: it is deleted, or its log failed."""
+        deleted = KafkaError(f"{self.topic}-{self.index} is not here any more", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.purgatory.close(error or deleted)

@@ -62,7 +62,7 @@ class Partitions:
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._group_commit = GroupCommit(self._runtime.in_thread)
+        self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
     async def open(self) -> None:
@@ -132,7 +132,7 @@ class Partitions:
         for key in keys:
             partition = self.led.pop(key, None)
             if partition is not None:
-                partition.close()
+                partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
 
     # -- changes of the catalog ------------------------------------------------------------------------------------
 
@@ -201,11 +201,12 @@ class Partitions:
     def _open_partition(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
         """Serve a partition; StorageFailure if it has no log and none can be created."""
         found = self._open_log(topic, index, config, is_new)
-        found.high_watermark = found.log_end_offset
         epoch = topic.partitions[index].leader_epoch
         if epoch > found.latest_epoch:
             found.assign_epoch(epoch)
-        self.led[topic.name, index] = Partition(topic.name, index, found, epoch, is_internal=topic.internal)
+        self.led[topic.name, index] = Partition(
+            topic.name, index, found, self._group_commit, epoch, is_internal=topic.internal
+        )
 
     def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()

@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import Caller
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
@@ -44,7 +43,7 @@ from pylogbroker.legacy07.wire import (
     encode_sets,
 )
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
-from pylogbroker.storage import Appended, FileRegion, Log, Origin
+from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 
 FORMAT = {"message.format.version": "0.7"}
@@ -115,10 +114,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
         appended = partition.append_now(part.messages, services.runtime.now_ms(), origin=Origin.NATIVE)
     except KafkaError as error:
         raise _refused(services, part, error) from error
-    if appended is None:
-        return False
-    _see_to_sync(services, partition, appended)
-    return True
+    return appended is not None
 
 
 async def _append_late(services: Services, part: Production) -> None:
@@ -128,10 +124,9 @@ async def _append_late(services: Services, part: Production) -> None:
         part = _placed(services, part)
         partition = _writable(services, part)
         now_ms, origin = services.runtime.now_ms(), Origin.NATIVE
-        appended = await partition.append_queued(part.messages, now_ms, services.runtime.in_thread, origin=origin)
+        await partition.append_queued(part.messages, now_ms, services.runtime.in_thread, origin=origin)
     except KafkaError as error:
         raise _refused(services, part, error) from error
-    _see_to_sync(services, partition, appended)
 
 
 async def _create(services: Services, part: Production) -> None:
@@ -169,20 +164,6 @@ def _refused(services: Services, part: Production, error: KafkaError) -> Protoco
     if isinstance(error, StorageFailure) and (found := services.partitions.led.get((part.topic, part.partition))):
         services.partitions.request_failed(found.log, error)
     return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
-
-
-def _see_to_sync(services: Services, partition: Partition, appended: Appended) -> None:
-    """Consumers see what the flush policy wants on the disk only when it is there."""
-
-    def failed(failure: Failure) -> None:
-        partition.sync_failed()
-        if isinstance(failure.value, StorageFailure):
-            services.partitions.request_failed(partition.log, failure.value)
-        else:
-            log.failure("a sync failed", failure)
-
-    if appended.must_sync:
-        services.partitions.sync(partition.log).addCallbacks(lambda _: partition.synced(), failed)
 
 
 # Fetch

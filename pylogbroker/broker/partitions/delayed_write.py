@@ -1,0 +1,111 @@
+"""Requests that are answered when each of their partitions has reached an offset: produce and DeleteRecords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.errors import ErrorCode, KafkaError
+
+ACKS_LEADER = (Mark.SYNCED,)
+ACKS_ALL = (Mark.SYNCED, Mark.HIGH_WATERMARK)
+"""Offsets that produced records must be below before they are acknowledged; a sync may fail, so it is awaited first."""
+
+_OF_REPLICAS = frozenset({Mark.HIGH_WATERMARK, Mark.LOW_WATERMARK})
+"""Offsets that depend on other replicas: a request waits for them only for as long as its timeout allows."""
+
+
+@attrs.define(eq=False)
+class DelayedWrite:
+    """Wait of a request until offsets of its partitions are reached: produce and DeleteRecords.
+
+    Waits for other replicas end with REQUEST_TIMED_OUT after the request's timeout.
+    """
+
+    _clock: IReactorTime
+    _parts: dict[_Part, None] = attrs.field(factory=dict, init=False)
+    _is_expired: bool = attrs.field(default=False, init=False)
+    _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
+    _done: Deferred[None] | None = attrs.field(default=None, init=False)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(
+        self, partition: Partition, offset: int, marks: Sequence[Mark], on_error: Callable[[KafkaError], None]
+    ) -> None:
+        """Wait until each of the marks has reached the offset, one after the other."""
+        part = _Part(self, partition, offset, marks, on_error)
+        self._parts[part] = None
+        part.try_complete()
+
+    def wait(self, timeout_ms: int | None = None) -> Deferred[None]:
+        """Return a Deferred that fires when all partitions have reached their offsets, or failed."""
+        if not self._parts:
+            return succeed(None)
+        if timeout_ms is not None:
+            self._deadline = self._clock.callLater(max(timeout_ms, 0) / 1000, self.expire)
+        self._done = Deferred()
+        return self._done
+
+    def expire(self) -> None:
+        """Fail what waits for other replicas, now and later."""
+        self._is_expired = True
+        for part in tuple(self._parts):
+            part.expire()
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the request's timeout is over."""
+        return self._is_expired
+
+    def end(self, part: _Part) -> None:
+        """Note that a partition has reached its offset, or failed."""
+        self._parts.pop(part, None)
+        if self._parts or self._done is None:
+            return
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        done, self._done = self._done, None
+        done.callback(None)
+
+
+@attrs.define(eq=False)
+class _Part:
+    """Wait for one partition of a request (a DelayedOperation)."""
+
+    _write: DelayedWrite
+    _partition: Partition
+    _offset: int
+    _marks: Sequence[Mark]
+    _on_error: Callable[[KafkaError], None]
+    _awaited: Mark | None = attrs.field(default=None, init=False)
+
+    def try_complete(self, size: int = 0) -> bool:
+        for mark in self._marks:
+            if self._partition.offset(mark) < self._offset:
+                self._wait_for(mark)
+                return False
+        self._write.end(self)
+        return True
+
+    def _wait_for(self, mark: Mark) -> None:
+        self._awaited = mark
+        if self._write.is_expired and mark in _OF_REPLICAS:
+            self.expire()
+        else:
+            self._partition.purgatory.add(self, mark, self._offset)
+
+    def expire(self) -> None:
+        if self._awaited in _OF_REPLICAS:
+            self._partition.purgatory.remove(self)
+            self.fail(KafkaError("the replicas did not follow in time", ErrorCode.REQUEST_TIMED_OUT))
+
+    def fail(self, error: KafkaError) -> None:
+        self._on_error(error)
+        self._write.end(self)

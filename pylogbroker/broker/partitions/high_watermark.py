@@ -1,0 +1,70 @@
+"""High watermark of a partition: the offset up to which consumers read.
+
+The high watermark is the smallest offset that its conditions allow, and at most the log end.  It never falls, unless
+the log is cut.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
+from pylogbroker.storage import Log
+
+
+class Condition(Protocol):
+    """Something that the high watermark waits for."""
+
+    @property
+    def offset(self) -> int:
+        """Offset up to which the condition holds."""
+
+
+@attrs.define(eq=False)
+class SyncedOffset:
+    """Condition of `flush.messages`: when so many records wait for the disk, they stay hidden until it has them."""
+
+    _log: Log
+
+    @property
+    def offset(self) -> int:
+        log = self._log
+        end, on_disk = log.log_end_offset, log.recovery_point
+        return end if end - on_disk < log.config.flush_messages else on_disk
+
+
+@attrs.define(eq=False)
+class HighWatermark:
+    """Moves `Log.high_watermark`, which nothing else raises."""
+
+    _log: Log
+    _purgatory: Purgatory
+    conditions: list[Condition]
+    _hidden: list[tuple[int, int]] = attrs.field(factory=list, init=False)
+    """End offsets and sizes of the appends above the high watermark."""
+
+    def open(self) -> None:
+        """Begin at the log end: records that are there after a restart may have been visible before."""
+        self._log.high_watermark = self._log.log_end_offset
+
+    def appended(self, size: int) -> None:
+        """Note that `size` bytes of records have been appended, and show them if the conditions allow it."""
+        self._hidden.append((self._log.log_end_offset, size))
+        self.advance()
+
+    def advance(self) -> None:
+        """Rise as far as the conditions allow, and complete the operations that waited for it."""
+        log, hidden = self._log, self._hidden
+        offset = log.log_end_offset
+        for condition in self.conditions:
+            offset = min(offset, condition.offset)
+        if offset <= log.high_watermark:
+            return
+        log.high_watermark = offset
+        size = 0
+        while hidden and hidden[0][0] <= offset:
+            size += hidden.pop(0)[1]
+        if len(self._purgatory):
+            self._purgatory.reached(Mark.HIGH_WATERMARK, offset, size)
