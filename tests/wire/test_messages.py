@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
-from pylogbroker.wire import SUPPORTED
+from pylogbroker.wire import SUPPORTED, messages
 
 
 def test_each_key_gives_its_own_messages() -> None:
     assert len(SUPPORTED) > 30
     assert all(key == request.api_key == response.api_key for key, (request, response) in SUPPORTED.items())
     assert len({kind for pair in SUPPORTED.values() for kind in pair}) == 2 * len(SUPPORTED)
+
+
+def test_every_module_of_messages_is_found() -> None:
+    modules = {path.stem for path in Path(messages.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {request.__module__.rpartition(".")[2] for request, _ in SUPPORTED.values()} == modules
+    assert list(SUPPORTED) == sorted(SUPPORTED)
 
 
 def test_what_is_not_known_is_not_there() -> None:
