@@ -12,7 +12,7 @@ from tests.lint.glossary import AvoidedTerm, Glossary, GlossaryError
 from tests.lint.texts import Kind, Name, Text, defined_names, markdown_texts, public_classes, python_texts, sentences
 
 PATH = Path("pylogbroker/module.py")
-LANE = AvoidedTerm("lane", "partition queue", ("fast lane", "LANE_ID"))
+GIZMO = AvoidedTerm("gizmo", "part", ("fast gizmo", "GIZMO_ID"))
 SOURCE = '''"""Module head."""
 # A comment.
 LIMIT = 3  # bytes
@@ -125,14 +125,14 @@ class TestBeginnings:
 
 
 class TestAvoidedTerms:
-    @pytest.mark.parametrize("content", ["A lane.", "the Lane's end", "one lane\nand"])
+    @pytest.mark.parametrize("content", ["A gizmo.", "the Gizmo's end", "one gizmo\nand"])
     def test_in_texts(self, content: str) -> None:
-        [found] = checks.avoided_in_texts([text(content, Kind.COMMENT)], [LANE])
-        assert str(found) == f'{PATH}:1: the comment has the avoided term "lane": write partition queue'
+        [found] = checks.avoided_in_texts([text(content, Kind.COMMENT)], [GIZMO])
+        assert str(found) == f'{PATH}:1: the comment has the avoided term "gizmo": write part'
 
-    @pytest.mark.parametrize("content", ["A plane.", "The fast lane.", "`lane` is code", "lanes"])
+    @pytest.mark.parametrize("content", ["An agizmo.", "The fast gizmo.", "`gizmo` is code", "gizmos"])
     def test_not_in_texts(self, content: str) -> None:
-        assert list(checks.avoided_in_texts([text(content)], [LANE])) == []
+        assert list(checks.avoided_in_texts([text(content)], [GIZMO])) == []
 
     def test_a_phrase(self) -> None:
         term = AvoidedTerm("both kinds", "both brokers")
@@ -140,14 +140,14 @@ class TestAvoidedTerms:
         assert list(checks.avoided_in_names([Name(PATH, 1, "test_both_kinds")], [term]))
         assert not list(checks.avoided_in_names([Name(PATH, 1, "kinds_both")], [term]))
 
-    @pytest.mark.parametrize("name", ["lane", "_lane", "LANE", "Lane", "FastLaneQueue", "a_lane_of", "HTTPLane"])
+    @pytest.mark.parametrize("name", ["gizmo", "_gizmo", "GIZMO", "Gizmo", "FastGizmoQueue", "a_gizmo_of", "HTTPGizmo"])
     def test_in_names(self, name: str) -> None:
-        [found] = checks.avoided_in_names([Name(PATH, 7, name)], [LANE])
-        assert str(found) == f'{PATH}:7: the name {name} has the avoided term "lane": write partition queue'
+        [found] = checks.avoided_in_names([Name(PATH, 7, name)], [GIZMO])
+        assert str(found) == f'{PATH}:7: the name {name} has the avoided term "gizmo": write part'
 
-    @pytest.mark.parametrize("name", ["plane", "lanes", "Laner", "LANE_ID"])
+    @pytest.mark.parametrize("name", ["agizmo", "gizmos", "Gizmoer", "GIZMO_ID"])
     def test_not_in_names(self, name: str) -> None:
-        assert list(checks.avoided_in_names([Name(PATH, 1, name)], [LANE])) == []
+        assert list(checks.avoided_in_names([Name(PATH, 1, name)], [GIZMO])) == []
 
     def test_an_ending(self) -> None:
         many = AvoidedTerm("_MANY", "RECORDS_MAX")
@@ -196,7 +196,7 @@ class TestGlossary:
 
 | avoid | write | allowed |
 |---|---|---|
-| `lane`, `lanes` | partition queue | `fast lane`, `spark/` |
+| `gizmo`, `gizmos` | part | `fast gizmo`, `spark/` |
 | `told` | reported | |
 
 ## Class names used more than once
@@ -210,8 +210,8 @@ class TestGlossary:
         (tmp_path / "glossary.md").write_text(self.PAGE)
         glossary = Glossary.read(tmp_path / "glossary.md")
         assert glossary.avoided == [
-            AvoidedTerm("lane", "partition queue", ["fast lane", "spark/"]),
-            AvoidedTerm("lanes", "partition queue", ["fast lane", "spark/"]),
+            AvoidedTerm("gizmo", "part", ["fast gizmo", "spark/"]),
+            AvoidedTerm("gizmos", "part", ["fast gizmo", "spark/"]),
             AvoidedTerm("told", "reported", []),
         ]
         assert glossary.repeated == {"Message": "two protocols"}
