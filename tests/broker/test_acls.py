@@ -26,14 +26,14 @@ class AclTests(NodeTests):
             for count in range(3):
                 request = CreateAclsRequest([AclCreation(2, "t", 3, "User:a", "*", 3, 3)] * count)
                 answer = self.node.ask(create_acls.handle, request, version)
-                told = [(result.error_code, result.error_message) for result in answer.results]
-                self.assertEqual(told, [(DISABLED, "No Authorizer is configured.")] * count)
+                reported = [(result.error_code, result.error_message) for result in answer.results]
+                self.assertEqual(reported, [(DISABLED, "No Authorizer is configured.")] * count)
 
     def test_deleting(self) -> None:
         for version in VERSIONS:
             for count in range(3):
                 request = DeleteAclsRequest([DeleteAclsFilter(2, "t", 3, None, None, 1, 1)] * count)
                 answer = self.node.ask(delete_acls.handle, request, version)
-                told = [(result.error_code, result.error_message) for result in answer.filter_results]
-                self.assertEqual(told, [(DISABLED, "No Authorizer is configured.")] * count)
+                reported = [(result.error_code, result.error_message) for result in answer.filter_results]
+                self.assertEqual(reported, [(DISABLED, "No Authorizer is configured.")] * count)
                 self.assertEqual([result.matching_acls for result in answer.filter_results], [[]] * count)

@@ -26,13 +26,13 @@ class ApiVersionsTests(NodeTests):
     def ranges(self, response: Any) -> dict[int, tuple[int, int]]:
         return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
-    def test_every_version_tells_the_ranges(self) -> None:
+    def test_every_version_reports_the_ranges(self) -> None:
         for version in range(5):
             response = self.ask(version)
             self.assertEqual((response.error_code, response.throttle_time_ms), (ErrorCode.NONE, 0))
             self.assertEqual(self.ranges(response), {key: (0, last) for key, last in RANGES.items()})
 
-    def test_what_is_told_is_what_is_served(self) -> None:
+    def test_what_is_reported_is_what_is_served(self) -> None:
         self.assertEqual(set(self.ranges(self.ask(4))), {api.key for api in APIS})
 
     def test_clients_name_themselves_decently(self) -> None:

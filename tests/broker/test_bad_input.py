@@ -246,15 +246,15 @@ def test_a_batch_that_inflates(wire: Wire, broker: Broker, against: str, name: s
         assert _memory(broker, "VmRSS") - before < 32 << 20
 
 
-def test_refused_batches_leave_nothing_behind(wire: Wire, broker: Broker) -> None:
+def test_rejected_batches_leave_nothing_behind(wire: Wire, broker: Broker) -> None:
     if not isinstance(broker, BrokerProcess):
         pytest.skip("only our own process is looked into")
-    refused = [data for name, data in BATCHES.items() if expected_of(name, "")]
-    for data in refused:
+    rejected = [data for name, data in BATCHES.items() if expected_of(name, "")]
+    for data in rejected:
         wire.error(data)
     files, memory = _files(broker), _memory(broker, "VmRSS")
     for _ in range(5):
-        for data in refused:
+        for data in rejected:
             wire.error(data)
     assert (wire.end(), wire.producers()) == (0, [])
     eventually(lambda: _files(broker) <= files, True)  # the broker's own jobs open some for a moment

@@ -58,7 +58,7 @@ class MissingTests(NodeTests):
     def test_nothing_is_said_where_nothing_is_missing(self) -> None:
         self.assertEqual(self.restart_without(), [])
 
-    def test_logs_that_are_gone_are_told(self) -> None:
+    def test_logs_that_are_gone_are_reported(self) -> None:
         lines = self.restart_without("lines_0", "lines_2")
         self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: recreated empty at offset 0"])
         self.assertEqual([self.node.broker.partitions.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
@@ -113,7 +113,7 @@ class SliceTests(NodeTests):
         self.successResultOf(created)
         self.assertGreater(self.deferred_actions(broker.catalog.add_partitions("new", 9)), 3)
 
-    def test_deletion_and_changes_of_settings_take_a_turn_for_each_partition(self) -> None:
+    def test_deletion_and_changes_of_settings_run_partition_by_partition(self) -> None:
         catalog = self.node.broker.catalog
         self.assertGreater(self.deferred_actions(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
         self.assertEqual({self.node.broker.partitions.find("t", n).log.config.retention_ms for n in range(5)}, {77})
@@ -176,7 +176,7 @@ class OneBadPathTests(NodeTests):
         codes = {found.partition_index: found.error_code for found in topic.partitions}
         self.assertEqual(codes, {0: ErrorCode.LEADER_NOT_AVAILABLE, 1: ErrorCode.NONE})
 
-    def test_a_failing_directory_is_told_once(self) -> None:
+    def test_a_failing_directory_is_logged_once(self) -> None:
         self.node.create("lines", 3)
         with logged_lines() as lines:
             self.node.broker.partitions.directory_failed(self.directories[0], "the disk burned")

@@ -183,7 +183,7 @@ class AddPartitionsTests(CatalogTests):
         topic = now(self.catalog.add_partitions("t", 2, [[3, 2]]))
         self.assertEqual(topic.partitions[1].replicas, (3, 2))
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         now(self.catalog.create("t", 2, 2))
         add = self.catalog.add_partitions
         self.refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, add, "u", 3)
@@ -214,7 +214,7 @@ class ConfigTests(CatalogTests):
         self.assertEqual(self.listener.told[1:], [("configured", topic)])
         self.assertEqual(self.reopened().topics["t"].overrides, topic.overrides)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         now(self.catalog.create("t", 1, 1))
         alter, plan = self.catalog.alter_configs, self.catalog.plan_configs
         self.refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, alter, "u", lambda own: {})
@@ -270,7 +270,7 @@ class UnwritableTests(CatalogTests):
 
         return patch.object(EmbeddedTree, "_write", write)
 
-    def test_changes_are_refused(self) -> None:
+    def test_changes_are_rejected(self) -> None:
         now(self.catalog.create("t", 1, 1))
         with self.unwritable():
             for change in (
@@ -285,7 +285,7 @@ class UnwritableTests(CatalogTests):
         self.assertEqual(len(self.listener.told), 1)
         now(self.catalog.create("u"))
 
-    def test_a_full_disk_has_a_code_of_its_own_and_is_told_when_it_is_due(self) -> None:
+    def test_a_full_disk_has_a_code_of_its_own_and_is_reported_when_it_is_due(self) -> None:
         due, asked = iter([True, False, False, True]), []
 
         def is_due(about: str) -> bool:

@@ -123,7 +123,7 @@ class DescribeTests(ConfigsTests):
     def test_no_loggers(self) -> None:
         self.assertEqual(self.values(LOGGER, ME), {})
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         for kind, name, code in (
             (TOPIC, "u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -179,7 +179,7 @@ class AlterTests(ConfigsTests):
             DEFAULT,
         )
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         for kind, name, settings, code in (
             (TOPIC, "u", {"flush.ms": "1"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (TOPIC, "t", {"flush.ms": "often"}, ErrorCode.INVALID_CONFIG),
@@ -254,7 +254,7 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(self.change(TOPIC, "t", ("cleanup.policy", APPEND, "delete")), ErrorCode.NONE)
         self.assertEqual(self.policy(), "delete")
 
-    def test_refusals_leave_everything_as_it_is(self) -> None:
+    def test_errors_leave_everything_as_it_is(self) -> None:
         for name, change, code in (
             ("t", ("retention.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
             ("t", ("retention.ms", SUBTRACT, "1"), ErrorCode.INVALID_CONFIG),
@@ -332,7 +332,7 @@ class IncrementalTests(ConfigsTests):
         [row] = self.describe(BROKER, ME, name).configs
         self.assertEqual((row.value, row.is_sensitive, row.config_source), (None, True, THIS_BROKERS))
 
-    def test_settings_that_kafka_cannot_change_either_are_refused(self) -> None:
+    def test_settings_that_kafka_cannot_change_either_are_rejected(self) -> None:
         for name, value in (
             ("zookeeper.connect", "host"),
             ("authorizer.class.name", "Authorizer"),

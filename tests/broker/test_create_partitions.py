@@ -47,7 +47,7 @@ class CreatePartitionsTests(NodeTests):
         self.assertEqual(self.ask(wanted("t", 1), validate_only=True)[0].error_code, ErrorCode.INVALID_PARTITIONS)
         self.assertEqual(self.count(), 2)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         for topic, code in (
             (wanted("u", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (wanted("t", 2), ErrorCode.INVALID_PARTITIONS),

@@ -76,7 +76,7 @@ class CreateTopicsTests(NodeTests):
         [result] = self.ask(wanted("t", 0), validate_only=True)
         self.assertEqual(result.error_code, ErrorCode.INVALID_PARTITIONS)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         self.node.create("there")
         self.node.create("a.b")
         self.before = set(self.topics)
@@ -98,7 +98,7 @@ class CreateTopicsTests(NodeTests):
         ):
             self.assertIs(self.code(topic), code, topic)
 
-    def test_a_refusal_tells_the_brokers_there_are(self) -> None:
+    def test_an_error_reports_the_brokers_there_are(self) -> None:
         [result] = self.ask(wanted("t", 1, 3), version=1)
         self.assertIn("3", result.error_message)
         self.assertIn("1 broker", result.error_message)
@@ -112,7 +112,7 @@ class CreateTopicsTests(NodeTests):
         [result] = self.ask(assigned((1, [NODE_ID]), (0, [NODE_ID])))
         self.assertEqual((result.error_code, result.num_partitions), (ErrorCode.NONE, 2))
 
-    def test_each_on_its_own_and_names_given_twice_refused_once(self) -> None:
+    def test_each_on_its_own_and_names_given_twice_rejected_once(self) -> None:
         results = self.ask(wanted("a"), wanted("b"), wanted("c", 0), wanted("b", 3))
         self.assertEqual(
             [(result.name, result.error_code) for result in results],

@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from pylogbroker.broker.deferred_actions import DeferredActions
 
 
-def test_within_a_turn_calls_wait_for_its_end_and_are_made_once() -> None:
+def test_within_a_batch_calls_wait_for_its_end_and_are_made_once() -> None:
     clock, made = Clock(), []
     deferred_actions = DeferredActions(clock)
     deferred_actions.begin()
@@ -20,7 +20,7 @@ def test_within_a_turn_calls_wait_for_its_end_and_are_made_once() -> None:
     assert made == ["first", "second"]
 
 
-def test_outside_of_a_turn_calls_are_made_when_the_reactor_is_back() -> None:
+def test_outside_of_an_event_calls_are_made_when_the_reactor_is_back() -> None:
     clock, made = Clock(), []
     deferred_actions = DeferredActions(clock)
     deferred_actions.defer(lambda: made.append(1))
@@ -31,7 +31,7 @@ def test_outside_of_a_turn_calls_are_made_when_the_reactor_is_back() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_what_the_calls_put_off_is_done_in_the_same_end_also_through_turns_within() -> None:
+def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batches() -> None:
     deferred_actions, made = DeferredActions(Clock()), []
 
     def first() -> None:

@@ -156,7 +156,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(self.alter(TOPIC, "own", "delete.policies", "oldest:1", APPEND), (ErrorCode.NONE, None))
         self.assertEqual(self.starts("t", "own"), [5, 1])
 
-    def test_what_is_not_there_is_refused(self) -> None:
+    def test_what_is_not_there_is_rejected(self) -> None:
         self.node.create("t")
         unknown = f"delete.policies: 'odlest' is not accepted; expected any of {KNOWN}"
         argument = "delete.policies: 'oldest:x' is not accepted; expected a number behind the colon"
@@ -174,19 +174,21 @@ class DeletePolicyTests(NodeTests):
             )
         self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "5"), (ErrorCode.NONE, None))
 
-    def test_one_that_raises_is_told_of_once(self) -> None:
+    def test_one_that_raises_is_logged_once(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0,size", retention_bytes="0")
         self.fill()
         with logged_lines() as lines:
             self.assertEqual(self.starts("t"), [5])  # the other policy goes on
             self.fill()
             self.starts("t")
-        told = [line for line in lines if "oldest" in line]
-        self.assertEqual(told, ["the delete policy oldest:0 deletes nothing: asked about t-0, it raised RuntimeError"])
+        reported = [line for line in lines if "oldest" in line]
+        self.assertEqual(
+            reported, ["the delete policy oldest:0 deletes nothing: asked about t-0, it raised RuntimeError"]
+        )
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertGreater(len(self.plugin.asked), 1)
 
-    def test_one_that_goes_on_to_raise_is_told_of_once_an_hour(self) -> None:
+    def test_one_that_goes_on_to_raise_is_logged_once_an_hour(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0")
         self.fill()
         with logged_lines() as lines:
@@ -195,7 +197,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(len([line for line in lines if "oldest" in line]), 4)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 4)
 
-    def test_what_was_refused_before_is_not_held_against_other_settings(self) -> None:
+    def test_what_was_rejected_before_is_not_held_against_other_settings(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")
         self.restart()  # without the plugin
@@ -212,14 +214,14 @@ class DeletePolicyTests(NodeTests):
             self.create("new", delete_policies="oldest:1"), (ErrorCode.INVALID_CONFIG, f"delete.policies: {gone}")
         )
 
-    def test_what_follows_from_other_settings_is_refused_with_them(self) -> None:
+    def test_what_follows_from_other_settings_is_rejected_with_them(self) -> None:
         """A policy may refuse a value of another setting."""
         self.node.create("t", delete_policies="oldest:1")
         self.plugin.limit = 1000
-        refused = "delete.policies: 'oldest:1' is not accepted; expected retention.ms below 1000"
+        rejected = "delete.policies: 'oldest:1' is not accepted; expected retention.ms below 1000"
         self.assertEqual(self.alter(TOPIC, "t", "retention.bytes", "7"), (ErrorCode.NONE, None))
         self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "999"), (ErrorCode.NONE, None))
-        self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "1000"), (ErrorCode.INVALID_CONFIG, refused))
+        self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "1000"), (ErrorCode.INVALID_CONFIG, rejected))
 
     def test_one_that_would_end_the_broker_ends_nothing(self) -> None:
         self.node.create("bad", delete_policies="oldest:666")
@@ -233,7 +235,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(code, ErrorCode.INVALID_CONFIG)
         self.assertIn("making it failed with SystemExit(3)", message or "")
 
-    def test_one_that_is_gone_is_told_of_once_an_hour_until_it_is_named_no_more(self) -> None:
+    def test_one_that_is_gone_is_logged_once_an_hour_until_it_is_named_no_more(self) -> None:
         for topic in ("t", "u", "v"):
             self.node.create(topic, delete_policies="oldest:1")
         self.restart()  # without the plugin

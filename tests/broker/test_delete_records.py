@@ -49,7 +49,7 @@ class DeleteRecordsTests(NodeTests):
         self.restart()
         self.assertEqual(self.node.broker.partitions.find("t", 0).log.log_start_offset, 4)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         self.node.create("compacted", cleanup_policy="compact")
         self.node.create("both", cleanup_policy="compact,delete")
         self.node.create("__consumer_offsets")

@@ -43,12 +43,12 @@ class DeleteTopicsTests(NodeTests):
         )
         self.assertEqual(self.node.broker.catalog.topics, {})
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         self.node.create("t")
-        stranger, known = uuid.uuid4(), self.node.broker.catalog.topics["t"].id
+        foreign, known = uuid.uuid4(), self.node.broker.catalog.topics["t"].id
         for wanted, code in (
             ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            (stranger, ErrorCode.UNKNOWN_TOPIC_ID),
+            (foreign, ErrorCode.UNKNOWN_TOPIC_ID),
             ((None, NO_ID), ErrorCode.INVALID_REQUEST),
             (("t", known), ErrorCode.INVALID_REQUEST),
         ):

@@ -37,7 +37,7 @@ class DescribeLogDirsTests(NodeTests):
             self.assertEqual([result.error_code for result in results], [ErrorCode.NONE] * 2)
             self.assertEqual(self.found(results), [("t", 0), ("t", 1), ("t", 2), ("u", 0)])
 
-    def test_each_log_is_told_where_it_lies(self) -> None:
+    def test_each_log_is_reported_where_it_lies(self) -> None:
         for result in self.ask(everything=True):
             for topic in result.topics:
                 for partition in topic.partitions:

@@ -179,7 +179,7 @@ class VersionTests(FetchTests):
         self.assertEqual(self.fetch(max_wait_ms=1000, min_bytes=1), [])
 
 
-class RoomOfOldClientsTests(FetchTests):
+class SizeLimitOfOldClientsTests(FetchTests):
     """Records take more room in the formats of old clients than in the log."""
 
     def setUp(self) -> None:
@@ -206,7 +206,7 @@ class RoomOfOldClientsTests(FetchTests):
             self.assertEqual([answer.error_code for answer in answers], [0, 0])
             self.assertEqual([len(KAFKA_PYTHON.read(bytes(answer.records))) for answer in answers], counts)
 
-    def test_what_grows_takes_the_room_of_what_follows(self) -> None:
+    def test_what_grows_takes_the_space_of_what_follows(self) -> None:
         self.node.create("plain", 3)
         size = sum(self.put(*self.all, topic="plain", partition=partition) for partition in range(3))
         asked = [at(0, partition, "plain") for partition in range(3)]
@@ -218,11 +218,11 @@ class RoomOfOldClientsTests(FetchTests):
         self.assertLess(sizes[1], 40)
         self.assertEqual((sizes[2], third.error_code), (0, 0))
 
-    def test_a_client_without_room_gets_one_record_nevertheless(self) -> None:
+    def test_a_client_without_space_gets_one_record_nevertheless(self) -> None:
         [answer] = self.fetch(at(7, most=0), version=3, max_bytes=0)
         self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
 
-    def test_before_version_3_it_gets_as_much_of_the_message_as_it_has_room_for(self) -> None:
+    def test_before_version_3_it_gets_as_much_of_the_message_as_it_has_space_for(self) -> None:
         """It is to learn that it must ask for more, for each of its partitions."""
         value = b"x" * 500
         for partition in (0, 1):
@@ -374,7 +374,7 @@ class AbortedTests(FetchTests):
         [answer] = self.fetch(at(offset), isolation_level=1, **fields)
         return [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
 
-    def test_they_are_told_with_the_records(self) -> None:
+    def test_they_are_notified_with_the_records(self) -> None:
         for version in range(4, LAST + 1):
             self.assertEqual(self.told(0, version=version), [(5, 0)])
             self.assertEqual(self.told(1, version=version), [(5, 0)])
@@ -390,7 +390,7 @@ class AbortedTests(FetchTests):
         self.assertEqual(len(list(entries(answer.records))), 1)
         self.assertEqual([each.producer_id for each in answer.aborted_transactions], [5])
 
-    def test_others_are_told_nothing(self) -> None:
+    def test_others_are_notified_nothing(self) -> None:
         [answer] = self.fetch(at(0))
         self.assertIsNone(answer.aborted_transactions)
 
@@ -426,7 +426,7 @@ class EmptiedTests(FetchTests):
         for offset in (0, 7, 20):
             self.assertEqual(self.values(at(offset)), [[b"v"]])
 
-    def test_at_the_end_they_tell_where_to_go_on(self) -> None:
+    def test_at_the_end_they_report_where_to_go_on(self) -> None:
         log = self.log()
         log.append(emptied(0), NOW, origin=Origin.REPLICATION)
         log.high_watermark = 1
@@ -553,7 +553,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0)
         self.assert_nobody_waits()
 
-    def test_appends_of_a_turn_are_answered_together(self) -> None:
+    def test_appends_of_one_read_are_answered_together(self) -> None:
         waiting = self.wait(at(0))
         self.put(b"1")
         self.put(b"2")
@@ -844,7 +844,7 @@ class OldClientTests(FetchTests):
         for version in range(4):
             self.assertEqual(self.read(4, version), [])
 
-    def test_so_is_it_within_what_the_client_has_room_for(self) -> None:
+    def test_so_is_it_within_what_the_client_has_space_for(self) -> None:
         log = self.log()
         for offset in range(50):
             log.append(emptied(offset), NOW, origin=Origin.REPLICATION)
@@ -994,7 +994,7 @@ class OldFormatTests(FetchTests):
                 self.fetch(at(0, topic="old", most=most))
         self.assertEqual(converting.call_count, 5 + 1 + 1)  # each shorter region ends within a piece
 
-    def test_a_log_that_was_cut_is_converted_anew(self) -> None:
+    def test_a_log_that_was_cut_is_converted_again(self) -> None:
         self.add([Record(0, NOW, None, b"one")])
         self.assertEqual(self.values(at(0, topic="old")), [[b"one"]])
         self.log("old").truncate_to(0)
@@ -1066,7 +1066,7 @@ class SessionTests(FetchTests):
         self.assertEqual((response.session_id, response.responses), (0, []))
         return ErrorCode(response.error_code)
 
-    def test_only_what_is_new_is_told(self) -> None:
+    def test_only_what_is_new_is_reported(self) -> None:
         for version in range(7, LAST + 1):
             end = self.log().log_end_offset
             self.begin(at(end), at(0, 1), version=version)
@@ -1095,7 +1095,7 @@ class SessionTests(FetchTests):
         [answer] = self.answers(waiting)
         self.assertEqual((answer.partition_index, values_in(answer.records)), (1, [b"v"]))
 
-    def test_each_partition_gets_its_turn(self) -> None:
+    def test_each_partition_is_served(self) -> None:
         for _ in range(3):
             size = self.put(b"0")
             self.put(b"1", partition=1)
@@ -1112,7 +1112,7 @@ class SessionTests(FetchTests):
         self.assertEqual(self.go_on(3, at(0)), [(0, [])])
         self.assertEqual(self.go_on(4), [])
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         self.begin(at(0))
         self.assertEqual(self.refusal(2), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.assertEqual(self.refusal(1, session=self.session ^ 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

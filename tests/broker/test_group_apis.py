@@ -229,10 +229,10 @@ class MembershipTests(GroupTests):
     def check_join(self, version: int) -> list[Any]:
         answers = self.join(version=version)
         if version >= 4:
-            (refused,) = answers
-            self.assertEqual((refused.error_code, refused.generation_id), (ErrorCode.MEMBER_ID_REQUIRED, -1))
-            self.assertEqual(refused.protocol_name, None if version >= 7 else "")
-            answers = self.join(refused.member_id, version)
+            (rejected,) = answers
+            self.assertEqual((rejected.error_code, rejected.generation_id), (ErrorCode.MEMBER_ID_REQUIRED, -1))
+            self.assertEqual(rejected.protocol_name, None if version >= 7 else "")
+            answers = self.join(rejected.member_id, version)
         self.assertEqual(answers, [])
         self.pass_time(1)
         return answers

@@ -281,7 +281,7 @@ class LongNamesTests(BoundsTests):
             self.assertEqual((group.error_code, group.group_state), (0, "Stable"))
             self.assertEqual([(each.member_id, each.client_id) for each in group.members], [(member_id, LONGEST)])
 
-    def test_members_of_one_client_id_are_told_apart(self) -> None:
+    def test_members_of_one_client_id_are_distinguished(self) -> None:
         first, second = (self.join(group_id, client_id="名" * 10_922) for group_id in "ab")
         self.assertNotEqual(first, second)
         self.assertLessEqual(len(first.encode()), 32_767)

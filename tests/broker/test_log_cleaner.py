@@ -143,7 +143,7 @@ class RoundTests(CleaningTests):
         self.node.clock.advance(0.1)
         self.assertEqual(list(Path(log.path).glob("*.deleted")), [])
 
-    def test_the_filthiest_comes_first(self) -> None:
+    def test_the_dirtiest_comes_first(self) -> None:
         for topic in ("a", "b", "c"):
             self.create(topic, min_cleanable_dirty_ratio="0.1")
             self.put(topic=topic)
@@ -337,7 +337,7 @@ class MeanwhileTests(CleaningTests):
         self.create()
         self.assertEqual((self.log().first_dirty_offset, self.log().log_end_offset), (0, 0))
 
-    def test_it_is_deleted_and_made_anew(self) -> None:
+    def test_it_is_deleted_and_recreated(self) -> None:
         def renew() -> None:
             now(self.node.broker.catalog.delete("t"))
             self.create()
@@ -413,7 +413,7 @@ class TroubleTests(CleaningTests):
         self.assertEqual((self.records(), self.cleaned_files()), (self.before, []))
         self.assertEqual(self.log().first_dirty_offset, 0)
 
-    def test_a_damaged_segment_is_told_once_and_let_alone(self) -> None:
+    def test_a_damaged_segment_is_logged_once_and_let_alone(self) -> None:
         self.cleaner.before = self.fail(Failed("a CRC is wrong", f"{self.log().path}/x.kafka", 77))
         with logged_lines() as lines:
             self.node.clock.pump([1] * 5)
@@ -445,27 +445,27 @@ class TroubleTests(CleaningTests):
     def test_other_logs_go_on(self) -> None:
         self.create("other")
         self.put(topic="other")
-        refused = self.fail(Failed("a CRC is wrong", "x.kafka", 77))
-        self.cleaner.before = lambda job: refused(job) if job.directory.endswith("/t_0") else None
+        rejected = self.fail(Failed("a CRC is wrong", "x.kafka", 77))
+        self.cleaner.before = lambda job: rejected(job) if job.directory.endswith("/t_0") else None
         self.node.clock.advance(1)
         self.assertEqual(len(self.records("other")) < 40, True)
         self.assert_unchanged()
 
-    def test_a_process_that_dies_is_told_once_and_the_log_tried_again(self) -> None:
+    def test_a_process_that_dies_is_logged_once_and_the_log_tried_again(self) -> None:
         self.cleaner.before = self.fail(CleanerDied("killed by signal 9"))
         with logged_lines() as lines:
             for seconds, tries in ((1, 1), (1, 2), (1, 2), (1, 3), (3, 3), (1, 4), (7, 4), (1, 5)):
                 self.node.clock.pump([1] * seconds)
                 self.assertEqual(len(self.cleaner.jobs), tries)
             self.assert_unchanged()
-        told = [line for line in lines if "tried again" in line]
-        self.assertEqual(len(told), 1)
-        self.assertIn("killed by signal 9", told[0])
+        reported = [line for line in lines if "tried again" in line]
+        self.assertEqual(len(reported), 1)
+        self.assertIn("killed by signal 9", reported[0])
         self.cleaner.before = lambda job: None
         self.node.clock.pump([1] * 20)
         self.assertLess(len(self.records()), len(self.before))
 
-    def test_a_full_disk_is_told_once_and_nothing_is_left_on_it(self) -> None:
+    def test_a_full_disk_is_logged_once_and_nothing_is_left_on_it(self) -> None:
         self.cleaner.before = self.fail(Failed("OSError: [Errno 28] No space left on device"))
         with logged_lines() as lines:
             for _ in range(10):
@@ -638,7 +638,7 @@ class SwitchedOffTests(CleaningTests):
     def line(self, topics: str) -> str:
         return f"nothing is compacted, as {self.why}, though there are topics with cleanup.policy=compact: {topics}"
 
-    def test_a_topic_that_would_be_compacted_is_told_of_once(self) -> None:
+    def test_a_topic_that_would_be_compacted_is_logged_once(self) -> None:
         self.switch_off()
         self.assertEqual(self.warnings(lambda: self.node.create("plain")), [])
         self.assertEqual(self.warnings(lambda: self.create("t")), [self.line("t")])
@@ -652,7 +652,7 @@ class SwitchedOffTests(CleaningTests):
             self.warnings(lambda: now(self.node.broker.catalog.alter_configs("t", change))), [self.line("t")]
         )
 
-    def test_at_start_all_are_told_of(self) -> None:
+    def test_at_start_all_are_reported(self) -> None:
         self.switch_off()
         for topic in ("u", "t"):
             self.create(topic)

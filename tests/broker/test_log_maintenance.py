@@ -268,7 +268,7 @@ class SyncTests(HousekeepingTests):
         self.assertEqual(self.code(batch(), index=1), 0)
         self.assertEqual(self.log(index=1).recovery_point, 1)
 
-    def test_a_disk_that_stays_full_is_told_once_a_minute(self) -> None:
+    def test_a_disk_that_stays_full_is_logged_once_a_minute(self) -> None:
         self.node.create("t", 6, flush_ms="1000")  # three in each directory
         for index in range(6):
             self.partition(index=index).append(batch(), NOW)
@@ -357,7 +357,7 @@ class CheckpointTests(HousekeepingTests):
         self.node.clock.advance(7)
         self.assertEqual(self.kept("replication-offset-checkpoint"), {"t 0": 4, "t 1": 0})
 
-    def test_a_disk_that_stays_full_is_told_once_a_minute(self) -> None:
+    def test_a_disk_that_stays_full_is_logged_once_a_minute(self) -> None:
         with broken("pwritev", self.directories[0], failing(errno.ENOSPC)), logged_lines() as lines:
             self.node.clock.pump([7.0] * 8)
             self.assertEqual(len([line for line in lines if "replication-offset-checkpoint" in line]), 1)
@@ -429,7 +429,7 @@ class MissingLogTests(HousekeepingTests):
     def full(self) -> Any:
         return patch.object(os, "makedirs", side_effect=OSError(errno.ENOSPC, "No space left on device"))
 
-    def test_they_are_made_when_there_is_room_again(self) -> None:
+    def test_they_are_made_when_there_is_space_again(self) -> None:
         with self.full(), logged_lines() as lines:
             self.node.create("t", 3)
             self.assertTrue(any("t-0" in line and "No space left on device" in line for line in lines), lines)
@@ -474,7 +474,7 @@ class MissingLogTests(HousekeepingTests):
 class MissingDirectoryTests(HousekeepingTests):
     directory_count = 2
 
-    def test_what_may_lie_in_a_directory_that_failed_is_not_made_anew(self) -> None:
+    def test_what_may_lie_in_a_directory_that_failed_is_not_recreated(self) -> None:
         self.node.create("t", 2)
         bad, kept = (os.path.dirname(self.log("t", index).path) for index in (0, 1))
         self.node.broker.partitions.directory_failed(bad, "it burns")
@@ -519,7 +519,7 @@ class RunningTests(HousekeepingTests):
         self.node.clock.advance(10)
         self.assertEqual(self.log().log_start_offset, 1)
 
-    def test_a_log_that_breaks_does_not_keep_others_from_their_turn(self) -> None:
+    def test_a_log_that_breaks_does_not_stop_others(self) -> None:
         self.node.create("broken")
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 0)
@@ -556,7 +556,7 @@ class RunningTests(HousekeepingTests):
             retention.f(*retention.a)
             self.assertEqual(len(began), 2)
 
-    def test_a_topic_may_be_deleted_in_the_midst_of_a_round(self) -> None:
+    def test_a_topic_may_be_deleted_in_the_middle_of_a_round(self) -> None:
         for topic in ("t", "u"):
             self.node.create(topic, retention_ms="60000")
             self.put_apart(70_000, 0, topic=topic)

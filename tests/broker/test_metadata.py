@@ -102,7 +102,7 @@ class DescriptionTests(MetadataTests):
         for version in range(LAST + 1):
             self.assertEqual(self.codes("c", "a", version=version), [0, 0])
 
-    def test_operations_are_told_to_who_asks(self) -> None:
+    def test_operations_are_reported_to_who_asks(self) -> None:
         self.node.create("t")
         for version in range(8, LAST + 1):
             asked = {"include_topic_authorized_operations": True}
@@ -144,7 +144,7 @@ class IdTests(MetadataTests):
     def test_neither_name_nor_id(self) -> None:
         self.assertEqual(self.by_id(NO_ID).error_code, ErrorCode.INVALID_REQUEST)
 
-    def test_a_topic_made_anew_has_another_id(self) -> None:
+    def test_a_topic_recreated_has_another_id(self) -> None:
         now(self.node.broker.catalog.delete("t"))
         self.node.create("t")
         self.assertEqual(self.by_id(self.id).error_code, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -204,11 +204,11 @@ class CreationTests(MetadataTests):
         self.create_in_background()
         self.assertEqual(self.codes("x" * 249), [0])
 
-    def test_names_that_metrics_cannot_tell_apart(self) -> None:
+    def test_names_that_metrics_cannot_distinguish(self) -> None:
         self.node.create("a.b")
         self.assertEqual(self.codes("a_b"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
 
-    def test_two_names_that_metrics_cannot_tell_apart_in_one_request(self) -> None:
+    def test_two_names_that_metrics_cannot_distinguish_in_one_request(self) -> None:
         with logged_lines() as lines:
             self.assertEqual(self.codes("a.b", "a_b"), [UNKNOWN, UNKNOWN])
             self.create_in_background()
@@ -314,7 +314,7 @@ class OfflineTests(MetadataTests):
         self.assertEqual([partition.leader_id for partition in topic.partitions], [NODE_ID])
         self.node.produce("new", 0, 5)
 
-    def test_who_leads_is_told_with_the_epoch(self) -> None:
+    def test_who_leads_is_notified_with_the_epoch(self) -> None:
         topics = self.node.broker.catalog.topics
         state = attrs.evolve(topics["t"].partitions[1], leader_epoch=4)
         topics["t"] = attrs.evolve(topics["t"], partitions={**topics["t"].partitions, 1: state})

@@ -101,7 +101,7 @@ class FormatTests(ProduceTests):
         self.assertEqual(self.stored(), expected)
         self.assertEqual({entry.magic for entry in entries(self.stored_bytes())}, {2})
 
-    def test_old_formats_are_refused_once_there_are_batches(self) -> None:
+    def test_old_formats_are_rejected_once_there_are_batches(self) -> None:
         for version in range(3, LAST + 1):
             for magic in (0, 1):
                 self.assertEqual(self.code(messages([b"v"], magic), version=version), ErrorCode.INVALID_RECORD)
@@ -175,7 +175,7 @@ class AcksTests(ProduceTests):
         self.assertIsNone(self.successResultOf(self.send(("t", 0, batch()), acks=0)))
         self.assertEqual(len(self.stored()), 3)
 
-    def test_others_are_refused(self) -> None:
+    def test_others_are_rejected(self) -> None:
         for version in range(LAST + 1):
             for acks in (2, -2, 32767):
                 self.assertEqual(self.code(batch(), acks=acks, version=version), ErrorCode.INVALID_REQUIRED_ACKS)
@@ -225,7 +225,7 @@ class PlaceTests(ProduceTests):
             self.node.create(name)
             self.assertEqual(self.code(keyed(b"key"), name), ErrorCode.INVALID_TOPIC_EXCEPTION)
 
-    def test_the_log_start_is_told(self) -> None:
+    def test_the_log_start_is_answered(self) -> None:
         self.offset(batch([b"v"] * 5))
         self.node.broker.partitions.find("t", 0).log.delete_records_before(3)
         self.assertEqual(self.produce(batch()).log_start_offset, 3)
@@ -260,7 +260,7 @@ class TopicSettingTests(ProduceTests):
         self.assertEqual([record.timestamp for record in found], [NOW + 1000 * n for n in range(1, LAST)])
         self.assertEqual({record.timestamp_type for record in found}, {TimestampType.LOG_APPEND_TIME})
 
-    def test_the_producers_time_is_not_told(self) -> None:
+    def test_the_producers_time_is_not_answered(self) -> None:
         self.assertEqual(self.produce(batch()).log_append_time_ms, -1)
 
     def test_bounds_of_timestamps(self) -> None:
@@ -291,7 +291,7 @@ class TopicSettingTests(ProduceTests):
             self.assertEqual([error.batch_index for error in answer.record_errors], [0, 2])
             self.assertEqual(len(self.stored(topic)), 2)
 
-    def test_that_a_record_without_a_key_was_refused_is_logged_once_a_minute(self) -> None:
+    def test_a_rejected_record_without_a_key_is_logged_once_a_minute(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         line = "rejected records for compact-0: a record of a compacted topic needs a key"
         with logged_lines() as lines:
@@ -359,7 +359,7 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.offset(batch([b"v"]), "gz"), 0)
         self.assertEqual(self.node.threads.held, [])
 
-    def test_what_is_in_the_topics_codec_is_looked_into_there_and_stays_as_it_is(self) -> None:
+    def test_what_is_in_the_topics_codec_is_validated_and_stays_as_it_is(self) -> None:
         records = batch([os.urandom(CONVERT_INLINE_BYTES_MAX).hex().encode()], codec=Codec.GZIP)
         self.assertGreater(len(records), CONVERT_INLINE_BYTES_MAX)
         answer = self.send(("gz", 0, records))
@@ -397,7 +397,7 @@ class ConversionTests(ProduceTests):
         topics = self.successResultOf(answer).responses
         self.assertEqual([topic.partition_responses[0].error_code for topic in topics], [0] * 3)
 
-    def test_one_that_is_refused_lets_the_next_pass(self) -> None:
+    def test_one_that_is_rejected_lets_the_next_pass(self) -> None:
         first = self.send(("gz", 0, damaged(batch([LARGE]))))
         second = self.send(("gz", 0, batch([b"2"])))
         self.node.threads.run_one()
@@ -419,14 +419,14 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.offset_of(answer), 0)
         self.assertEqual([value for _, value in self.stored()], [LARGE, b"old"])
 
-    def test_faults_of_records_are_told_from_there(self) -> None:
+    def test_faults_of_records_are_reported_from_there(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         answer = self.send(("compact", 0, batch([b"no key", LARGE])))
         self.node.threads.run_one()
         [topic] = self.successResultOf(answer).responses
-        [refused] = topic.partition_responses
-        self.assertEqual(refused.error_code, ErrorCode.INVALID_RECORD)
-        self.assertEqual([error.batch_index for error in refused.record_errors], [0, 1])
+        [rejected] = topic.partition_responses
+        self.assertEqual(rejected.error_code, ErrorCode.INVALID_RECORD)
+        self.assertEqual([error.batch_index for error in rejected.record_errors], [0, 1])
 
     def test_the_topics_time_is_that_of_the_request(self) -> None:
         self.node.create("stamped", message_timestamp_type="LogAppendTime", compression_type="gzip")
@@ -635,7 +635,7 @@ class FailingDiskTests(ProduceTests):
         self.restart()
         self.assertEqual(self.stored(), [(0, b"before"), (1, b"after")])
 
-    def test_a_full_disk_is_told_of_now_and_then(self) -> None:
+    def test_a_full_disk_is_reported_now_and_then(self) -> None:
         with logged_lines() as lines, broken("pwritev", self.bad, failing(errno.ENOSPC)):
             for _ in range(3):
                 self.code(batch())
@@ -683,7 +683,7 @@ class FailingDiskTests(ProduceTests):
         self.assertEqual(self.offset(batch(), partition=1), 0)
         self.assertEqual(self.offset(batch(), "more", 1 - more), 0)
 
-    def test_clients_are_told_that_there_is_no_leader(self) -> None:
+    def test_clients_are_notified_that_there_is_no_leader(self) -> None:
         with broken("pwritev", self.bad, failing(errno.EIO)):
             self.code(batch())
         request = MetadataRequest([MetadataRequestTopic(name="t")])

@@ -128,6 +128,6 @@ class PartitionsInAllTests(NodeTests):
         answer = self.node.ask(create_topics.handle, CreateTopicsRequest(topics=[CreatableTopic("u", 4, 1)]))
         self.assertEqual(answer.topics[0].error_code, ErrorCode.POLICY_VIOLATION)
 
-    def test_the_brokers_own_topics_are_not_refused(self) -> None:
+    def test_the_brokers_own_topics_are_not_rejected(self) -> None:
         self.assertEqual(self.create(10), [ErrorCode.NONE])
         self.node.create("__consumer_offsets", 50)

@@ -29,7 +29,7 @@ class VerificationTests(TransactionTests):
             self.assertEqual(producer.end(True), NONE)
         self.assertEqual((self.end_offset(0), self.end_offset(0, 1)), (0, 2 * len(VERSIONS)))
 
-    def test_records_that_come_after_the_end_are_refused(self) -> None:
+    def test_records_that_come_after_the_end_are_rejected(self) -> None:
         for committed in (True, False):
             producer = self.begun(b"x")
             producer.end(committed)
@@ -61,8 +61,8 @@ class VerificationTests(TransactionTests):
 
     def test_the_producer_must_be_the_one_that_has_the_name(self) -> None:
         producer = self.begun(b"x")
-        stranger = Producer(self.node, "p", producer.producer_id + 1, 0)
-        self.assertEqual(stranger.send(b"x"), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        foreign = Producer(self.node, "p", producer.producer_id + 1, 0)
+        self.assertEqual(foreign.send(b"x"), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         nameless = Producer(self.node, "", producer.producer_id + 1, 0)
         self.assertEqual(nameless.send(b"x"), ErrorCode.INVALID_REQUEST)
 

@@ -210,7 +210,7 @@ class RetryTests(TransactionTests):
         self.assertEqual(self.state().transaction_state, "CompleteCommit")
         self.assertEqual(self.committed(), [b"x"])
 
-    def test_a_full_disk_and_then_room_again(self) -> None:
+    def test_a_full_disk_and_then_space_again(self) -> None:
         producer = self.begun(b"x")
         with logged_lines(), broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
             self.assertNotEqual(producer.end(True), NONE)

@@ -191,7 +191,7 @@ class FencingTests(TransactionTests):
         self.assertEqual(self.end_offset(1), self.end_offset(0))
         self.assertEqual(self.committed(), [])
 
-    def test_the_first_is_told_so_in_every_version(self) -> None:
+    def test_the_first_is_reported_in_every_version(self) -> None:
         zombie = self.begun(b"of the zombie")
         self.producer()
         fenced, epoch = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
@@ -204,13 +204,13 @@ class FencingTests(TransactionTests):
         self.assertEqual([zombie.send(b"x", version=each) for each in range(3, 12)], [epoch] * 9)
         self.assertEqual(self.committed(), [])
 
-    def test_who_never_had_the_id_is_refused(self) -> None:
+    def test_who_never_had_the_id_is_rejected(self) -> None:
         producer = self.producer()
-        stranger = Producer(self.node, "p", producer.producer_id + 1, producer.epoch)
+        foreign = Producer(self.node, "p", producer.producer_id + 1, producer.epoch)
         mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        self.assertEqual(stranger.add(("t", 0)), [mapping])
-        self.assertEqual(stranger.add_group("g"), mapping)
-        self.assertEqual(stranger.end(True), mapping)
+        self.assertEqual(foreign.add(("t", 0)), [mapping])
+        self.assertEqual(foreign.add_group("g"), mapping)
+        self.assertEqual(foreign.end(True), mapping)
         self.assertEqual(Producer(self.node, "nobody", 0, 0).end(True), mapping)
 
 
@@ -220,8 +220,8 @@ class PartitionTests(TransactionTests):
     def test_all_or_none(self) -> None:
         producer = self.producer()
         self.assertEqual(producer.add(("t", 0), ("t", 2), ("u", 0)), [NOT_ATTEMPTED, UNKNOWN, UNKNOWN])
-        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        self.assertEqual(producer.add(("__consumer_offsets", 0), ("t", 1)), [refused, NOT_ATTEMPTED])
+        rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        self.assertEqual(producer.add(("__consumer_offsets", 0), ("t", 1)), [rejected, NOT_ATTEMPTED])
         self.assertEqual(self.state().transaction_state, "Empty")
         self.assertEqual(producer.send(b"x"), ErrorCode.TRANSACTION_ABORTABLE)
 
@@ -246,8 +246,8 @@ class PartitionTests(TransactionTests):
     def test_several_transactions_at_once(self) -> None:
         for version in (4, 5):
             p, q = self.producer(f"p{version}"), self.producer(f"q{version}")
-            stranger = Producer(self.node, "nobody", 1, 1)
-            answers = self.ask(version, self.of(p, 0, 1), self.of(stranger, 0), self.of(q, 1, 2))
+            foreign = Producer(self.node, "nobody", 1, 1)
+            answers = self.ask(version, self.of(p, 0, 1), self.of(foreign, 0), self.of(q, 1, 2))
             mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
             self.assertEqual(answers, [[NONE, NONE], [mapping], [NOT_ATTEMPTED, UNKNOWN]])
             self.assertEqual((p.send(b"x"), q.send(b"x", index=1)), (NONE, ErrorCode.TRANSACTION_ABORTABLE))
@@ -340,7 +340,7 @@ class MarkerTests(TransactionTests):
         self.assertEqual(self.write(1), [])
         self.assertEqual(self.write(1, WritableTxnMarker(5, 5)), [(5, [])])
 
-    def test_old_epochs_are_refused(self) -> None:
+    def test_old_epochs_are_rejected(self) -> None:
         producer = self.begun(b"x")
         self.write(1, self.marker(producer, 0, epoch=3))
         end = self.end_offset(0)

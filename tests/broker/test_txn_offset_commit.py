@@ -113,8 +113,8 @@ class TxnOffsetCommitTests(NodeTests):
         producer_id, epoch = self.producer
         self.assertEqual(self.commit(5, producer=(producer_id, epoch - 1)), ErrorCode.INVALID_PRODUCER_EPOCH)
         self.assertEqual(self.commit(5, producer=(producer_id, epoch - 1), version=0), 47)
-        for stranger in ((producer_id + 77, epoch), (-1, -1)):
-            self.assertEqual(self.commit(5, producer=stranger), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        for foreign in ((producer_id + 77, epoch), (-1, -1)):
+            self.assertEqual(self.commit(5, producer=foreign), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         self.assertEqual(self.commit(5, transactional_id="nobody"), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         self.assertEqual(self.commit(5, topic="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.commit(5, partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -21,7 +21,7 @@ from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
 from tests.peers.spark import java_options
-from tests.spark.local_load import load_here, rows, strays
+from tests.spark.local_load import load_here, rows, stray_files
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 
@@ -74,7 +74,7 @@ def test_an_extra_that_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["-b", "a:1", "-t", "x"], "give topic names, or --pattern"),
         (["-b", "a:1", "-t", "x", "a", "--pattern", "b"], "give topic names, or --pattern"),
@@ -90,10 +90,10 @@ def test_an_extra_that_is_missing() -> None:
         (["-b", "a:1", "-t", "x", "a", "--log-line", "x"], "Error: 'x' has no named groups"),
     ],
 )
-def test_wrong_arguments(arguments: list[str], told: str) -> None:
+def test_wrong_arguments(arguments: list[str], reported: str) -> None:
     found = run("load", *arguments)
     assert found.exit_code != 0
-    assert told in " ".join(found.output.split())
+    assert reported in " ".join(found.output.split())
 
 
 def test_mappings() -> None:
@@ -155,24 +155,24 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
             output, errors = process.communicate(timeout=60)
         finally:
             process.kill()
-        told = "Interrupted: completed files are kept. Run the same command again to continue."
-        assert (process.returncode, output, errors.splitlines()[-1]) == (130, "", told)
+        reported = "Interrupted: completed files are kept. Run the same command again to continue."
+        assert (process.returncode, output, errors.splitlines()[-1]) == (130, "", reported)
         assert "Traceback" not in errors
         before = len(list(target.rglob("*.parquet")))
         assert before < 200
         load_here(broker.bootstrap, topic, target)
         assert sorted(int(value) for (value,) in rows(target, "value")) == list(range(300))
         assert len(list(target.rglob("*.parquet"))) <= before + 4
-        assert strays(target) == [".lock", "manifest.json"]
+        assert stray_files(target) == [".lock", "manifest.json"]
 
 
 def test_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "new_session", lambda *_: Mock())
     (tmp_path / "file").touch()
-    for target, told in (("file", f"Error: target: file://{tmp_path}/file is a file"), ("file/below", "Error: ")):
+    for target, reported in (("file", f"Error: target: file://{tmp_path}/file is a file"), ("file/below", "Error: ")):
         found = run("load", "a", "-b", "127.0.0.1:1", "-t", str(tmp_path / target))
         assert found.exit_code == 1
-        assert found.output.startswith(told)
+        assert found.output.startswith(reported)
         assert len(found.output.splitlines()) == 1
         assert isinstance(found.exception, SystemExit)
 

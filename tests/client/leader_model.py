@@ -112,7 +112,7 @@ class LeaderConnection:
         self.under_way.clear()
         self.settle()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """The time of the oldest batch that came back is over."""
         if self.queue.requeued:
             batch = self.queue.requeued[0]

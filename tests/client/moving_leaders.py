@@ -82,8 +82,8 @@ class MovableCluster:
         key = TopicPartition(topic, partition)
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         try:
-            [refused] = admin.alter_partition_reassignments({key: [node, *others]}).values()
-            assert refused is None
+            [rejected] = admin.alter_partition_reassignments({key: [node, *others]}).values()
+            assert rejected is None
             _wait(lambda: not admin.list_partition_reassignments() and self._replicas(topic, partition)[0] == node)
             admin.elect_leaders(0, {topic: [partition]})
         finally:

@@ -88,16 +88,16 @@ class TestTopics(ClusterTests):
         self.assertEqual(self.failureResultOf(finding, KafkaError).value.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def test_a_topic_that_may_not_be_read_is_not_waited_for(self) -> None:
-        def refuse(request: MetadataRequest) -> Any:
+        def reject(request: MetadataRequest) -> Any:
             response = self.network.metadata(request)
             response.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return response
 
-        self.one.answers[MetadataRequest] = refuse
+        self.one.answers[MetadataRequest] = reject
         error = self.failureResultOf(self.after(self.cluster.find_topic("t")), KafkaError).value
         self.assertEqual(error.code, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def test_all_topics_are_told_of_from_then_on(self) -> None:
+    def test_all_topics_are_reported_from_then_on(self) -> None:
         self.assertEqual(set(self.now(self.cluster.all_topics())), {"t"})
         self.one.leads("later", 0)
         self.now(self.cluster.refresh())
@@ -176,9 +176,9 @@ class TestTopics(ClusterTests):
         self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=answers)
         self.cluster.want(["t", "no"])
         self.now(self.cluster.refresh())
-        refusal = self.cluster.error_of_topic("t")
-        self.assertIsNotNone(refusal)
-        self.assertIs(getattr(refusal, "code", None), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        kafka_error = self.cluster.error_of_topic("t")
+        self.assertIsNotNone(kafka_error)
+        self.assertIs(getattr(kafka_error, "code", None), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.assertIsNone(self.cluster.error_of_topic("no"))
         self.assertIsNone(self.cluster.error_of_topic("nobody asked"))
 
@@ -247,21 +247,21 @@ class TestRefreshing(ClusterTests):
         self.network.run(3)
         self.assertEqual(self.cluster.leader_of("t", 0), 2)
 
-    def test_watchers_are_told(self) -> None:
-        told: list[int | None] = []
-        stop = self.cluster.watch(lambda: told.append(self.cluster.leader_of("t", 0)))
+    def test_watchers_are_notified(self) -> None:
+        reported: list[int | None] = []
+        stop = self.cluster.watch(lambda: reported.append(self.cluster.leader_of("t", 0)))
         self.network.leaders["t", 0] = 2
         self.now(self.cluster.refresh())
         stop()
         self.now(self.cluster.refresh())
-        self.assertEqual(told, [2])
+        self.assertEqual(reported, [2])
 
     def test_a_watcher_that_fails_does_not_keep_others_from_it(self) -> None:
-        told: list[int] = []
+        reported: list[int] = []
         self.cluster.watch(lambda: 1 // 0)
-        self.cluster.watch(lambda: told.append(1))
+        self.cluster.watch(lambda: reported.append(1))
         self.now(self.cluster.refresh())
-        self.assertEqual(told, [1])
+        self.assertEqual(reported, [1])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
@@ -285,7 +285,7 @@ class TestBrokers(ClusterTests):
         groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
         self.assertEqual(groups, ["0", "1", "2", "3", "4", *["late"] * 5])
 
-    def test_who_sends_when_told_of_the_connection_does_not_overtake(self) -> None:
+    def test_who_sends_when_notified_of_the_connection_does_not_overtake(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         node_two = self.cluster._pool.connection(2)
         node_two.addCallback(lambda _: self.cluster.send(2, HeartbeatRequest(group_id="second")))

@@ -19,7 +19,7 @@ from pylogbroker.wire.messages.metadata import (
 ONE, OTHER = UUID(int=1), UUID(int=2)
 
 
-def told(name: str, *leaders: int, epoch: int = 0, topic_id: UUID = ONE, error: int = 0) -> MetadataResponseTopic:
+def reported(name: str, *leaders: int, epoch: int = 0, topic_id: UUID = ONE, error: int = 0) -> MetadataResponseTopic:
     partitions = [
         MetadataResponsePartition(partition_index=number, leader_id=leader, leader_epoch=epoch)
         for number, leader in enumerate(leaders)
@@ -55,66 +55,66 @@ class TestMetadata(SynchronousTestCase):
         self.assertEqual(set(self.metadata.brokers), {1, 2})
 
     def test_topics_that_were_not_asked_for_stay(self) -> None:
-        self.learn(told("a", 1))
-        self.learn(told("b", 2))
+        self.learn(reported("a", 1))
+        self.learn(reported("b", 2))
         self.assertEqual((self.leaders("a"), self.leaders("b")), ([1, None, None], [2, None, None]))
 
     def test_topics_that_are_missing_from_the_answer_are_gone(self) -> None:
-        self.learn(told("a", 1), told("b", 2))
-        self.learn(told("a", 1), asked=["a", "b"])
+        self.learn(reported("a", 1), reported("b", 2))
+        self.learn(reported("a", 1), asked=["a", "b"])
         self.assertEqual(self.refused("b"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.leaders("b"), [None, None, None])
 
     def test_so_are_those_missing_from_an_answer_about_all(self) -> None:
-        self.learn(told("a", 1), told("b", 2))
-        self.metadata.learn(MetadataResponse(topics=[told("b", 2)]), None)
+        self.learn(reported("a", 1), reported("b", 2))
+        self.metadata.learn(MetadataResponse(topics=[reported("b", 2)]), None)
         self.assertEqual(set(self.metadata.topics), {"b"})
 
     def test_a_partition_without_leader(self) -> None:
-        self.learn(told("a", 1, -1))
+        self.learn(reported("a", 1, -1))
         self.assertEqual(self.leaders("a"), [1, None, None])
         with self.assertRaises(KafkaError) as caught:
             self.metadata.leader("a", 1)
         self.assertEqual(caught.exception.code, ErrorCode.LEADER_NOT_AVAILABLE)
 
     def test_a_partition_that_there_is_not(self) -> None:
-        self.learn(told("a", 1))
+        self.learn(reported("a", 1))
         with self.assertRaises(KafkaError) as caught:
             self.metadata.leader("a", 1)
         self.assertEqual(caught.exception.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def test_a_partition_that_the_answer_leaves_out(self) -> None:
-        topic = told("a", 1, 1)
+        topic = reported("a", 1, 1)
         del topic.partitions[0]
         self.learn(topic)
         self.assertEqual(self.leaders("a"), [None, 1, None])
 
     def test_a_broker_that_has_not_heard_of_the_newest_leader_yet(self) -> None:
-        self.learn(told("a", 1, epoch=5))
-        self.learn(told("a", 2, epoch=4))
+        self.learn(reported("a", 1, epoch=5))
+        self.learn(reported("a", 2, epoch=4))
         self.assertEqual(self.leaders("a"), [1, None, None])
-        self.learn(told("a", 2, epoch=6))
+        self.learn(reported("a", 2, epoch=6))
         self.assertEqual(self.leaders("a"), [2, None, None])
 
-    def test_brokers_that_do_not_tell_epochs_are_believed(self) -> None:
-        self.learn(told("a", 1, epoch=5))
-        self.learn(told("a", 2, epoch=-1))
+    def test_brokers_that_do_not_report_epochs_are_believed(self) -> None:
+        self.learn(reported("a", 1, epoch=5))
+        self.learn(reported("a", 2, epoch=-1))
         self.assertEqual(self.leaders("a"), [2, None, None])
 
-    def test_a_topic_that_was_made_anew_begins_anew(self) -> None:
-        self.learn(told("a", 1, 1, epoch=5))
-        self.learn(told("a", 2, epoch=0, topic_id=OTHER))
+    def test_a_topic_that_was_recreated_restarts(self) -> None:
+        self.learn(reported("a", 1, 1, epoch=5))
+        self.learn(reported("a", 2, epoch=0, topic_id=OTHER))
         self.assertEqual(self.leaders("a"), [2, None, None])
 
     def test_errors_of_a_moment_change_nothing(self) -> None:
-        self.learn(told("a", 1))
-        self.learn(told("a", error=ErrorCode.LEADER_NOT_AVAILABLE))
+        self.learn(reported("a", 1))
+        self.learn(reported("a", error=ErrorCode.LEADER_NOT_AVAILABLE))
         self.assertEqual(self.leaders("a"), [1, None, None])
 
     def test_other_errors_are_kept_until_they_are_over(self) -> None:
-        self.learn(told("a", 1))
-        self.learn(told("a", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        self.learn(reported("a", 1))
+        self.learn(reported("a", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         self.assertEqual(self.refused("a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.assertEqual(self.leaders("a"), [None, None, None])
-        self.learn(told("a", 1))
+        self.learn(reported("a", 1))
         self.assertEqual(len(self.metadata.topic("a").partitions), 1)

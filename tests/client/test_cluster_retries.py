@@ -78,7 +78,7 @@ class TestRetrying(SynchronousTestCase):
         self.failureResultOf(self.start(KafkaError("no")), KafkaError)
         self.assertEqual(self.tries, 1)
 
-    def test_the_last_error_is_told_when_time_is_up(self) -> None:
+    def test_the_last_error_is_reported_when_time_is_up(self) -> None:
         trying = self.start(ConnectionLost("first"), ConnectionLost("later"), seconds=2)
         self.clock.pump([0.01] * 199)
         self.assertNoResult(trying)
@@ -86,14 +86,14 @@ class TestRetrying(SynchronousTestCase):
         self.assertEqual(self.failureResultOf(trying, ConnectionLost).getErrorMessage(), "later")
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_work_that_does_not_end_is_given_up(self) -> None:
-        given_up: list[int] = []
-        trying = self.start(Deferred(lambda _: given_up.append(1)), seconds=2)
+    def test_work_that_does_not_end_is_abandoned(self) -> None:
+        aborted: list[int] = []
+        trying = self.start(Deferred(lambda _: aborted.append(1)), seconds=2)
         self.clock.advance(2.1)
         self.failureResultOf(trying, RequestTimedOut)
-        self.assertEqual(given_up, [1])
+        self.assertEqual(aborted, [1])
 
-    def test_so_is_work_after_an_error_which_is_told(self) -> None:
+    def test_so_is_work_after_an_error_which_is_reported(self) -> None:
         trying = self.start(NoBrokers("none"), Deferred(), seconds=2)
         self.clock.pump([0.2] * 11)
         self.assertEqual(self.failureResultOf(trying, NoBrokers).getErrorMessage(), "none")
@@ -105,7 +105,7 @@ class TestRetrying(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.failureResultOf(self.pauses.pause(1), Closed)
 
-    def test_who_gives_up_leaves_no_timer(self) -> None:
+    def test_who_stops_waiting_leaves_no_timer(self) -> None:
         trying = self.start(ConnectionLost("a"))
         trying.addErrback(lambda _: None)
         trying.cancel()
@@ -126,7 +126,7 @@ class TestErrors(SynchronousTestCase):
         self.assertEqual(newer.code, ErrorCode.UNKNOWN_SERVER_ERROR)
         self.assertIn("12345", str(newer))
 
-    def test_out_of_range_tells_the_range(self) -> None:
+    def test_out_of_range_reports_the_range(self) -> None:
         error = OutOfRange("t", 2, 50, 10, 40)
         self.assertEqual((error.code, error.first, error.end), (ErrorCode.OFFSET_OUT_OF_RANGE, 10, 40))
         self.assertIn("t/2 has no offset 50: it has those from 10 to 40", str(error))

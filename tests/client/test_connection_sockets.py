@@ -204,7 +204,7 @@ async def test_a_broker_that_closes_at_once() -> None:
             await dial(server.port)
 
 
-async def test_dialling_is_given_up() -> None:
+async def test_connecting_times_out() -> None:
     async with serving(mute) as server:
         dialling = ensureDeferred(dial(server.port))
         await wait_for(lambda: server.servers and server.servers[0].received)

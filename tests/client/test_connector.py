@@ -275,7 +275,7 @@ async def test_a_topic_that_grows_and_one_that_comes(broker: Broker, topic: str,
     await consumer.shutdown()
 
 
-async def test_a_topic_that_is_made_anew(broker: Broker, topic: str, group: str) -> None:
+async def test_a_topic_that_is_recreated(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, numbered(5))
     consumer = connector(broker.bootstrap, group, metadata_max_age_ms=200, allow_auto_create_topics=False)
@@ -375,7 +375,7 @@ async def test_a_connector_that_is_shut_down(broker: Broker, topic: str, group: 
         consumer.commit_offsets()
 
 
-async def test_a_group_that_refuses(broker: Broker, topic: str, group: str) -> None:
+async def test_a_group_that_rejects(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     first = connector(broker.bootstrap, group, partition_assignment_strategy="range")
     await first.create_message_streams({topic: 1})

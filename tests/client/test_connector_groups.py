@@ -164,7 +164,7 @@ async def test_a_static_member_comes_back(broker: Broker, topic: str, group: str
     await other.shutdown()
 
 
-async def test_a_static_member_is_fenced_by_its_namesake(broker: Broker, topic: str, group: str) -> None:
+async def test_a_static_member_is_fenced_by_another_of_its_name(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     notes = Notes()
     first = connector(broker.bootstrap, group, group_instance_id="one", listener=notes)

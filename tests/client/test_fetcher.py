@@ -57,7 +57,7 @@ def test_a_session_sends_what_has_changed() -> None:
     assert (fourth.session_epoch, asked(fourth), forgotten(fourth)) == (3, {B: 7}, set())
 
 
-def test_a_topic_that_was_made_anew() -> None:
+def test_a_topic_that_was_recreated() -> None:
     session = ClientFetchSession()
     sent(session, {A: SessionPartition(5, 100, ONE)})
     session.answered(99)
@@ -198,7 +198,7 @@ def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
     assert harness.turn() == [(1, {("a", 0): 10})]
 
 
-def test_a_reader_who_is_told_of_one_gives_up_the_other() -> None:
+def test_a_reader_who_is_notified_of_one_stops_the_other() -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     other = harness.buffer("b")
@@ -304,7 +304,7 @@ def test_a_leader_that_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("code", "kept"), [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 9)]
 )
-def test_a_session_that_the_broker_refuses(code: ErrorCode, kept: int) -> None:
+def test_a_session_that_the_broker_rejects(code: ErrorCode, kept: int) -> None:
     harness = Harness(a=1)
     harness.buffer("a")
     harness.turn()
@@ -329,7 +329,7 @@ def test_what_fetching_cannot_get_over() -> None:
     assert "a" not in {buffer.topic for buffer in harness.fetcher.buffers.values()}
 
 
-def test_the_leader_epoch_is_told() -> None:
+def test_the_leader_epoch_is_answered() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
     harness.turn()
@@ -345,7 +345,7 @@ def test_nothing_is_left_behind() -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
-def test_the_rack_is_not_told() -> None:
+def test_the_rack_is_not_answered() -> None:
     """Else a broker may answer with the number of a nearer replica, and without records."""
     cluster: Any = Brokers(a=1)
     settings = read(CONSUMER, client_rack="here")

@@ -268,7 +268,7 @@ def test_a_connection_that_ends_unused_is_no_riddle(peer: Peer) -> None:
     assert "?" not in str(caught.value)
 
 
-def test_a_refusal_without_a_reason(peer: Peer) -> None:
+def test_an_error_without_a_reason(peer: Peer) -> None:
     fetching = peer.consumer.fetch("t", 0, 0)
     peer.answer(answer(-1))
     with pytest.raises(KafkaError, match=r"^t/0: the broker gives no reason; the protocol of 0\.7 cannot read .*"):

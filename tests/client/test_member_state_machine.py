@@ -94,7 +94,7 @@ def test_heartbeats() -> None:
     assert machine.tick(6010) == [SendHeartbeat("me", 1)]
 
 
-def test_an_eager_member_gives_up_everything_before_it_joins_again() -> None:
+def test_an_eager_member_stops_waiting_everything_before_it_joins_again() -> None:
     machine = stable(parts(A, B))
     machine.tick(3000)
     assert machine.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS, 3010) == [Revoke(parts(A, B), lost=False)]
@@ -170,7 +170,7 @@ def test_the_coordinator_is_lost_while_joining() -> None:
     assert said(machine.found(120)) == [join()]
 
 
-def test_the_coordinator_is_lost_while_partitions_are_given_up() -> None:
+def test_the_coordinator_is_lost_while_partitions_are_revoked() -> None:
     machine = stable(parts(A))
     machine.rejoin("changed", 10)
     machine.tick(3000)
@@ -198,7 +198,7 @@ def test_thrown_out(code: ErrorCode, member_id: str) -> None:
     assert said(machine.revoked(3020, parts(A))) == [join(member_id)]
 
 
-def test_thrown_out_while_giving_up() -> None:
+def test_thrown_out_while_revoking() -> None:
     machine = stable(parts(A))
     machine.rejoin("changed", 10)
     machine.tick(3000)
@@ -236,7 +236,7 @@ def test_a_coordinator_that_is_loading() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED]
 )
-def test_refused_for_good(code: ErrorCode) -> None:
+def test_rejected_for_good(code: ErrorCode) -> None:
     machine = stable(parts(A), static=True)
     machine.tick(3000)
     lost, failure = machine.heartbeat_answered(code, 3010)
@@ -263,7 +263,7 @@ def test_a_static_member_does_not() -> None:
     assert machine.state is MemberState.GONE
 
 
-def test_leaving_while_partitions_are_given_up() -> None:
+def test_leaving_while_partitions_are_revoked() -> None:
     machine = stable(parts(A, B), cooperative=True)
     machine.rejoin("changed", 10, parts(A))
     assert machine.leave(20) == []
@@ -285,7 +285,7 @@ def test_leaving_twice_or_before_anything() -> None:
     assert machine.leave(0) == []
 
 
-def test_answers_that_come_too_late_can_be_told() -> None:
+def test_answers_that_come_too_late_can_be_reported() -> None:
     machine = stable(parts(A))
     machine.tick(3000)
     sent = machine.ticket

@@ -152,15 +152,15 @@ def test_transactions() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 300])
-def test_what_a_decoder_refuses_is_named(count: int) -> None:
-    def refuse_one(value: bytes | None) -> Any:
+def test_what_a_decoder_rejects_is_named(count: int) -> None:
+    def reject_one(value: bytes | None) -> Any:
         if value == b"1":
             raise PluginFailed("fussy", "it does not like it") from LookupError("so")
         return value
 
     data = build([Record(0, 5, b"%d" % number, b"%d" % number) for number in range(count)])
     for part in "decode_key", "decode_value":
-        coming = iter(MessageSet("orders", 7, data, **{part: refuse_one}))
+        coming = iter(MessageSet("orders", 7, data, **{part: reject_one}))
         assert next(coming).offset == 0
         with pytest.raises(PluginFailed, match=r"^plugin fussy: it does not like it, at orders/7@1$") as caught:
             next(coming)

@@ -34,18 +34,18 @@ async def test_a_name_that_no_topic_can_have(broker: Broker, topic: str, group: 
     await connector.shutdown()
 
 
-async def test_readers_are_told_once_that_a_topic_may_not_be_read_any_more(
+async def test_readers_are_reported_once_that_a_topic_may_not_be_read_any_more(
     broker: Broker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector = connect(broker, group)
     [stream] = (await connector.create_message_streams({topic: 1}))[topic]
-    refused = error_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    monkeypatch.setattr(connector._cluster, "error_of_topic", lambda name: refused if name == topic else None)
+    rejected = error_of(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    monkeypatch.setattr(connector._cluster, "error_of_topic", lambda name: rejected if name == topic else None)
     waiting = stream.get_many(timeout=5)
     for _ in range(2):
         await connector._cluster.refresh()
     with pytest.raises(KafkaError) as caught:
         await waiting
-    assert caught.value is refused
+    assert caught.value is rejected
     assert await stream.get_many(timeout=0.1) == []
     await connector.shutdown()

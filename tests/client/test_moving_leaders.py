@@ -174,7 +174,7 @@ async def test_a_group_whose_coordinator_goes_away(brokers: MovableCluster, topi
     assert ends == [len(sent[number]) for number in range(3)]
 
 
-async def test_a_simple_consumer_is_told(brokers: MovableCluster, topic: str) -> None:
+async def test_a_simple_consumer_is_notified(brokers: MovableCluster, topic: str) -> None:
     """It finds no leaders, tries nothing again, and says so."""
     brokers.create(topic)
     host, port = brokers.address(1)
@@ -182,9 +182,9 @@ async def test_a_simple_consumer_is_told(brokers: MovableCluster, topic: str) ->
     assert not list(await consumer.fetch(topic, 0, 0))
     await deferToThread(brokers.move, topic, 0, 2, 3)
     for ask in (partial(consumer.fetch, topic, 0, 0), partial(consumer.get_offsets_before, topic, 0, EARLIEST)):
-        with pytest.raises(KafkaError, match=f"{topic}/0: .*lead") as refused:
+        with pytest.raises(KafkaError, match=f"{topic}/0: .*lead") as rejected:
             await ask()
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert rejected.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     await consumer.close()
     other = SimpleConsumer(*brokers.address(2))
     assert await other.get_offsets_before(topic, 0, EARLIEST) == [0]
@@ -224,10 +224,10 @@ def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: s
     assert read == values
     with (
         SyncSimpleConsumer(*brokers.address(2)) as simple,
-        pytest.raises(KafkaError, match="does not lead") as refused,
+        pytest.raises(KafkaError, match="does not lead") as rejected,
     ):
         simple.get_offsets_before(topic, 0, EARLIEST)
-    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rejected.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_new_leader_that_has_not_everything(brokers: MovableCluster, topic: str, group: str) -> None:

@@ -81,7 +81,7 @@ def test_what_a_leader_takes_that_had_nothing_proves_nothing() -> None:
     connection = LeaderConnection(queue, Leader())
     connection.send(5)
     connection.break_after(0)
-    connection.give_up()
+    connection.abort()
     connection.send(5)
     assert [(batch.identity, queue.sequence(batch)) for batch in connection.under_way] == [
         (ProducerIdentity(1000, 1), 0)
@@ -146,7 +146,7 @@ def test_what_may_have_been_written_and_forgotten_is_not_written_again() -> None
     queue, connection = three()
     connection.break_after(1)
     connection.leader.forget(all_but=0)
-    connection.give_up()
+    connection.abort()
     connection.leader.expected = 99
     connection.send(5)
     connection.arrive()
@@ -159,7 +159,7 @@ def test_a_batch_of_which_nobody_knows_ends_the_epoch() -> None:
     queue, connection = three()
     connection.break_after(0)
     for _ in range(3):
-        connection.give_up()
+        connection.abort()
     queue.unsent.append(batch_of(b"g"))
     connection.send(5)
     assert connection.under_way[0].identity == ProducerIdentity(1000, 1)
@@ -169,7 +169,7 @@ def test_a_batch_of_which_nobody_knows_ends_the_epoch() -> None:
 def test_others_show_that_a_batch_was_written_of_which_nobody_knew() -> None:
     queue, connection = three()
     connection.break_after(1)
-    connection.give_up()
+    connection.abort()
     connection.send(5)
     connection.arrive()
     connection.arrive()
@@ -208,7 +208,7 @@ def test_an_id_without_epochs_is_given_back() -> None:
     connection = LeaderConnection(queue, Leader())
     connection.send(1)
     connection.break_after(0)
-    connection.give_up()
+    connection.abort()
     assert queue.identity is None
     assert queue.exhausted_id == 7
 
@@ -218,7 +218,7 @@ def test_in_a_transaction_no_epoch_begins_by_itself() -> None:
     connection = LeaderConnection(queue, Leader())
     connection.send(1)
     connection.break_after(0)
-    connection.give_up()
+    connection.abort()
     assert queue.identity == PRODUCER
     assert queue.sendable(5, 1) is None
     queue.start_epoch(ProducerIdentity(1000, 1))
@@ -267,7 +267,7 @@ def _do(
         case "forget":
             connection.leader.forget(all_but=number)
         case "give_up":
-            connection.give_up()
+            connection.abort()
         case _ if connection.under_way:
             getattr(connection, action)()
 

@@ -130,7 +130,7 @@ class Empty:
         (DECODER, None, r"None is not accepted; .*\(decoders provide IDecoder\)$"),
     ],
 )
-def test_refusals(kind: PluginKind[Any], choice: object, why: str) -> None:
+def test_errors(kind: PluginKind[Any], choice: object, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"(?s)^some\.setting: .*{why}"):
         resolve_plugin(kind, "some.setting", choice, {})
 

@@ -122,7 +122,7 @@ async def test_a_partitioner_chooses(broker: Broker, create: Create) -> None:
     ]
 
 
-async def test_round_robin_takes_all_partitions_in_turn(broker: Broker, create: Create) -> None:
+async def test_round_robin_takes_all_partitions_in_order(broker: Broker, create: Create) -> None:
     one, other = create(3), create(3)
     producer = Producer(broker.bootstrap, partitioner_class="round-robin")
     sent = [producer.send(topic, b"%d" % number, b"same") for number in range(6) for topic in (one, other)]

@@ -76,7 +76,7 @@ async def test_async_tests_run_on_the_reactor() -> None:
     assert seen == [1]
 
 
-async def test_both_kinds(broker: Broker, broker_name: str, topic: str) -> None:
+async def test_both_brokers(broker: Broker, broker_name: str, topic: str) -> None:
     metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10)
     assert metadata.brokers
     assert broker.segment_suffix == {"pylogbroker": ".kafka", "kafka": ".log"}.get(broker_name, "")

@@ -38,7 +38,7 @@ def test_lists_and_truth_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"retry.backof.ms": 1}, "retry.backof.ms is not a setting of this client: did you mean retry.backoff.ms"),
         ({"zzz": 1}, "zzz is not a setting of this client: the settings are allow.auto.create.topics"),
@@ -51,10 +51,10 @@ def test_lists_and_truth_values() -> None:
         ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: this client supports only PLAINTEXT"),
     ],
 )
-def test_what_is_refused_and_how(given: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_what_is_rejected_and_how(given: dict[str, object], reported: str) -> None:
+    with pytest.raises(ConfigError) as rejected:
         read(CLIENT, given)
-    assert told in str(refused.value)
+    assert reported in str(rejected.value)
 
 
 @pytest.mark.parametrize(("name", "argument"), [("value.serializer", "encoder="), ("key.serializer", "key_encoder=")])

@@ -125,7 +125,7 @@ async def test_a_message_larger_than_allowed(broker: Broker, topic: str, monkeyp
     await consumer.close()
 
 
-class CuttingDialect:
+class CuttingAdapter:
     """Stands in for a broker that cuts off what exceeds the size asked for."""
 
     def __init__(self, data: bytes) -> None:
@@ -144,11 +144,11 @@ class CuttingDialect:
 def test_sizes_are_doubled() -> None:
     data = build([Record(0, 5, None, bytes(1000))])
     consumer = SimpleConsumer("127.0.0.1", 1, reactor=Clock(), fetch_max_bytes=1500)
-    consumer._adapter = adapter = CuttingDialect(data)  # type: ignore[assignment]
+    consumer._adapter = adapter = CuttingAdapter(data)  # type: ignore[assignment]
     found = extract(consumer.fetch("t", 0, 0, 100))
     assert [len(each.value) for each in found] == [1000]
     assert adapter.sizes == [100, 200, 400, 800, 1500]
-    consumer._adapter = adapter = CuttingDialect(data)  # type: ignore[assignment]
+    consumer._adapter = adapter = CuttingAdapter(data)  # type: ignore[assignment]
     whole, cut = extract(consumer.multifetch([("t", 0, 0, 2000), ("t", 0, 0, 400)]))
     assert len(list(whole)) == len(list(cut)) == 1
     assert adapter.sizes == [2000, 400, 800, 1500]
@@ -156,7 +156,7 @@ def test_sizes_are_doubled() -> None:
 
 def test_sizes_are_doubled_up_to_a_maximum() -> None:
     consumer = SimpleConsumer("127.0.0.1", 1, reactor=Clock(), fetch_max_bytes=1000)
-    consumer._adapter = adapter = CuttingDialect(build([Record(0, 5, None, bytes(1000))]))  # type: ignore[assignment]
+    consumer._adapter = adapter = CuttingAdapter(build([Record(0, 5, None, bytes(1000))]))  # type: ignore[assignment]
     with pytest.raises(RecordTooLarge, match=r"fetch\.max\.bytes=1000"):
         extract(consumer.fetch("t", 0, 0, 0))
     assert adapter.sizes == [0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]

@@ -96,19 +96,19 @@ class TestTree(SynchronousTestCase):
         self.commit(Create("/brokers/ids/1", b"?"), Create("/brokers/ids/2", broker_node("PLAINTEXT://two:2")))
         self.assertEqual(self.addresses(), [Address("two", 2)])
 
-    def test_brokers_and_topics_that_come_and_go_are_told_of(self) -> None:
-        told: list[int] = []
-        self.source.watch(lambda: told.append(1))
+    def test_brokers_and_topics_that_come_and_go_are_reported(self) -> None:
+        reported: list[int] = []
+        self.source.watch(lambda: reported.append(1))
         for path in ("/brokers/ids/1", "/brokers/topics/t"):
             for _ in range(2):  # again and again, though a watch is told once
-                told.clear()
+                reported.clear()
                 self.commit(Create(path))
-                self.assertEqual(told, [1])
+                self.assertEqual(reported, [1])
                 self.commit(Delete(path))
-                self.assertEqual(told, [1, 1])
+                self.assertEqual(reported, [1, 1])
         self.source.close()
         self.commit(Create("/brokers/ids/2"))
-        self.assertEqual(told, [1, 1])
+        self.assertEqual(reported, [1, 1])
 
     def test_a_client_learns_of_a_broker_that_comes(self) -> None:
         network = FakeNetwork()

@@ -58,7 +58,7 @@ def following(stream: Stream) -> Any:
     return now(ensureDeferred(stream.__anext__()))
 
 
-def test_feeds_take_turns_chunk_by_chunk() -> None:
+def test_buffers_alternate_chunk_by_chunk() -> None:
     harness = Harness()
     harness.buffer("a", [0, 1], [2, 3])
     harness.buffer("b", [0], [1])
@@ -111,7 +111,7 @@ def test_both_ways_mixed() -> None:
     assert buffer.done == 4
 
 
-def test_what_is_given_up_is_not_given() -> None:
+def test_what_is_revoked_is_not_given() -> None:
     harness = Harness()
     gone, other = harness.buffer("a", [0, 1, 2]), harness.buffer("b", [0])
     assert following(harness.stream).offset == 0
@@ -180,7 +180,7 @@ class Stumbling:
         return found
 
 
-def test_a_message_that_its_decoder_refuses_is_told_and_passed_over() -> None:
+def test_a_message_that_its_decoder_rejects_is_reported_and_passed_over() -> None:
     harness = Harness()
     first, _, third = messages("b", 0, 1, 2)
     harness.buffer("a", [0])
@@ -242,7 +242,7 @@ def test_messages_that_are_not_to_be_seen_do_not_prolong_the_wait() -> None:
     assert found[0].check(ConsumerTimeout)
 
 
-def test_every_error_is_told() -> None:
+def test_every_error_is_reported() -> None:
     harness = Harness()
     for name in ("one", "two"):
         harness.stream.fail(RuntimeError(name))

@@ -178,7 +178,7 @@ def test_transactions(broker: Broker, topic: str, group: str) -> None:
         assert connector.committed([(topic, 0)]) == {(topic, 0): 7}
 
 
-def test_settings_that_are_wrong_are_told_at_once() -> None:
+def test_settings_that_are_wrong_are_reported_at_once() -> None:
     with pytest.raises(ConfigError, match=r"linger\.msec"):
         Producer(NOWHERE, linger_msec=5)
 
@@ -208,7 +208,7 @@ def test_what_takes_too_long(topic: str) -> None:
         future.result(10)
 
 
-def test_no_room_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_space_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pylogbroker.client.sync.submissions.RESPONSE_BYTES_MAX", 10_000)
     producer = Producer(NOWHERE, timeout=0.05)
     submitted = [producer.submit(topic, bytes(4_000)) for _ in range(2)]
@@ -326,7 +326,7 @@ def test_closing_commits_what_was_given(broker: Broker, topic: str, group: str) 
         connector.shutdown()
 
 
-def test_closing_while_partitions_are_given_up_loses_nothing(broker: Broker, topic: str, group: str) -> None:
+def test_closing_while_partitions_are_revoked_loses_nothing(broker: Broker, topic: str, group: str) -> None:
     write(broker.bootstrap, topic, *(b"%d" % number for number in range(1000)))
     with ThreadPoolExecutor(1) as pool, connect(broker, group) as other:
         connector = connect(broker, group, rebalance_wait_ms=20_000)
@@ -404,7 +404,7 @@ def test_a_fetch_that_waits(broker: Broker, topic: str, simple: SimpleConsumer) 
         assert [message.value for message in waiting.result(20)] == [b"one"]
 
 
-def test_a_fetch_that_is_given_up(broker: Broker, topic: str, simple: SimpleConsumer) -> None:
+def test_a_fetch_that_is_abandoned(broker: Broker, topic: str, simple: SimpleConsumer) -> None:
     write(broker.bootstrap, topic, b"zero")
     with pytest.raises(TimedOut, match=f"fetch from {topic}/0"):
         simple.fetch(topic, 0, 1, max_wait_ms=1000, timeout=0.05)

@@ -65,7 +65,7 @@ def test_an_error_before_there_is_a_deferred(background: Background) -> None:
         background.call(lambda: succeed(1 // 0), 10, "division")
 
 
-def test_what_takes_too_long_is_given_up(background: Background, waiting: Waiting) -> None:
+def test_what_takes_too_long_is_abandoned(background: Background, waiting: Waiting) -> None:
     with pytest.raises(TimedOut, match=r"the wait: not done within 0\.01 s; it was cancelled") as caught:
         background.call(waiting, 0.01, "the wait")
     assert isinstance(caught.value, TimeoutError)
@@ -80,7 +80,7 @@ def test_what_is_kept_goes_on(background: Background, waiting: Waiting) -> None:
     assert not waiting.cancelled.is_set()
 
 
-def test_a_timeout_of_the_work_itself_is_told_as_it_is(background: Background) -> None:
+def test_a_timeout_of_the_work_itself_is_raised_as_it_is(background: Background) -> None:
     with pytest.raises(TimeoutError, match="its own") as caught:
         background.call(lambda: fail(TimeoutError("its own")), 10, "work")
     assert not isinstance(caught.value, TimedOut)

@@ -23,7 +23,7 @@ WHY = r"cannot connect to 127\.0\.0\.1:9: Connection was refused"
 """How the failure of such a connection is told."""
 
 
-def test_who_waits_in_vain_is_told_why() -> None:
+def test_who_waits_without_success_learns_why() -> None:
     producer = Producer(NOWHERE)
     with pytest.raises(TimedOut, match=rf"send to 't': not done within 0\.5 s; it goes on; {WHY}"):
         producer.send("t", b"x", timeout=0.5)
@@ -33,7 +33,7 @@ def test_who_waits_in_vain_is_told_why() -> None:
         producer.close(0)
 
 
-def test_who_waits_in_vain_for_messages_is_told_why() -> None:
+def test_who_waits_without_success_for_messages_learns_why() -> None:
     with ConsumerConnector(NOWHERE, group="g", timeout=0.5) as connector, pytest.raises(TimedOut, match=WHY):
         connector.stream("t")
 
@@ -80,11 +80,11 @@ def test_a_block_that_is_left_by_an_exception_sends_what_it_can(broker: Broker, 
 
 
 def test_errors_come_without_others_that_say_nothing() -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         Producer(NOWHERE, linger_ms="x")
     with pytest.raises(NotConnected) as missed, SimpleConsumer("127.0.0.1", 9) as simple:
         simple.fetch("t", 0, 0)
-    for error in (refused.value, missed.value):
+    for error in (rejected.value, missed.value):
         assert error.__cause__ is None
         assert error.__suppress_context__
 

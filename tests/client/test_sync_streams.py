@@ -172,7 +172,7 @@ def test_messages_that_came_too_late_can_be_forgotten(background: Background, so
     assert stream.get(10) == Item(2, partition=1)
 
 
-def test_an_error_is_told_once(background: Background, source: Source, stream: Stream) -> None:
+def test_an_error_is_reported_once(background: Background, source: Source, stream: Stream) -> None:
     once_asked(background, source, lambda: source.fail(LookupError("so")))
     with pytest.raises(LookupError, match="so"):
         next(stream)
@@ -184,7 +184,7 @@ def test_an_error_is_told_once(background: Background, source: Source, stream: S
 def test_ctrl_c_at_any_moment_loses_no_message(background: Background, many: bool) -> None:
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        outcomes = [interrupted(background, many, 0.001 + 0.00003 * turn) for turn in range(100)]
+        outcomes = [interrupted(background, many, 0.001 + 0.00003 * step) for step in range(100)]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -49,7 +49,7 @@ def metadata(offset: int) -> RecordMetadata:
     return RecordMetadata("t", 0, offset, 0)
 
 
-def test_one_turn_takes_all(calls: Calls, submissions: Submissions) -> None:
+def test_one_event_takes_all(calls: Calls, submissions: Submissions) -> None:
     for _ in range(2):
         futures = [submissions.submit(calls.send, 10, None) for _ in range(5)]
         assert len(calls.scheduled) == 1
@@ -69,7 +69,7 @@ def test_failures(calls: Calls, submissions: Submissions) -> None:
         future.result(0)
 
 
-def test_no_room(calls: Calls, submissions: Submissions) -> None:
+def test_no_space(calls: Calls, submissions: Submissions) -> None:
     assert submissions.submit(calls.send, 60, 0.01) is not None
     assert submissions.submit(calls.send, 60, 0.01) is None
     assert submissions.submit(calls.send, 40, 0.01) is not None
@@ -77,13 +77,15 @@ def test_no_room(calls: Calls, submissions: Submissions) -> None:
     assert len(calls.sent) == 2
 
 
-def test_what_is_larger_than_all_room_goes_alone(calls: Calls, submissions: Submissions) -> None:
+def test_what_is_larger_than_all_space_goes_alone(calls: Calls, submissions: Submissions) -> None:
     assert submissions.submit(calls.send, 1000, 0.01) is not None
     assert submissions.submit(calls.send, 1, 0.01) is None
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_who_waits_for_room_goes_on_when_there_is_some(calls: Calls, submissions: Submissions, cancelled: bool) -> None:
+def test_who_waits_for_space_goes_on_when_there_is_some(
+    calls: Calls, submissions: Submissions, cancelled: bool
+) -> None:
     first = submissions.submit(calls.send, 60, None)
     assert first is not None
     with ThreadPoolExecutor(1) as pool:

@@ -54,9 +54,9 @@ def test_topics_are_created_described_and_deleted(admin: AdminClient, topic: str
     only(admin.create_topics([NewTopic(topic, 3, 1, config={"retention.ms": "123456"})]))
     eventually(lambda: topic in admin.list_topics(timeout=TIMEOUT).topics, True)
     assert set(admin.list_topics(topic, TIMEOUT).topics[topic].partitions) == {0, 1, 2}
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         only(admin.create_topics([NewTopic(topic, 3, 1)]))
-    assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    assert rejected.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     only(admin.delete_topics([topic]))
     eventually(lambda: topic in admin.list_topics(timeout=TIMEOUT).topics, False)
 
@@ -152,9 +152,9 @@ def test_group_is_listed_described_and_deleted(admin: AdminClient, group: str, m
     assert described.partition_assignor == "range"
     (found,) = described.members
     assert [each.partition for each in found.assignment.topic_partitions] == [0, 1]
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         only(admin.delete_consumer_groups([group]))
-    assert refused.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
+    assert rejected.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
     member.commit()
     member.leave()
     states = {ConsumerGroupState.EMPTY}

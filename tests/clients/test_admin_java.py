@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tests.clients.adapters.base import Client, Refused
+from tests.clients.adapters.base import Client, Rejected
 from tests.clients.adapters.java import Java
 from tests.clients.admin import create_topic, eventually
 from tests.clients.members.member_process import Member, until_shared
@@ -33,10 +33,10 @@ def ask(java: Java, bootstrap: str) -> Ask:
     return lambda command, *arguments: java.call(command, bootstrap, *arguments)
 
 
-def refusal(ask: Ask, *arguments: object) -> int:
-    with pytest.raises(Refused) as refused:
+def error(ask: Ask, *arguments: object) -> int:
+    with pytest.raises(Rejected) as rejected:
         ask(*arguments)
-    return refused.value.code
+    return rejected.value.code
 
 
 def test_topics_are_created_described_and_deleted(ask: Ask, topic: str) -> None:
@@ -46,15 +46,15 @@ def test_topics_are_created_described_and_deleted(ask: Ask, topic: str) -> None:
     (head, *found) = ask("topic", topic)
     assert head == [topic_id, "false"]
     assert [(each[0], each[2], each[3]) for each in found] == [(str(number), "1", "1") for number in range(3)]
-    assert refusal(ask, "create-topic", topic, 3, "", False) == TOPIC_ALREADY_EXISTS
+    assert error(ask, "create-topic", topic, 3, "", False) == TOPIC_ALREADY_EXISTS
     ask("delete-topic", topic)
     eventually(lambda: [topic] in ask("topics"), False)
-    assert refusal(ask, "delete-topic", topic) == UNKNOWN_TOPIC_OR_PARTITION
+    assert error(ask, "delete-topic", topic) == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_wrong_settings_are_refused(ask: Ask, topic: str) -> None:
-    assert refusal(ask, "create-topic", topic, 1, "retention.ms=many", False) == INVALID_CONFIG
-    assert refusal(ask, "create-topic", topic, 1, "no.such.setting=1", True) == INVALID_CONFIG
+def test_wrong_settings_are_rejected(ask: Ask, topic: str) -> None:
+    assert error(ask, "create-topic", topic, 1, "retention.ms=many", False) == INVALID_CONFIG
+    assert error(ask, "create-topic", topic, 1, "no.such.setting=1", True) == INVALID_CONFIG
     assert ask("create-topic", topic, 1, "", True)[0][1:] == ["1", "1"]
     assert [topic] not in ask("topics")
 
@@ -63,7 +63,7 @@ def test_partitions_are_added(ask: Ask, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic, 2)
     ask("create-partitions", topic, 4)
     eventually(lambda: len(ask("topic", topic)), 5)
-    assert refusal(ask, "create-partitions", topic, 3) == INVALID_PARTITIONS
+    assert error(ask, "create-partitions", topic, 3) == INVALID_PARTITIONS
 
 
 def configs(ask: Ask, kind: str, name: str) -> dict[str, list[str]]:
@@ -82,7 +82,7 @@ def test_topic_settings_are_described_and_altered(ask: Ask, bootstrap: str, topi
     eventually(lambda: configs(ask, "topic", topic)["cleanup.policy"][0], "compact")
     ask("alter-config", "topic", topic, "DELETE", "retention.ms", "")
     eventually(lambda: configs(ask, "topic", topic)["retention.ms"][0], "604800000")
-    assert refusal(ask, "alter-config", "topic", topic, "SET", "segment.bytes", "1") == INVALID_CONFIG
+    assert error(ask, "alter-config", "topic", topic, "SET", "segment.bytes", "1") == INVALID_CONFIG
 
 
 def test_all_settings_have_documentation(ask: Ask, bootstrap: str, topic: str) -> None:
@@ -121,7 +121,7 @@ def test_records_are_deleted(ask: Ask, java: Java, bootstrap: str, topic: str) -
     java.write(bootstrap, topic, [Rec(b"x")] * 10)
     assert ask("delete-records", topic, 0, 7) == [["7"]]
     assert ask("bounds", topic, 0) == [["7", "10"]]
-    assert refusal(ask, "delete-records", topic, 0, 11) == OFFSET_OUT_OF_RANGE
+    assert error(ask, "delete-records", topic, 0, 11) == OFFSET_OUT_OF_RANGE
     assert ask("delete-records", topic, 0, -1) == [["10"]]
 
 
@@ -152,7 +152,7 @@ def test_group_is_listed_described_and_deleted(ask: Ask, java: Java, bootstrap: 
         ((state, assignor, _), (_, host, partitions)) = ask("group", group)
         assert (state, assignor, host, partitions) == ("Stable", "range", "/127.0.0.1", "3")
         assert [group, "Stable"] in ask("groups")
-        assert refusal(ask, "delete-group", group) == NON_EMPTY_GROUP
+        assert error(ask, "delete-group", group) == NON_EMPTY_GROUP
         member.commit()
         member.leave()
     finally:

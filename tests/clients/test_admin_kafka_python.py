@@ -58,7 +58,7 @@ def test_topics_are_created_listed_described_and_deleted(admin: KafkaAdminClient
     eventually(lambda: topic in admin.list_topics(), False)
 
 
-def test_topic_is_created_anew_after_its_deletion(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
+def test_topic_is_recreated_after_its_deletion(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic)
     KafkaPython().write(bootstrap, topic, [Rec(b"of the first")])
     (first,) = admin.describe_topics([topic])
@@ -69,10 +69,10 @@ def test_topic_is_created_anew_after_its_deletion(admin: KafkaAdminClient, boots
     assert KafkaPython().read(bootstrap, topic, [0]) == []
 
 
-def test_what_cannot_be_created_is_refused(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
+def test_what_cannot_be_created_is_rejected(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic)
     one = {"num_partitions": 1, "replication_factor": 1}
-    refused: list[tuple[str, dict[str, Any], type[Exception]]] = [
+    rejected: list[tuple[str, dict[str, Any], type[Exception]]] = [
         (topic, one, TopicAlreadyExistsError),
         ("bad name!", one, InvalidTopicError),
         ("..", one, InvalidTopicError),
@@ -83,10 +83,10 @@ def test_what_cannot_be_created_is_refused(admin: KafkaAdminClient, bootstrap: s
         (f"{topic}-d", {**one, "configs": {"retention.ms": "many"}}, InvalidConfigurationError),
         (f"{topic}-e", {**one, "configs": {"cleanup.policy": "forget"}}, InvalidConfigurationError),
     ]
-    for name, wanted, error in refused:
+    for name, wanted, error in rejected:
         with pytest.raises(error):
             admin.create_topics({name: wanted})
-    assert not [name for name, _, _ in refused[1:] if name in admin.list_topics()]
+    assert not [name for name, _, _ in rejected[1:] if name in admin.list_topics()]
 
 
 def test_validation_alone_creates_nothing(admin: KafkaAdminClient, topic: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 
-from tests.clients.adapters.base import Client, Committer, Refused
+from tests.clients.adapters.base import Client, Committer, Rejected
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.admin import admin_client, create_topic
 from tests.clients.conftest import CLIENTS
@@ -88,10 +88,10 @@ def test_healthy_topic_has_its_offsets(bootstrap: str, filled: str) -> None:
 
 @pytest.mark.parametrize("name", ["confluent", "kcat"])
 def test_offset_out_of_range(bootstrap: str, filled: str, name: str, client_named: Callable[[str], Client]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         client_named(name).read_from(bootstrap, filled, 0, COUNT + 1000, 1)
-    assert refused.value.code in (OFFSET_OUT_OF_RANGE, AUTO_OFFSET_RESET)
-    assert "out of range" in str(refused.value).lower()
+    assert rejected.value.code in (OFFSET_OUT_OF_RANGE, AUTO_OFFSET_RESET)
+    assert "out of range" in str(rejected.value).lower()
 
 
 @pytest.fixture(scope="module")

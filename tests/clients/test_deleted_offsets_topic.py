@@ -17,7 +17,7 @@ from tests.support.brokers import Broker
 #: librdkafka pauses for 2 s before it joins again when JoinGroup refuses the member id that it has kept
 PAUSE_SECONDS = 1.5
 READ_SECONDS = 20  # from the deletion to the next record, on a busy machine; the session is 45 s long
-PATIENCE_SECONDS = 60
+WAIT_SECONDS_MAX = 60
 
 
 class Member:
@@ -39,7 +39,7 @@ class Member:
 
     def read_until(self, condition: Callable[[], bool]) -> None:
         """Poll until the condition holds."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not condition():
             assert time.monotonic() < deadline, (self.events, self.values)
             message = self.consumer.poll(0.1)

@@ -99,8 +99,8 @@ def test_indexes_agree_with_the_segments(dumped: Path) -> None:
     text = dump(indexes) + dump(sorted((dumped / "dumped-0").glob("*.timeindex")))
     assert re.search(r"offset: \d+ position: \d+", text)
     assert re.search(r"timestamp: \d+ offset: \d+", text)
-    for complaint in ("Found", "mismatch", "out of order", "not found", "non-consecutive", "Non-consecutive"):
-        assert complaint not in text
+    for error_line in ("Found", "mismatch", "out of order", "not found", "non-consecutive", "Non-consecutive"):
+        assert error_line not in text
 
 
 def test_producer_snapshots_are_kafkas(dumped: Path) -> None:

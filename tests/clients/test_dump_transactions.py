@@ -108,7 +108,7 @@ def test_the_index_of_aborted_transactions_is_kafkas(dumped: Path) -> None:
     assert found == [("2", "3", "4")]
 
 
-def test_snapshots_tell_of_open_transactions(dumped: Path) -> None:
+def test_snapshots_have_open_transactions(dumped: Path) -> None:
     snapshots = sorted((dumped / "t-0").glob("*.snapshot"))
     text = dump(snapshots[-1:])
     found = re.findall(r"coordinatorEpoch: (-?\d+) currentTxnFirstOffset: OptionalLong(\S+)", text)

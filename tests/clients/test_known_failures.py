@@ -77,13 +77,13 @@ def test_member_is_not_stuck_after_many_rebalances(bootstrap: str, topic: str, g
     stays = Member(kind, bootstrap, group, topic)
     try:
         until_shared([stays], 2)
-        for turn in range(4):
+        for step in range(4):
             comes = Member(kind, bootstrap, group, topic)
             until_shared([stays, comes], 2)
             comes.leave()
             until_shared([stays], 2)
-            Confluent().write(bootstrap, topic, [Rec(f"{turn}".encode(), partition=each) for each in range(2)])
-            until([stays], lambda wanted=str(turn): stays.values.count(wanted) >= 2)  # type: ignore[misc]
+            Confluent().write(bootstrap, topic, [Rec(f"{step}".encode(), partition=each) for each in range(2)])
+            until([stays], lambda wanted=str(step): stays.values.count(wanted) >= 2)  # type: ignore[misc]
             stays.commit()
     finally:
         stays.process.kill()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import attrs
 import pytest
 
-from tests.clients.adapters.base import ACKS, Acks, Client, Refused
+from tests.clients.adapters.base import ACKS, Acks, Client, Rejected
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import create_topic
 from tests.clients.conftest import CLIENTS
@@ -74,9 +74,9 @@ def test_greatest_record_and_one_above(bootstrap: str, topic: str, client: Clien
     create_topic(bootstrap, topic, configs={"max.message.bytes": "20000"})
     fits = Rec(b"f" * (20000 - AROUND_ONE_VALUE))
     client.write(bootstrap, topic, [fits])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         client.write(bootstrap, topic, [Rec(b"t" * (20000 - AROUND_ONE_VALUE + 1))])
-    assert refused.value.code == MESSAGE_TOO_LARGE
+    assert rejected.value.code == MESSAGE_TOO_LARGE
     assert read_again(bootstrap, topic) == placed([fits])
 
 
@@ -95,13 +95,13 @@ def test_empty_records(bootstrap: str, topic: str, client: Client) -> None:
     assert read_again(bootstrap, topic) == placed(empty)
 
 
-def test_keyless_record_is_refused_by_a_compacted_topic(bootstrap: str, topic: str, client: Client) -> None:
+def test_keyless_record_is_rejected_by_a_compacted_topic(bootstrap: str, topic: str, client: Client) -> None:
     create_topic(bootstrap, topic, configs={"cleanup.policy": "compact"})
     keyed = Rec(b"v", key=b"k")
     client.write(bootstrap, topic, [keyed])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         client.write(bootstrap, topic, [Rec(b"no key")])
-    assert refused.value.code == (-1 if client.name == "aiokafka" else INVALID_RECORD)  # it does not know this error
+    assert rejected.value.code == (-1 if client.name == "aiokafka" else INVALID_RECORD)  # it does not know this error
     assert read_again(bootstrap, topic) == placed([keyed])
 
 
@@ -125,6 +125,6 @@ def test_broker_compresses_as_the_topic_says(bootstrap: str, topic: str, client:
 
 @pytest.mark.parametrize("name", ["confluent", "kcat", "java-3.9", "java-4"])
 def test_name_that_no_topic_can_have(bootstrap: str, name: str, client_named: Callable[[str], Client]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         client_named(name).write(bootstrap, "no/such name", simple(1))
-    assert refused.value.code == INVALID_TOPIC_EXCEPTION
+    assert rejected.value.code == INVALID_TOPIC_EXCEPTION

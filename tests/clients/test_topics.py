@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Producer
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 
-from tests.clients.adapters.base import TIMEOUT, Client, Refused
+from tests.clients.adapters.base import TIMEOUT, Client, Rejected
 from tests.clients.adapters.confluent import Confluent, consumer, messages
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.admin import admin_client, create_topic, eventually
@@ -74,9 +74,9 @@ def test_readers_question_creates_no_topic(bootstrap: str, topic: str) -> None:
 
 def test_unknown_partition(bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic, 2)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         Confluent().write(bootstrap, topic, [Rec(b"x", partition=7)])
-    assert refused.value.code == KafkaError._UNKNOWN_PARTITION
+    assert rejected.value.code == KafkaError._UNKNOWN_PARTITION
 
 
 @pytest.mark.parametrize("reader", ["confluent", "kafka-python", "aiokafka", "java-4"])
@@ -84,7 +84,7 @@ def test_many_partitions_are_read_in_sessions(
     bootstrap: str, topic: str, reader: str, client_named: Callable[[str], Client]
 ) -> None:
     create_topic(bootstrap, topic, PARTITIONS)
-    written = [Rec(f"{turn} of {each}".encode(), partition=each) for turn in range(5) for each in range(PARTITIONS)]
+    written = [Rec(f"{step} of {each}".encode(), partition=each) for step in range(5) for each in range(PARTITIONS)]
     Confluent().write(bootstrap, topic, written)
     found = in_log_order(client_named(reader).read(bootstrap, topic, range(PARTITIONS)))
     assert [attrs.evolve(record, timestamp=None) for record in found] == placed(written)
@@ -179,5 +179,5 @@ def test_settings_take_effect_at_once(bootstrap: str, topic: str) -> None:
         )
     Confluent().write(bootstrap, topic, [Rec(b"x" * 400)])
     assert {batch.codec for batch in batches(bootstrap, topic)} == {"gzip"}
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         Confluent().write(bootstrap, topic, [Rec(bytes(range(256)) * 4)])

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.clients.adapters.base import Client, Refused
+from tests.clients.adapters.base import Client, Rejected
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.adapters.transactions import Transactor, committed, transactor
@@ -120,13 +120,13 @@ class _Copier:
         try:
             while self._done < len(self._values):
                 try:
-                    self._copy_until_refused()
-                except Refused:
+                    self._copy_until_rejected()
+                except Rejected:
                     continue
         except BaseException as error:
             self.error = error
 
-    def _copy_until_refused(self) -> None:
+    def _copy_until_rejected(self) -> None:
         with transactor(self._client, self._bootstrap, "copier") as producer:
             offset = self._offset()
             while offset < len(self._values):

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.clients.adapters.base import TIMEOUT, Client, Committer, Refused
+from tests.clients.adapters.base import TIMEOUT, Client, Committer, Rejected
 from tests.clients.adapters.confluent import Confluent, consumer, messages
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.adapters.transactions import FENCED, Transactor, committed, transactor
@@ -137,9 +137,9 @@ def test_a_second_producer_of_the_same_name_fences_the_first(
     zombie.begin()
     zombie.send(topic, b"of the zombie")
     heir = begin(client_named("confluent"), topic)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         _send_and_commit(zombie, topic)
-    assert refused.value.code in FENCED
+    assert rejected.value.code in FENCED
     heir.begin()
     heir.send(topic, b"of the heir")
     heir.commit()
@@ -159,9 +159,9 @@ def test_a_zombie_that_only_commits_is_fenced(
     zombie.begin()
     zombie.send(topic, b"of the zombie")
     begin(client_named("confluent"), topic)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         zombie.commit()
-    assert refused.value.code in FENCED
+    assert rejected.value.code in FENCED
     assert committed(client, bootstrap, topic) == []
 
 
@@ -174,31 +174,31 @@ def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: str
     Confluent().write(bootstrap, topic, [Rec(b"after")])
     assert committed(client, bootstrap, topic) == [b"before"]
     eventually(lambda: committed(client, bootstrap, topic), [b"before", b"after"], 30)
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         _send_and_commit(producer, topic)
     assert committed(client, bootstrap, topic) == [b"before", b"after"]
 
 
-def test_producers_take_turns_in_one_partition(
+def test_producers_alternate_in_one_partition(
     bootstrap: str, topic: str, client_named: Callable[[str], Client], begin: Begin
 ) -> None:
     """Transactions of several clients overlap; each is decided by itself."""
     create_topic(bootstrap, topic)
     producers = {name: begin(client_named(name), f"{topic}-{name}") for name in CLIENTS}
-    for turn in range(3):
+    for step in range(3):
         for producer in producers.values():
             producer.begin()
         for part in range(2):
             for name, producer in producers.items():
-                producer.send(topic, f"{name} {turn} {part}".encode())
+                producer.send(topic, f"{name} {step} {part}".encode())
         for number, producer in enumerate(producers.values()):
-            (producer.commit if (number + turn) % 2 else producer.abort)()
+            (producer.commit if (number + step) % 2 else producer.abort)()
     wanted = [
-        f"{name} {turn} {part}".encode()
-        for turn in range(3)
+        f"{name} {step} {part}".encode()
+        for step in range(3)
         for part in range(2)
         for number, name in enumerate(CLIENTS)
-        if (number + turn) % 2
+        if (number + step) % 2
     ]
     for client in map(client_named, CLIENTS):
         eventually(partial(committed, client, bootstrap, topic), wanted)

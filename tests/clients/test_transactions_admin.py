@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import AbortTransactionSpec
 from kafka.errors import KafkaError
 
-from tests.clients.adapters.base import Client, Refused
+from tests.clients.adapters.base import Client, Rejected
 from tests.clients.adapters.java import Java
 from tests.clients.adapters.transactions import FENCED, committed, transactor
 from tests.clients.admin import admin_client, create_topic, eventually
@@ -66,9 +66,9 @@ def test_kafka_python_describes_and_lists(bootstrap: str, topic: str, client: Cl
         assert admin.describe_transactions([topic])[topic].topic_partitions == set()
         (active,) = admin.describe_producers(list(partitions))[kafka.TopicPartition(topic, 0)].active_producers
         assert active.current_transaction_start_offset == -1
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             admin.describe_transactions([f"no {topic}"])
-        assert getattr(refused.value, "errno", None) == TRANSACTIONAL_ID_NOT_FOUND
+        assert getattr(rejected.value, "errno", None) == TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_kafka_python_aborts(bootstrap: str, topic: str, client: Client) -> None:
@@ -97,9 +97,9 @@ def test_java_describes_and_lists(bootstrap: str, topic: str, java: Java) -> Non
         producer.abort()
         eventually(lambda: java.call("transaction", bootstrap, topic)[0][0], "CompleteAbort")
         eventually(lambda: java.call("producers", bootstrap, topic, 0)[0][4], "-1")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Rejected) as rejected:
             java.call("transaction", bootstrap, f"no {topic}")
-        assert refused.value.code == TRANSACTIONAL_ID_NOT_FOUND
+        assert rejected.value.code == TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_java_aborts_and_fences(bootstrap: str, topic: str, java: Java) -> None:
@@ -111,9 +111,9 @@ def test_java_aborts_and_fences(bootstrap: str, topic: str, java: Java) -> None:
         java.call("abort-hanging", bootstrap, topic, 0, producer_id, epoch, 0)
         assert java.call("producers", bootstrap, topic, 0)[0][4] == "-1"
         java.call("fence", bootstrap, topic)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Rejected) as rejected:
             producer.commit()
-        assert refused.value.code in FENCED
+        assert rejected.value.code in FENCED
         assert committed(java, bootstrap, topic) == []
 
 

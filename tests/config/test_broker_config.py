@@ -73,7 +73,7 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
         ("broker.id", "1001", "at most reserved.broker.max.id, 1000"),
     ],
 )
-def test_a_bad_value_is_refused_by_name_value_and_expectation(name: str, text: str, expected: str) -> None:
+def test_a_bad_value_is_rejected_by_name_value_and_expectation(name: str, text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({name: text})
     message = str(caught.value)
@@ -84,14 +84,14 @@ def test_a_bad_value_is_refused_by_name_value_and_expectation(name: str, text: s
 
 
 def test_a_port_out_of_range_is_named() -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         BrokerConfig({"listeners": "PLAINTEXT://localhost:99999"})
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         "listeners: 'PLAINTEXT://localhost:99999' is not accepted; port 99999 is out of range, expected 0 to 65535"
     )
 
 
-def test_a_value_that_could_not_be_described_to_clients_is_refused() -> None:
+def test_a_value_that_could_not_be_described_to_clients_is_rejected() -> None:
     assert BrokerConfig({"broker.rack": "r" * 32_767}).text("broker.rack") == "r" * 32_767
     with pytest.raises(ConfigError, match="32768 bytes is not accepted; expected at most 32767"):
         BrokerConfig({"broker.rack": "r" * 32_768})
@@ -106,10 +106,10 @@ def test_settings_that_topics_are_only_tried_with_are_not_kept_for_ever() -> Non
     assert tried() is None
 
 
-def test_settings_of_topics_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_settings_of_topics_that_contradict_each_other_are_rejected() -> None:
+    with pytest.raises(ConfigError) as rejected:
         BrokerConfig({"log.cleaner.max.compaction.lag.ms": "5", "log.cleaner.min.compaction.lag.ms": "6"})
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         "log.cleaner.min.compaction.lag.ms: 6 is not accepted; expected at most log.cleaner.max.compaction.lag.ms, 5"
     )
 
@@ -143,7 +143,7 @@ def test_settings_of_later_releases_of_kafka_are_known(name: str) -> None:
     assert warning == f"{name} has no effect: only the classic group protocol is offered"
 
 
-def test_two_numbers_for_one_broker_are_refused() -> None:
+def test_two_numbers_for_one_broker_are_rejected() -> None:
     with pytest.raises(ConfigError, match=r"broker\.id: 3 is not accepted; expected the same as node\.id, 4"):
         BrokerConfig({"broker.id": "3", "node.id": "4"})
 
@@ -190,7 +190,7 @@ def test_a_value_without_effect_is_checked_too() -> None:
         BrokerConfig({"num.network.threads": "0"})
 
 
-def test_protection_that_would_not_be_there_is_refused() -> None:
+def test_protection_that_would_not_be_there_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"authorizer\.class\.name: must not be set"):
         BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
 
@@ -207,7 +207,7 @@ def test_asking_for_another_type_is_a_mistake() -> None:
         config.integer("num.partition")
 
 
-def test_a_listener_says_where_it_is_and_what_to_tell() -> None:
+def test_a_listener_says_where_it_is_and_what_to_report() -> None:
     config = BrokerConfig(
         {
             "listeners": "IN://:9092,OUT://[::1]:0",
@@ -327,17 +327,17 @@ class TestReload:
 
     def test_dynamic_settings_change_and_the_others_wait(self) -> None:
         config = BrokerConfig({"log.retention.ms": "1000", "num.partitions": "1", "max.connections": "5"})
-        told: list[frozenset[str]] = []
-        config.observe(told.append)
+        reported: list[frozenset[str]] = []
+        config.observe(reported.append)
         reloaded = config.reload({"log.retention.ms": "2000", "num.partitions": "2", "log.dirs": "other"})
         assert reloaded.changes == {"log.retention.ms": (1000, 2000), "max.connections": (5, 2**31 - 1)}
         assert reloaded.postponed == ("log.dirs", "num.partitions")
         assert config.integer("num.partitions") == 1
         assert config.topic({}).integer("retention.ms") == 2000
-        assert told == [frozenset({"log.retention.ms", "max.connections"})]
+        assert reported == [frozenset({"log.retention.ms", "max.connections"})]
         again = config.reload({"log.retention.ms": "2000", "num.partitions": "1"})
         assert (again.changes, again.postponed) == ({}, ())
-        assert len(told) == 1
+        assert len(reported) == 1
 
     def test_a_number_that_was_decided_stays(self) -> None:
         config = BrokerConfig({})
@@ -353,12 +353,12 @@ class TestReload:
             config.reload({"log.retention.ms": "2000"} | bad)
         assert config.integer("log.retention.ms") == 1000
 
-    def test_what_a_plugin_refuses_changes_nothing(self) -> None:
-        def refuse(*settings: object) -> None:
+    def test_what_a_plugin_rejects_changes_nothing(self) -> None:
+        def reject(*settings: object) -> None:
             raise ConfigError("not so")
 
         config = BrokerConfig({"log.retention.ms": "1000"})
-        config.add_topic_check(refuse)
+        config.add_topic_check(reject)
         with pytest.raises(ConfigError, match="not so"):
             config.reload({"log.retention.ms": "2000"})
         assert config.integer("log.retention.ms") == 1000

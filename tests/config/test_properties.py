@@ -29,14 +29,14 @@ def test_what_editors_make_of_a_file(tmp_path: Path, content: bytes) -> None:
     assert properties.read(str(file)) == {"a": "1", "b": "östlich"}
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(b"a=\\u12")
     with pytest.raises(ConfigError, match="not a properties file"):
         properties.read(str(file))
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing-here: No such file"):
         properties.read(str(tmp_path / "nothing-here"))
 
@@ -46,7 +46,7 @@ def test_assignments() -> None:
 
 
 @pytest.mark.parametrize("text", ["num.partitions", "=3", ""])
-def test_what_is_no_assignment_is_refused(text: str) -> None:
+def test_what_is_no_assignment_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="expected name=value"):
         properties.parse_assignments([text])
 

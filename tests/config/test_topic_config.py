@@ -24,7 +24,7 @@ def test_topics_alike_share_their_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "complaint"),
+    ("overrides", "error_line"),
     [
         ({"retention.m": "5"}, "retention.m: there is no such topic setting; did you mean retention.ms?"),
         ({"retention.ms": "-2"}, "retention.ms: '-2' is not accepted; expected a whole number from -1 to"),
@@ -38,14 +38,14 @@ def test_topics_alike_share_their_settings() -> None:
         ({"message.format.version": "0.6"}, "expected a Kafka release from 0.7 on"),
     ],
 )
-def test_bad_settings_are_refused(overrides: dict[str, str], complaint: str) -> None:
+def test_bad_settings_are_rejected(overrides: dict[str, str], error_line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         BrokerConfig({}).topic(overrides)
-    assert complaint in str(caught.value)
+    assert error_line in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "complaint"),
+    ("name", "text", "error_line"),
     [
         ("min", "9", "min.compaction.lag.ms: 9 is not accepted; expected at most log.cleaner.max.compaction.lag.ms, 8"),
         (
@@ -55,11 +55,11 @@ def test_bad_settings_are_refused(overrides: dict[str, str], complaint: str) -> 
         ),
     ],
 )
-def test_what_was_written_is_what_is_refused(name: str, text: str, complaint: str) -> None:
+def test_what_was_written_is_what_is_rejected(name: str, text: str, error_line: str) -> None:
     broker = BrokerConfig({"log.cleaner.min.compaction.lag.ms": "3", "log.cleaner.max.compaction.lag.ms": "8"})
     with pytest.raises(ConfigError) as caught:
         broker.topic({f"{name}.compaction.lag.ms": text})
-    assert str(caught.value) == complaint
+    assert str(caught.value) == error_line
 
 
 @pytest.mark.parametrize("text", ["", "*", "0:1", "0:1, 12:3"])

@@ -71,7 +71,7 @@ def test_a_text_is_read(kind: ValueKind, text: str, value: Value) -> None:
         (any_of("compact", "delete"), ""),
     ],
 )
-def test_a_text_is_refused(kind: ValueKind, text: str) -> None:
+def test_a_text_is_rejected(kind: ValueKind, text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         kind.parse(text)
 

@@ -56,7 +56,7 @@ def test_the_zeros_behind_a_wal_do_no_harm(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_full_disk_is_told_apart_and_passes(tmp_path: Path) -> None:
+def test_a_full_disk_is_distinguished_and_passes(tmp_path: Path) -> None:
     tree = EmbeddedTree.open(str(tmp_path))
     tree._writer.execute("PRAGMA max_page_count = 1")  # SQLite takes that for as many as there are
     with pytest.raises(NoRoom, match=r"/a .*full"):

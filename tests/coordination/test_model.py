@@ -36,7 +36,7 @@ class ModelNode:
     sequences: int = 0
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The model does not do this."""
 
 
@@ -45,12 +45,12 @@ def _apply(nodes: dict[str, ModelNode], operation: Operation) -> str:
         return _create(nodes, operation)
     node = nodes.get(operation.path)
     if node is None or operation.version not in (-1, node.version):
-        raise Refused
+        raise Rejected
     if isinstance(operation, SetData):
         node.data, node.version = operation.data, node.version + 1
     if isinstance(operation, Delete):
         if any(path.startswith(operation.path + "/") for path in nodes):
-            raise Refused
+            raise Rejected
         del nodes[operation.path]
     return operation.path
 
@@ -58,13 +58,13 @@ def _apply(nodes: dict[str, ModelNode], operation: Operation) -> str:
 def _create(nodes: dict[str, ModelNode], create: Create) -> str:
     parent = nodes.get(create.path.rpartition("/")[0] or "/")
     if parent is None or parent.ephemeral:
-        raise Refused
+        raise Rejected
     path = create.path
     if create.sequence:
         path += f"{parent.sequences:010}"
         parent.sequences += 1
     if path in nodes:
-        raise Refused
+        raise Rejected
     nodes[path] = ModelNode(create.data, 0, create.ephemeral)
     return path
 
@@ -80,7 +80,7 @@ def test_the_tree_does_what_the_model_does(transactions: list[list[Operation]], 
             try:
                 expected: list[str] | None = [_apply(after, operation) for operation in operations]
                 model = after
-            except Refused:
+            except Rejected:
                 expected = None
             try:
                 assert now(tree.commit(operations)) == expected

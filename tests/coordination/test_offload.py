@@ -42,7 +42,7 @@ class OffloadTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(committed), ["/a"])
         self.assertIsNotNone(now(self.tree.exists("/a")))
 
-    def test_commits_take_turns(self) -> None:
+    def test_commits_run_one_after_the_other(self) -> None:
         first = ensureDeferred(self.tree.commit([Create("/a", b"first")]))
         second = ensureDeferred(self.tree.commit([SetData("/a", b"second", version=0)]))
         self.assertEqual(len(self.waiting), 1)
@@ -52,7 +52,7 @@ class OffloadTests(SynchronousTestCase):
         self.successResultOf(second)
         self.assertEqual(now(self.tree.get("/a")).data, b"second")
 
-    def test_a_failure_gives_the_turn_on(self) -> None:
+    def test_after_a_failure_the_next_one_runs(self) -> None:
         bad = ensureDeferred(self.tree.commit([SetData("/none", b"")]))
         good = ensureDeferred(self.tree.commit([Create("/a")]))
         self.work()

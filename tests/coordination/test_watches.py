@@ -14,7 +14,7 @@ from tests.coordination.conftest import now
 
 
 @pytest.mark.parametrize(
-    ("operation", "told"),
+    ("operation", "reported"),
     [
         (Create("/a/new"), {"children /a"}),
         (SetData("/a", b"x"), {"get /a", "exists /a"}),
@@ -23,7 +23,7 @@ from tests.coordination.conftest import now
         (Create("/z"), {"exists /z", "children /"}),
     ],
 )
-def test_who_is_told(tree: EmbeddedTree, operation: Operation, told: set[str]) -> None:
+def test_who_is_notified(tree: EmbeddedTree, operation: Operation, reported: set[str]) -> None:
     now(tree.commit([Create("/a"), Create("/a/b")]))
     heard: list[str] = []
     for method, path in [
@@ -32,8 +32,8 @@ def test_who_is_told(tree: EmbeddedTree, operation: Operation, told: set[str]) -
     ]:  # fmt: skip
         now(getattr(tree, method)(path, lambda change, method=method: heard.append(f"{method} {change.path}")))
     now(tree.commit([operation]))
-    assert set(heard) == told
-    assert len(heard) == len(told)
+    assert set(heard) == reported
+    assert len(heard) == len(reported)
 
 
 def test_a_watch_fires_once(tree: EmbeddedTree) -> None:
@@ -58,7 +58,7 @@ def test_a_watch_sees_the_change_and_may_watch_on(tree: EmbeddedTree) -> None:
     assert seen == [b"1", b"2"]
 
 
-def test_what_changed_nothing_tells_nobody(tree: EmbeddedTree) -> None:
+def test_what_changed_nothing_notifies_nobody(tree: EmbeddedTree) -> None:
     now(tree.commit([Create("/a")]))
     heard: list[Changed] = []
     now(tree.get("/a", heard.append))
@@ -76,7 +76,7 @@ def test_no_watch_is_left_where_there_is_no_node(tree: EmbeddedTree) -> None:
     assert heard == []
 
 
-def test_the_end_of_the_session_tells_nobody(tmp_path: Path) -> None:
+def test_the_end_of_the_session_notifies_nobody(tmp_path: Path) -> None:
     tree = EmbeddedTree.open(str(tmp_path))
     now(tree.commit([Create("/e", ephemeral=True)]))
     heard: list[Changed] = []
@@ -88,7 +88,7 @@ def test_the_end_of_the_session_tells_nobody(tmp_path: Path) -> None:
 class FailingWatchTests(SynchronousTestCase):
     """One watch that fails does not keep the others from being told."""
 
-    def test_the_others_are_told(self) -> None:
+    def test_the_others_are_notified(self) -> None:
         directory = TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         tree = EmbeddedTree.open(directory.name)

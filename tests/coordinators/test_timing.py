@@ -38,15 +38,15 @@ class TestTimers:
         timers.fire(12)
         assert fired == [12]
 
-    def test_the_driver_is_told_of_earlier_deadlines_only(self) -> None:
-        told: list[int] = []
-        timers = Timers(told.append)
+    def test_the_driver_is_notified_of_earlier_deadlines_only(self) -> None:
+        reported: list[int] = []
+        timers = Timers(reported.append)
         timer = timers.start(20, lambda now_ms: None)
         timers.start(30, lambda now_ms: None)
         timers.start(10, lambda now_ms: None)
         timers.move(timer, 40)
         timers.move(timer, 5)
-        assert told == [20, 10, 5]
+        assert reported == [20, 10, 5]
 
     @given(st.lists(st.tuples(st.integers(0, 4), st.none() | st.integers(0, 50)), max_size=40))
     def test_a_timer_fires_once_for_the_last_deadline_it_was_given(self, changes: list[tuple[int, int | None]]) -> None:
@@ -70,8 +70,8 @@ class TestTimers:
         assert sorted(fired) == sorted((due, number) for number, due in wanted.items())
 
 
-class TestTurns:
-    def test_what_is_caused_runs_after_the_turn_in_order(self) -> None:
+class TestDeferredActions:
+    def test_what_is_caused_runs_after_the_event_in_order(self) -> None:
         events, seen = EventQueue(), []
         with events:
             events.enqueue(seen.append, 1)
@@ -93,7 +93,7 @@ class TestTurns:
             events.enqueue(seen.append, 2)
         assert seen == [1, 2, 3]
 
-    def test_a_callback_for_later_is_a_turn_of_its_own(self) -> None:
+    def test_a_callback_for_later_is_an_event_of_its_own(self) -> None:
         events, seen = EventQueue(), []
         call = events.as_event(seen.append)
         call(1)

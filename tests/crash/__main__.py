@@ -33,19 +33,19 @@ def all_workloads() -> list[Workload]:
     return [producing, Consuming(producing.topics())]
 
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def copiers_run(directory: Path, work: Copying, seed: int, tell: Tell = print) -> Run:
+def copiers_run(directory: Path, work: Copying, seed: int, report: Report = print) -> Run:
     """A run with copiers, and nobody else."""
     moments = {**MOMENTS, **CLEANING, **COPIERS}
-    return Run(directory, [work], seed, tell, settings=copying.SETTINGS, moments=moments)
+    return Run(directory, [work], seed, report, settings=copying.SETTINGS, moments=moments)
 
 
-def compaction_run(directory: Path, seed: int, tell: Tell = print) -> Run:
+def compaction_run(directory: Path, seed: int, report: Report = print) -> Run:
     """A run with writers to a topic that is compacted."""
     moments = {**MOMENTS, **CLEANING}
-    return Run(directory, [Compacting()], seed, tell, settings=compacting.SETTINGS, moments=moments)
+    return Run(directory, [Compacting()], seed, report, settings=compacting.SETTINGS, moments=moments)
 
 
 def main() -> int:
@@ -74,15 +74,15 @@ def main() -> int:
 
 
 def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         print(line, flush=True)
 
     if given.workload == "clients":
-        return Run(directory, all_workloads(), seed, tell)
+        return Run(directory, all_workloads(), seed, report)
     if given.workload == "compaction":
-        return compaction_run(directory, seed, tell)
+        return compaction_run(directory, seed, report)
     crews = [crew for crew in COPIER_PROGRAMS if not given.crew or crew.name in given.crew]
-    return copiers_run(directory, Copying(given.records, crews, transactions=not given.no_transactions), seed, tell)
+    return copiers_run(directory, Copying(given.records, crews, transactions=not given.no_transactions), seed, report)
 
 
 if __name__ == "__main__":

@@ -52,12 +52,12 @@ class Run:
         directory: Path,
         workloads: Sequence[Workload],
         seed: int,
-        tell: Callable[[str], None] = print,
+        report: Callable[[str], None] = print,
         *,
         settings: Mapping[str, str] | None = None,
         moments: Mapping[str, Moment] = MOMENTS,
     ) -> None:
-        self._directory, self._workloads, self._tell, self._chosen_from = directory, workloads, tell, moments
+        self._directory, self._workloads, self._report, self._chosen_from = directory, workloads, report, moments
         self._chance = random.Random(seed)
         self._victim = KilledBroker(directory / "broker", settings)
         self._history = History()
@@ -111,7 +111,7 @@ class Run:
         self._chosen_from[moment](KillContext(self._victim, self._trap, self._chance, self._bury))
         self._bury()
         if self._victim.kills % 25 == 0:
-            self._tell(f"{self._victim.kills} kills; {self._progress()}")
+            self._report(f"{self._victim.kills} kills; {self._progress()}")
 
     def _bury(self) -> None:
         self._victim.bury()
@@ -129,9 +129,9 @@ class Run:
         self._violations += [Violation("complaint", line) for line in self._victim.all_unexpected_errors()]
 
     def _finish(self) -> None:
-        patience = _SOON if self._violations else _WAIT_SECONDS_MAX
+        timeout = _SOON if self._violations else _WAIT_SECONDS_MAX
         for workload in self._workloads:
-            workload.finish(patience)
+            workload.finish(timeout)
         if not self._violations:
             self._look(settled=True)
             self._victim.stop()
@@ -155,7 +155,7 @@ class Run:
         contents = self._judge.contents.values()
         stamps = Counter(stamp for content in contents for stamp in content.records.values())
         sent, reads = self._history.sent.values(), self._history.readers.total()
-        given_up = sum(len(one.failures) for one in sent if one.promise is Promise.AT_MOST_ONCE)
+        aborted = sum(len(one.failures) for one in sent if one.promise is Promise.AT_MOST_ONCE)
         return {
             "seconds": round(seconds),
             "kills": self._victim.kills,
@@ -167,7 +167,7 @@ class Run:
             "logs cut": cut,
             "segments": sum(map(self._reader.segments, self._judge.contents)),
             "records acknowledged": self._acknowledged(),
-            "records given up by producers that don't retry": given_up,
+            "records given up by producers that don't retry": aborted,
             "records in the logs": sum(stamps.values()),
             "records sent again, there more than once": sum(count - 1 for count in stamps.values()),
             "records read by groups": reads,

@@ -77,7 +77,7 @@ def test_a_lost_record_in_the_middle() -> None:
     assert judged(log_of([0, 2]), sent(AT_MOST, [0, None, 1]), settled=False) == set()
 
 
-def test_an_acknowledgement_that_did_not_tell_the_offset() -> None:
+def test_an_acknowledgement_that_did_not_report_the_offset() -> None:
     assert judged(log_of([0, 1]), sent(ONCE, [0, -1])) == set()
     assert judged(log_of([0]), sent(ONCE, [0, -1])) == {"lost"}
 
@@ -111,7 +111,7 @@ def test_no_other_promise_allows_that(promise: Promise) -> None:
     assert judged(log_of([0, 1, 1, 2], [2]), sent(promise, [0, 2, 3], lives)) == {"duplicate"}
 
 
-def test_a_record_that_was_given_up() -> None:
+def test_a_record_that_was_abandoned() -> None:
     for promise, wrong in ((AT_MOST, set()), (AT_LEAST, {"refused"}), (ONCE, {"refused"})):
         one = sent(promise, [0, None])
         one.fail(1, "timed out", 0)
@@ -125,8 +125,8 @@ def test_a_record_that_nobody_answers() -> None:
 
 
 def test_records_of_others() -> None:
-    strangers = {0: stamp(0, "stranger")}
-    assert kinds(list(check_structure_of_records(P, Content(strangers, 1), [], settled=True))) == {"foreign"}
+    foreign = {0: stamp(0, "stranger")}
+    assert kinds(list(check_structure_of_records(P, Content(foreign, 1), [], settled=True))) == {"foreign"}
     elsewhere = {0: stamp(0, partition=1)}
     assert "foreign" in kinds(
         list(check_structure_of_records(P, Content(elsewhere, 1), [sent(ONCE, [None])], settled=False))

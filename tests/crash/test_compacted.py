@@ -72,7 +72,7 @@ def test_faults(there: dict[int, int], wrong: str) -> None:
     assert wrong in judged(log_of(there), written())
 
 
-def test_what_nobody_was_told_of_may_be_there_or_not() -> None:
+def test_what_nobody_was_answered_may_be_there_or_not() -> None:
     assert judged(log_of({2: 20, 3: 30, 4: 40}), written(unanswered=frozenset({5}))) == set()
     assert judged(log_of({3: 30, **STAYS}), written(unanswered=frozenset({5}))) == set()
     assert judged(log_of({4: 40, 5: 50}), written(unanswered=frozenset({3}))) == set()

@@ -18,7 +18,9 @@ from tests.support.line_process import LineProcess, ProcessFailed
 
 _AS_ROOT = ["--mount", "--propagation=private"]
 _MAPPED = ["--user", "--map-root-user", *_AS_ROOT]
-_REFUSED = "these tests need to mount a file system: as root with CAP_SYS_ADMIN, or in a user namespace; neither works"
+_MOUNT_ERROR = (
+    "these tests need to mount a file system: as root with CAP_SYS_ADMIN, or in a user namespace; neither works"
+)
 
 
 class SmallDisk:
@@ -37,7 +39,7 @@ class SmallDisk:
             try:
                 self._hold(_MAPPED, mount)
             except ProcessFailed as error:
-                raise RuntimeError(f"{_REFUSED}: {error}") from error
+                raise RuntimeError(f"{_MOUNT_ERROR}: {error}") from error
 
     def _hold(self, namespaces: list[str], mount: str) -> None:
         self._holder = LineProcess(["unshare", *namespaces, "sh", "-c", f"{mount} && echo mounted && exec cat"])

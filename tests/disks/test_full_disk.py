@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.clients.admin import create_topic
 from tests.disks.produce_socket import Sender
 from tests.disks.small_disk import SmallDisk
-from tests.disks.test_small_disk import ROOM, SETTINGS, STORAGE_ERROR, fill_up
+from tests.disks.test_small_disk import CAPACITY_BYTES, SETTINGS, STORAGE_ERROR, fill_up
 from tests.support.broker_process import BrokerProcess
 
 TOPIC, OTHER = "t", "other"
@@ -20,7 +20,7 @@ PARTITIONS = 12
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[SmallDisk]:
-    with SmallDisk(tmp_path / "disk", 2 * ROOM) as disk:
+    with SmallDisk(tmp_path / "disk", 2 * CAPACITY_BYTES) as disk:
         yield disk
 
 

@@ -112,7 +112,7 @@ def test_another_directory_in_its_place(disks: TwoDisks, tmp_path: Path) -> None
     assert [path.name for path in disks.other.iterdir()] == [META]
 
 
-def test_taken_out_for_one_start_it_is_given_up(disks: TwoDisks, tmp_path: Path) -> None:
+def test_taken_out_for_one_start_it_is_abandoned(disks: TwoDisks, tmp_path: Path) -> None:
     disks.broker.stop()
     shutil.rmtree(disks.other)
     alone = {"log.dirs": str(disks.steady)}

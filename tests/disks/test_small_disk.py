@@ -20,7 +20,7 @@ from tests.storage.support import bytes_on_disk, records_in
 from tests.support.broker_process import BrokerProcess
 
 STORAGE_ERROR = 56
-ROOM = 4 << 20
+CAPACITY_BYTES = 4 << 20
 FILLER = 2 << 20
 VALUE = b"x" * 30_000
 SETTINGS = {
@@ -69,12 +69,12 @@ def numbered(number: int) -> bytes:
     return b"%06d" % number + VALUE
 
 
-def until_refused(sender: Sender, first: int = 0) -> list[bytes]:
+def until_rejected(sender: Sender, first: int = 0) -> list[bytes]:
     """Produce until it fails; what was acknowledged, at offsets from `first` on."""
     sent: list[bytes] = []
     while (answer := sender.produce(numbered(first + len(sent)))) == (0, first + len(sent)):
         sent.append(numbered(first + len(sent)))
-        assert len(sent) * len(VALUE) < ROOM
+        assert len(sent) * len(VALUE) < CAPACITY_BYTES
     assert answer == (STORAGE_ERROR, -1)
     return sent
 
@@ -86,7 +86,7 @@ def on_disk(directory: Path) -> list[bytes]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[SmallDisk]:
-    with SmallDisk(tmp_path / "disk", ROOM) as disk:
+    with SmallDisk(tmp_path / "disk", CAPACITY_BYTES) as disk:
         yield disk
 
 
@@ -101,14 +101,14 @@ class TestFull:
     """A disk without room."""
 
     @pytest.mark.parametrize("flush", [{}, {"flush.messages": "1"}], ids=["cached", "flushed"])
-    def test_writers_are_told_and_the_log_goes_on_when_there_is_room(
+    def test_writers_are_notified_and_the_log_goes_on_when_there_is_space(
         self, disks: TwoDisks, small: SmallDisk, flush: dict[str, str]
     ) -> None:
         filler = small.content / "filler"
         filler.write_bytes(bytes(FILLER))
         disks.start(**flush)
         with disks.sender(disks.there) as there, disks.sender(disks.here) as here:
-            kept = until_refused(there)
+            kept = until_rejected(there)
             assert len(kept) > 10
             for number in range(5):
                 assert there.produce(VALUE) == (STORAGE_ERROR, -1)
@@ -116,15 +116,15 @@ class TestFull:
             time_of_checkpoints()
             assert disks.values(disks.there) == kept
             filler.unlink()
-            more = until_refused(there, len(kept))
+            more = until_rejected(there, len(kept))
             assert len(more) > FILLER // len(VALUE) // 2
             assert here.produce(numbered(5)) == (0, 5)
         everything = kept + more
         assert disks.values(disks.there) == everything
         assert on_disk(small.content / f"{TOPIC}_{disks.there}") == everything
-        told = [line for line in disks.broker.unexpected_errors() if "No space left on device" in line]
-        assert 1 <= len(told) <= 6, told  # of requests, and of each checkpoint
-        assert len(told) == len(disks.broker.unexpected_errors()), disks.broker.unexpected_errors()
+        reported = [line for line in disks.broker.unexpected_errors() if "No space left on device" in line]
+        assert 1 <= len(reported) <= 6, reported  # of requests, and of each checkpoint
+        assert len(reported) == len(disks.broker.unexpected_errors()), disks.broker.unexpected_errors()
 
         disks.broker.kill()
         disks.broker.start()
@@ -152,7 +152,7 @@ class TestFull:
     def test_a_broker_stops_and_starts_on_a_full_disk(self, disks: TwoDisks, small: SmallDisk) -> None:
         disks.start()
         with disks.sender(disks.there) as there, disks.sender(disks.here) as here:
-            kept = until_refused(there)
+            kept = until_rejected(there)
             assert here.produce(b"here") == (0, 0)
         fill_up(small.content / "filler")  # not a byte is left for what a stop and a start write
         disks.broker.stop()

@@ -49,11 +49,11 @@ class TestWhoMayCommit:
         assert harness.commit({T0: 7}, stale).value == {T0: ErrorCode.ILLEGAL_GENERATION}
         assert harness.commit({T0: 7}, attrs.evolve(member, generation=-1)).value == {T0: ErrorCode.ILLEGAL_GENERATION}
 
-    def test_no_stranger(self) -> None:
+    def test_no_foreign_entry(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
-        stranger = attrs.evolve(member, member_id="stranger")
-        assert harness.commit({T0: 7}, stranger).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
+        foreign = attrs.evolve(member, member_id="stranger")
+        assert harness.commit({T0: 7}, foreign).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
 
     def test_no_member_of_a_group_that_does_not_exist(self) -> None:
         harness = Harness()
@@ -86,13 +86,13 @@ class TestWhatIsStored:
         harness.commit({T0: offset})
         assert harness.coordinator.fetch("g", [T0, U0]) == FetchResult(ErrorCode.NONE, {T0: offset, U0: None})
 
-    def test_metadata_that_is_too_long_is_refused_alone(self) -> None:
+    def test_metadata_that_is_too_long_is_rejected_alone(self) -> None:
         harness = Harness(attrs.evolve(SETTINGS, max_metadata_bytes=4))
         result = harness.commit({T0: CommittedOffset(1, metadata="12345"), T1: CommittedOffset(2, metadata="1234")})
         assert result.value == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE, T1: ErrorCode.NONE}
         assert (harness.offset(), harness.offset("t", 1)) == (None, 2)
 
-    def test_nothing_is_written_when_everything_is_refused(self) -> None:
+    def test_nothing_is_written_when_everything_is_rejected(self) -> None:
         harness = Harness(attrs.evolve(SETTINGS, max_metadata_bytes=0))
         result = harness.commit({T0: CommittedOffset(1, metadata="x")})
         assert result.value == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
@@ -114,7 +114,7 @@ class TestWhatIsStored:
         assert isinstance(harness.coordinator.fetch("g", [T0], require_stable=True).offsets[T0], CommittedOffset)
 
     @pytest.mark.parametrize(
-        ("failure", "told"),
+        ("failure", "reported"),
         [
             (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -123,11 +123,11 @@ class TestWhatIsStored:
             (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
         ],
     )
-    def test_it_is_not_shown_when_it_cannot_be_stored(self, failure: ErrorCode, told: ErrorCode) -> None:
+    def test_it_is_not_shown_when_it_cannot_be_stored(self, failure: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         harness.commit({T0: 1})
         harness.log_port.error = failure
-        assert harness.commit({T0: 2}).value == {T0: told}
+        assert harness.commit({T0: 2}).value == {T0: reported}
         assert harness.offset() == 1
 
     def test_the_last_of_several_on_their_way_counts(self) -> None:

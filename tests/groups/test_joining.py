@@ -39,7 +39,7 @@ def test_without_an_initial_delay_a_later_member_needs_a_second_rebalance() -> N
     assert {answer.value.generation for answer in (later, *again)} == {2}
 
 
-def test_only_the_leader_is_told_the_members() -> None:
+def test_only_the_leader_gets_the_members() -> None:
     harness = Harness()
     first, second = harness.join(), harness.join()
     harness.advance(0)
@@ -51,11 +51,11 @@ def test_only_the_leader_is_told_the_members() -> None:
 
 def test_from_version_4_on_a_member_must_come_again_with_the_id_it_was_given() -> None:
     harness = Harness()
-    refused = harness.join(version=4).value
-    assert refused.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert refused.member_id == "client-id1"
+    rejected = harness.join(version=4).value
+    assert rejected.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert rejected.member_id == "client-id1"
     assert harness.state() == "Empty"
-    accepted = harness.join(refused.member_id, version=4)
+    accepted = harness.join(rejected.member_id, version=4)
     harness.advance(0)
     assert accepted.value.member_id == "client-id1"
 
@@ -106,7 +106,7 @@ def test_a_rebalance_stops_waiting_when_the_member_id_expires() -> None:
 
 
 @pytest.mark.parametrize("session", [5_999, 1_800_001])
-def test_session_timeouts_out_of_bounds_are_refused(session: int) -> None:
+def test_session_timeouts_out_of_bounds_are_rejected(session: int) -> None:
     assert Harness().join(session=session).value.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
@@ -122,7 +122,7 @@ def test_a_group_that_does_not_exist_has_no_members() -> None:
     assert Harness().join("client-id7").value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_without_a_name_is_refused() -> None:
+def test_a_group_without_a_name_is_rejected() -> None:
     assert Harness().join(group_id="").value.error is ErrorCode.INVALID_GROUP_ID
     assert Harness().join(group_id="g" * 40_000).value.error is ErrorCode.INVALID_GROUP_ID
 
@@ -135,7 +135,7 @@ class TestProtocols:
         harness.advance(0)
         assert {answer.value.protocol_name for answer in answers} == {"range"}
 
-    def test_members_are_told_the_metadata_of_the_chosen_one(self) -> None:
+    def test_members_get_the_metadata_of_the_chosen_one(self) -> None:
         harness = Harness()
         first = harness.join(protocols={"a": b"1", "b": b"2"})
         harness.join(protocols={"b": b"3"})
@@ -203,7 +203,7 @@ class TestRejoining:
         assert harness.join("client-id2").value == second.value
         assert harness.state() == "CompletingRebalance"
 
-    def test_something_new_while_the_assignment_is_awaited_starts_anew(self) -> None:
+    def test_something_new_while_the_assignment_is_awaited_restarts(self) -> None:
         harness = Harness()
         first, second = harness.join(), harness.join()
         harness.advance(0)
@@ -221,7 +221,7 @@ class TestRejoining:
         assert once.value == twice.value
         assert once.value.error is ErrorCode.NONE
 
-    def test_a_stranger_is_unknown(self) -> None:
+    def test_a_foreign_directory_is_unknown(self) -> None:
         harness = Harness()
         harness.stable()
         assert harness.join("client-id99").value.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -285,7 +285,7 @@ class TestTimes:
         assert again.value.leader == follower.member_id
         assert [member.member_id for member in again.value.members] == [follower.member_id]
 
-    def test_the_join_of_a_new_member_is_given_up_after_five_minutes(self) -> None:
+    def test_the_join_of_a_new_member_is_unloaded_after_five_minutes(self) -> None:
         harness = Harness()
         (member,) = harness.stable(session=1_800_000, rebalance=1_800_000)
         newcomer = harness.join(session=1_800_000)
@@ -305,7 +305,7 @@ class TestTimes:
         assert harness.heartbeat(second.value) is ErrorCode.UNKNOWN_MEMBER_ID
         assert harness.heartbeat(first.value) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_the_driver_is_told_of_an_earlier_deadline(self) -> None:
+    def test_the_driver_is_notified_of_an_earlier_deadline(self) -> None:
         harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
         harness.woken.clear()
         harness.join()
@@ -324,9 +324,9 @@ class TestSize:
     def test_while_it_is_forming_too(self) -> None:
         harness = Harness(self.settings(2))
         kept = harness.join(), harness.join()
-        refused = harness.join()
+        rejected = harness.join()
         harness.advance(0)
-        assert refused.value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert rejected.value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert [answer.value.error for answer in kept] == [ErrorCode.NONE] * 2
 
     def test_its_members_come_back(self) -> None:

@@ -198,7 +198,7 @@ class TestWhileLoading:
         harness.coordinator.finish_load(loading, harness.now)
         assert harness.coordinator.fetch("g").offsets.keys() == {("t", 1)}
 
-    def test_given_up_in_the_meantime(self) -> None:
+    def test_unloaded_in_the_meantime(self) -> None:
         harness = Harness(loaded=False)
         partition = harness.coordinator.partition_for("g")
         loading = harness.coordinator.begin_load(partition)
@@ -207,14 +207,14 @@ class TestWhileLoading:
         assert harness.join().value.error is ErrorCode.NOT_COORDINATOR
 
 
-class TestGivingUp:
+class TestRevocation:
     def test_others_partitions_are_not_served(self) -> None:
         harness = Harness(loaded=False)
         assert harness.join().value.error is ErrorCode.NOT_COORDINATOR
         assert harness.coordinator.heartbeat(Heartbeat("g", 1, "m"), 0) is ErrorCode.NOT_COORDINATOR
         assert harness.coordinator.fetch("g", [T0]).error is ErrorCode.NOT_COORDINATOR
 
-    def test_who_waits_is_told(self) -> None:
+    def test_who_waits_is_notified(self) -> None:
         harness = Harness()
         joining = harness.join()
         harness.coordinator.close(harness.now)

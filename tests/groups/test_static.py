@@ -33,7 +33,7 @@ class TestComingAgain:
         assert harness.state() == "Stable"
         assert harness.sync(again).value.assignment == follower.member_id.encode()
 
-    def test_a_leader_is_told_the_members_and_not_to_assign(self) -> None:
+    def test_a_leader_gets_the_members_and_not_to_assign(self) -> None:
         harness = Harness()
         stable(harness, "a", "b")
         again = harness.join(instance_id="a", version=9).value
@@ -42,7 +42,7 @@ class TestComingAgain:
         assert {member.instance_id for member in again.members} == {"a", "b"}
         assert harness.sync(again, {again.member_id: b"ignored"}).value.assignment == b"a-id1"
 
-    def test_before_version_9_a_leader_is_not_told_that_it_leads(self) -> None:
+    def test_before_version_9_a_leader_is_not_notified_that_it_leads(self) -> None:
         harness = Harness()
         leader, _ = stable(harness, "a", "b")
         again = harness.join(instance_id="a", version=8).value
@@ -84,7 +84,7 @@ class TestComingAgain:
         harness.advance(SESSION - 1)
         assert harness.heartbeat(again, "b") is ErrorCode.NONE
 
-    def test_while_the_assignment_is_awaited_the_group_starts_anew(self) -> None:
+    def test_while_the_assignment_is_awaited_the_group_restarts(self) -> None:
         harness = Harness()
         answers = [harness.join(instance_id=name, version=9) for name in "abc"]
         harness.advance(0)
@@ -144,7 +144,7 @@ class TestWhileItIsStored:
         assert third.value.error is ErrorCode.NONE
         assert members(harness)["b"] == third.value.member_id
 
-    def test_a_coordinator_that_gives_up_says_so(self) -> None:
+    def test_a_coordinator_that_unloads_says_so(self) -> None:
         harness, _, again = self.replacing()
         harness.coordinator.close(harness.now)
         harness.log_port.release()

@@ -48,7 +48,7 @@ class TestSync:
         assert [answer.value.error for answer in waiting] == [ErrorCode.NONE] * 2
 
     @pytest.mark.parametrize(
-        ("failure", "told"),
+        ("failure", "reported"),
         [
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -58,12 +58,12 @@ class TestSync:
             (ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE),
         ],
     )
-    def test_everybody_is_told_when_it_cannot_be_stored(self, failure: ErrorCode, told: ErrorCode) -> None:
+    def test_everybody_learns_when_it_cannot_be_stored(self, failure: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         harness.log_port.error = failure
         answers = harness.sync(follower), harness.sync(leader, {leader.member_id: b"mine"})
-        assert [answer.value for answer in answers] == [SyncResult(told)] * 2
+        assert [answer.value for answer in answers] == [SyncResult(reported)] * 2
         assert harness.state() == "PreparingRebalance"
 
     def test_a_rebalance_while_it_is_being_stored_wins(self) -> None:
@@ -89,7 +89,7 @@ class TestSync:
         assert once.value.assignment == b"first"
         assert len(harness.records()) == 1
 
-    def test_what_is_refused(self) -> None:
+    def test_what_is_rejected(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         assert harness.sync(leader, member_id="stranger").value.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -102,7 +102,7 @@ class TestSync:
         assert wrong_name.value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert harness.sync(follower, protocol_type="consumer", protocol_name="range").waits
 
-    def test_during_a_rebalance_it_is_refused(self) -> None:
+    def test_during_a_rebalance_it_is_rejected(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         harness.join(leader.member_id)
@@ -180,7 +180,7 @@ class TestHeartbeat:
         leader, _ = generation(harness)
         assert harness.heartbeat(leader) is ErrorCode.NONE
 
-    def test_what_is_refused(self) -> None:
+    def test_what_is_rejected(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         beat = harness.coordinator.heartbeat

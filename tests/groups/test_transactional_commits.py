@@ -105,7 +105,7 @@ def test_no_group_is_made_for_who_may_not_commit() -> None:
     assert harness.state() == "Empty"
 
 
-def test_other_partitions_groups_are_refused() -> None:
+def test_other_partitions_groups_are_rejected() -> None:
     harness = Harness(loaded=False)
     assert harness.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.NOT_COORDINATOR}
     harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
@@ -113,7 +113,7 @@ def test_other_partitions_groups_are_refused() -> None:
     assert harness.commit_in_transaction({T0: 7}, group_id="").value == {T0: ErrorCode.INVALID_GROUP_ID}
 
 
-def test_too_much_metadata_is_refused_alone() -> None:
+def test_too_much_metadata_is_rejected_alone() -> None:
     harness = Harness(attrs.evolve(SETTINGS, max_metadata_bytes=3))
     full = attrs.evolve(next(iter(harness._full({T0: 7}).values())), metadata="four")
     answer = harness.commit_in_transaction({T0: full, T1: 8})
@@ -122,7 +122,7 @@ def test_too_much_metadata_is_refused_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_the_store", "told"),
+    ("of_the_store", "reported"),
     [
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -131,10 +131,10 @@ def test_too_much_metadata_is_refused_alone() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_what_cannot_be_stored_is_not_pending(of_the_store: ErrorCode, told: ErrorCode) -> None:
+def test_what_cannot_be_stored_is_not_pending(of_the_store: ErrorCode, reported: ErrorCode) -> None:
     harness = Harness()
     harness.log_port.error = of_the_store
-    assert harness.commit_in_transaction({T0: 7}).value == {T0: told}
+    assert harness.commit_in_transaction({T0: 7}).value == {T0: reported}
     assert harness.stable_offset() is None
     harness.end_transaction(committed=True)
     assert harness.offset() is None
@@ -202,7 +202,7 @@ class TestWhatCounts:
         harness.end_transaction(committed=True)
         assert harness.stable_offset() == 8
 
-    def test_the_next_transaction_starts_anew(self) -> None:
+    def test_the_next_transaction_restarts(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.end_transaction(committed=False)
@@ -210,7 +210,7 @@ class TestWhatCounts:
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, 8)
 
-    def test_who_asks_for_all_offsets_is_told_of_unstable_ones(self) -> None:
+    def test_who_asks_for_all_offsets_is_notified_of_unstable_ones(self) -> None:
         harness = Harness()
         harness.commit({T0: 3, T1: 4})
         harness.commit_in_transaction({T0: 7, U0: 9})

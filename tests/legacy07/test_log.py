@@ -189,7 +189,7 @@ def test_a_segment_that_lacks_its_end_ends_the_log(tmp_path: Path) -> None:
     assert open_log(path, CONFIG).log_end_offset == last
 
 
-def test_indexes_that_are_gone_or_wrong_are_made_anew(tmp_path: Path) -> None:
+def test_indexes_that_are_gone_or_wrong_are_recreated(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     data = fill(log, 60)
     log.close()
@@ -224,7 +224,7 @@ def test_what_clients_of_kafkas_protocol_send(tmp_path: Path) -> None:
     assert [payload for _, payload in read_set(bytes_on_disk(tmp_path))] == [b"one", b"hello", b"three"]
 
 
-def test_what_coordinators_write_is_refused(tmp_path: Path) -> None:
+def test_what_coordinators_write_is_rejected(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     with pytest.raises(KafkaError) as caught:
         log.append(batch(), NOW, origin=Origin.COORDINATOR)

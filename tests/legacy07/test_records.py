@@ -130,12 +130,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "error"), BAD, ids=range(len(BAD)))
-def test_what_is_refused(data: bytes, error: type[Exception]) -> None:
+def test_what_is_rejected(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         prepare_legacy07(data, RULES, 0)
 
 
-def test_what_is_damaged_inside_is_refused() -> None:
+def test_what_is_damaged_inside_is_rejected() -> None:
     import gzip
 
     nested = gzip.compress(wrapped([b"x"]))
@@ -180,7 +180,7 @@ def test_from_kafkas_clients(magic: int, codec: Codec) -> None:
     assert {stored[at + 4] for at, _ in read_set(stored)} == {1}
 
 
-REFUSED = [
+REJECTED = [
     build([Record(0, 1, b"key", b"value")]),
     build([Record(0, 1, None, None)]),
     build([Record(0, 1, None, b"value", (("name", b"header"),))]),
@@ -190,8 +190,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("sent", REFUSED, ids=range(len(REFUSED)))
-def test_what_0_7_cannot_express_is_refused(sent: bytes) -> None:
+@pytest.mark.parametrize("sent", REJECTED, ids=range(len(REJECTED)))
+def test_what_0_7_cannot_express_is_rejected(sent: bytes) -> None:
     with pytest.raises(KafkaError) as caught:
         to_legacy07(sent, RULES, 2000, 1 << 20)
     assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT

@@ -278,7 +278,7 @@ class KafkaViewTests(SimpleTests):
         answer = self.partition_of(self.successResultOf(waiting))
         self.assertEqual(kafka_reads(bytes(answer.records or b"")), [(13, b"two")])
 
-    def test_an_old_client_with_too_little_room_gets_a_part_of_the_message(self) -> None:
+    def test_an_old_client_with_too_little_space_gets_a_part_of_the_message(self) -> None:
         self.send(message_sets.PRODUCE_ONE)
         for version in range(3):
             [whole, cut] = (
@@ -318,10 +318,10 @@ class KafkaViewTests(SimpleTests):
 
     def test_what_0_7_cannot_express(self) -> None:
         self.node.create("t", message_format_version="0.7")
-        refused = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
-        self.assertEqual(self.produced(build([Record(0, 5, b"key", b"one")])), refused)
+        rejected = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
+        self.assertEqual(self.produced(build([Record(0, 5, b"key", b"one")])), rejected)
         self.assertEqual(
-            self.produced(build([Record(0, 5, None, b"x")], producer_id=1, producer_epoch=0, base_sequence=0)), refused
+            self.produced(build([Record(0, 5, None, b"x")], producer_id=1, producer_epoch=0, base_sequence=0)), rejected
         )
         self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 0))
 

@@ -23,9 +23,9 @@ from tests.legacy07.conftest import SimpleBroker
 from tests.peers import available
 from tests.peers.tools import tool
 
-Conversation = list[tuple[bytes, bytes]]
+PipelinedConnection = list[tuple[bytes, bytes]]
 
-RECORDED: Conversation = [
+RECORDED: PipelinedConnection = [
     (message_sets.PRODUCE_ONE, b""),
     (message_sets.MULTIPRODUCE_TWO, b""),
     (message_sets.FETCH, message_sets.FETCHED),
@@ -34,7 +34,7 @@ RECORDED: Conversation = [
 ]
 
 
-def conversation(topic: bytes) -> Conversation:
+def pipelined(topic: bytes) -> PipelinedConnection:
     """The recorded one about another topic."""
     multiproduce = message_sets.request(3, b"\0\1" + message_sets.produce(topic, 0, message_sets.TWO)[6:])
     requests = [
@@ -63,7 +63,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def test_the_recorded_exchanges_byte_by_byte(running: SimpleBroker) -> None:
-    assert conversation(b"t") == RECORDED
+    assert pipelined(b"t") == RECORDED
     with running.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for request, answer in RECORDED:
@@ -76,8 +76,8 @@ def test_the_recorded_exchanges_byte_by_byte(running: SimpleBroker) -> None:
 def test_split_at_every_byte(running: SimpleBroker) -> None:
     """Each conversation is about a topic of its own, and sent in two segments, all answers are expected at the end."""
     expected = b"".join(answer for _, answer in RECORDED)
-    for cut in range(1, sum(len(request) for request, _ in conversation(b"split-000"))):
-        data = b"".join(request for request, _ in conversation(b"split-%03d" % cut))
+    for cut in range(1, sum(len(request) for request, _ in pipelined(b"split-000"))):
+        data = b"".join(request for request, _ in pipelined(b"split-%03d" % cut))
         with running.connect() as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(data[:cut])

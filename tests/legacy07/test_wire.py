@@ -94,7 +94,7 @@ def test_lengths_and_counts_that_cannot_be(absurd: memoryview) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+def test_any_bytes_are_a_request_or_rejected(data: bytes) -> None:
     try:
         decoded = decode_legacy07_request(memoryview(data))
     except ProtocolViolation:

@@ -26,7 +26,7 @@ def test_good_assignments(assignment: Assignment, width: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignment", "width", "told"),
+    ("assignment", "width", "reported"),
     [
         ({1: [1]}, None, "consecutively from 0"),
         ({0: [1], 2: [1]}, None, "consecutively"),
@@ -37,7 +37,7 @@ def test_good_assignments(assignment: Assignment, width: int | None) -> None:
         ({0: [3]}, None, "broker 3 is not registered"),
     ],
 )
-def test_bad_assignments(assignment: Assignment, width: int | None, told: str) -> None:
-    with pytest.raises(KafkaError, match=told) as caught:
+def test_bad_assignments(assignment: Assignment, width: int | None, reported: str) -> None:
+    with pytest.raises(KafkaError, match=reported) as caught:
         check_assignment(assignment, [1, 2], 0, width)
     assert caught.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

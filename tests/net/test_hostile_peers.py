@@ -257,7 +257,7 @@ def test_peers_that_leave_while_their_answers_are_prepared(
     assert process.log_rate_limit() == []
 
 
-def test_connections_beyond_the_limit_per_address_are_refused(
+def test_connections_beyond_the_limit_per_address_are_rejected(
     process: BrokerProcess, connect: Callable[..., Peer]
 ) -> None:
     served = takewhile(lambda _: _is_accepted(connect()), range(200))

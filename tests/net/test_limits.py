@@ -42,7 +42,7 @@ def test_one_that_holds_more_than_all_may_is_closed_itself() -> None:
     assert bound.total == 0
 
 
-def test_what_is_let_go_makes_room() -> None:
+def test_what_is_released_makes_space() -> None:
     bound = MemoryLimit(100)
     first, second = Connection(bound), Connection(bound)
     bound.holds(first, 90)
@@ -65,34 +65,34 @@ def test_connections_are_counted_per_host_and_in_all() -> None:
     assert bound.admit("10.0.0.3") is None
 
 
-def test_of_each_address_some_lines_are_told_and_then_how_many_more_there_were() -> None:
+def test_of_each_address_some_lines_are_reported_and_then_how_many_more_there_were() -> None:
     clock = Clock()
     lines = PeerLogLimit(clock, "more from {host}: {count}")
-    with logged_lines() as told:
-        told_at_once = [lines.is_due("10.0.0.1") for _ in range(73)]
+    with logged_lines() as reported:
+        reported_at_once = [lines.is_due("10.0.0.1") for _ in range(73)]
         assert [lines.is_due("10.0.0.2") for _ in range(2)] == [True, True]
-        few = sum(told_at_once)
-        assert told_at_once == [True] * few + [False] * (73 - few)
+        few = sum(reported_at_once)
+        assert reported_at_once == [True] * few + [False] * (73 - few)
         assert 1 <= few <= 10
         clock.advance(59)
-        assert told == []
+        assert reported == []
         clock.advance(1)
-    assert told == [f"more from 10.0.0.1: {73 - few}"]
+    assert reported == [f"more from 10.0.0.1: {73 - few}"]
     assert lines.is_due("10.0.0.1")
-    with logged_lines() as told:
+    with logged_lines() as reported:
         clock.advance(60)
-    assert told == []
+    assert reported == []
     assert clock.getDelayedCalls() == []
 
 
-def test_what_is_left_is_told_at_the_end() -> None:
+def test_what_is_left_is_reported_at_the_end() -> None:
     clock = Clock()
     lines = PeerLogLimit(clock, "more from {host}: {count}")
     left = [lines.is_due("10.0.0.1") for _ in range(30)].count(False)
-    with logged_lines() as told:
+    with logged_lines() as reported:
         lines.log_suppressed()
         lines.log_suppressed()
-    assert told == [f"more from 10.0.0.1: {left}"]
+    assert reported == [f"more from 10.0.0.1: {left}"]
     assert clock.getDelayedCalls() == []
 
 
@@ -101,22 +101,24 @@ def test_many_addresses_share_what_is_left() -> None:
     lines = PeerLogLimit(clock, "more from {host}: {count}")
     due = sum(lines.is_due(f"10.0.{number // 250}.{number % 250}") for number in range(5000))
     assert due < 300
-    with logged_lines() as told:
+    with logged_lines() as reported:
         lines.log_suppressed()
-    assert told == [f"more from other addresses: {5000 - due}"]
+    assert reported == [f"more from other addresses: {5000 - due}"]
 
 
-class RefusalTests(NodeTests):
+class ErrorTests(NodeTests):
     settings = {"max.connections.per.ip": "1"}
 
-    def test_of_many_refused_connections_few_are_told(self) -> None:
+    def test_of_many_rejected_connections_few_are_reported(self) -> None:
         bounds = SharedLimits.of(self.node.broker)
         factory = KafkaFactory(self.node.clock, self.node.broker, "PLAINTEXT", bounds)
         address = IPv4Address("TCP", "10.0.0.1", 5)
         with logged_lines() as lines:
             found = [factory.buildProtocol(address) is None for _ in range(101)]
-            told = len(lines)
+            reported = len(lines)
             bounds.log_suppressed()
         self.assertEqual(found, [False] + [True] * 100)
-        self.assertTrue(1 <= told <= 10, told)
-        self.assertEqual(lines[told:], [f"refused from 10.0.0.1, within a minute: {100 - told} connections more"])
+        self.assertTrue(1 <= reported <= 10, reported)
+        self.assertEqual(
+            lines[reported:], [f"refused from 10.0.0.1, within a minute: {100 - reported} connections more"]
+        )

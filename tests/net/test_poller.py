@@ -47,7 +47,7 @@ def test_after_an_event_it_looks_on_for_a_moment_and_then_waits() -> None:
     assert waits == 5
 
 
-def test_an_event_that_comes_meanwhile_is_told_without_waiting() -> None:
+def test_an_event_that_comes_meanwhile_is_reported_without_waiting() -> None:
     poller = Poller(EVENT, [], [], EVENT)
     eager = EagerPoller(poller, poller.clock)
     eager.poll(5, 10)

@@ -153,7 +153,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(response_codec(12, 4).decode(body, position).error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
-    def test_a_failure_that_no_answer_can_tell_closes_the_connection(self) -> None:
+    def test_a_failure_that_no_answer_can_report_closes_the_connection(self) -> None:
         self.protocol.dataReceived(metadata(1))
         self.handlers.waiting[0].errback(KafkaError("no"))
         self.settle()
@@ -176,7 +176,7 @@ class ProtocolTests(SynchronousTestCase):
             self.assertEqual(transport.closed, "at once")
         self.assertEqual(self.transport.closed, "")
 
-    def test_of_many_that_are_no_requests_few_are_told(self) -> None:
+    def test_of_many_that_are_no_requests_few_are_reported(self) -> None:
         bad = struct.pack(">ib", 1, 0), struct.pack(">i", -1)
         with logged_lines() as lines:
             for number in range(200):
@@ -185,11 +185,11 @@ class ProtocolTests(SynchronousTestCase):
                 self.factory.reactor.advance(0)
                 self.assertEqual(transport.closed, "at once")
             self.factory.bad_requests.log_suppressed()
-        told = [line for line in lines if line.startswith("closing the connection from 10.0.0.1")]
-        self.assertTrue(2 <= len(told) <= 10, told)
-        self.assertEqual(lines[len(told) :], [f"{200 - len(told)} more from 10.0.0.1"])
+        reported = [line for line in lines if line.startswith("closing the connection from 10.0.0.1")]
+        self.assertTrue(2 <= len(reported) <= 10, reported)
+        self.assertEqual(lines[len(reported) :], [f"{200 - len(reported)} more from 10.0.0.1"])
 
-    def test_an_api_that_is_not_offered_is_told_of_once_a_minute(self) -> None:
+    def test_an_api_that_is_not_offered_is_logged_once_a_minute(self) -> None:
         telemetry, quotas = (struct.pack(">ihhih", 10, key, 0, 1, -1) for key in (71, 48))
         old_metadata = struct.pack(">ihhih", 10, 3, 99, 1, -1)
         with logged_lines() as lines:
@@ -295,7 +295,7 @@ class LongTests(SynchronousTestCase):
             count += 1
         return count
 
-    def test_a_long_answer_is_encoded_in_slices_and_sent_in_its_turn(self) -> None:
+    def test_a_long_answer_is_encoded_in_slices_and_sent_in_order(self) -> None:
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
         long = MetadataResponse(topics=[MetadataResponseTopic(name=str(number)) for number in range(2000)])
         self.handlers.waiting[0].callback(long)

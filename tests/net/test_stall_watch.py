@@ -28,14 +28,14 @@ ENOUGH_SECONDS = 10.0
 BROKER = SimpleNamespace(node=SimpleNamespace(address=lambda context: ("here", 9092)))
 
 
-def watched(turn: Callable[[], object], limit_ms: int = LIMIT_MS, apis: tuple[Api, ...] = ()) -> list[str]:
+def watched(step: Callable[[], object], limit_ms: int = LIMIT_MS, apis: tuple[Api, ...] = ()) -> list[str]:
     """Run one turn on a reactor that is watched; the lines that were logged until it was over."""
     watch = StallWatch(reactor, limit_ms, apis)
 
     async def work() -> None:
         watch.start()
         over: Deferred[None] = Deferred()
-        reactor.callLater(0, turn)  # type: ignore[attr-defined]
+        reactor.callLater(0, step)  # type: ignore[attr-defined]
         reactor.callLater(0, over.callback, None)  # type: ignore[attr-defined]
         await over
 
@@ -73,7 +73,7 @@ class Reports:
         monkeypatch.setattr(StallWatch, "_report", counted)
 
 
-def test_the_line_of_a_long_turn_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_a_long_iteration_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     reports = Reports(monkeypatch)
 
     def busy() -> None:
@@ -107,7 +107,7 @@ def test_the_api_is_named_and_the_line_of_ours_that_called_something_else(monkey
     assert re.search(r"called from pylogbroker/broker/apis/metadata.py:\d+ in handle, handling Metadata$", line), line
 
 
-def test_a_turn_that_waits_without_computing_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iteration_that_waits_without_computing_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = threading.Semaphore(0)
     clock_gettime = time.clock_gettime
 

@@ -133,7 +133,7 @@ def _empty(directory: Path) -> Path:
     return directory / "empty.properties"
 
 
-def test_refusals(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_errors(broker: BrokerProcess, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     assert "exists: name a new directory" in fail("backup", "create", tmp_path / "there", "--data-dir", broker.data_dir)
     assert "check that this is a broker's directory" in fail(

@@ -23,10 +23,10 @@ def stored(data: Path, topic: str, partition: int) -> bytes:
 
 def ends(data: Path) -> dict[tuple[str, int], tuple[int, int]]:
     """Where each log begins and ends, as the next start finds it; nothing must be left to recover."""
-    told: list[object] = []
-    with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker, broker.loaded_logs(told.append) as logs:
+    reported: list[object] = []
+    with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker, broker.loaded_logs(reported.append) as logs:
         found = {key: (log.log_start_offset, log.log_end_offset) for key, log in logs.items()}
-    assert told == []
+    assert reported == []
     return found
 
 
@@ -198,7 +198,7 @@ class TestAgain:
         assert stored(data, "my_topic", 0) == before
 
 
-class TestRefusals:
+class TestErrors:
     """Nothing is imported where something would be in the way, or is not what it is said to be."""
 
     def test_a_topic_that_is_there(self, old: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _value(data: bytes) -> object:
     return json.loads(data) if data.startswith(b"{") else data
 
 
-def test_what_cannot_be_recovered_is_told(broker: BrokerProcess) -> None:
+def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
     data = broker.data_dir
     (data / TREE).unlink()
     shutil.rmtree(data / f"{TOPIC}_1")
@@ -148,7 +148,7 @@ def test_the_journal_of_the_lost_file_is_not_taken_for_the_new_ones(broker: Brok
     assert len(read(broker, TOPIC)) == 70
 
 
-class TestRefusals:
+class TestErrors:
     """Nothing is put in the place of what is there."""
 
     def test_the_file_is_there(self, broker: BrokerProcess) -> None:

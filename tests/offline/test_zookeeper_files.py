@@ -35,11 +35,11 @@ c / cv -1->15
 """
 
 
-def read(*sources: str | Path, chroot: str = CHROOT, told: list[str] | None = None) -> dict[str, str | None]:
+def read(*sources: str | Path, chroot: str = CHROOT, reported: list[str] | None = None) -> dict[str, str | None]:
     """The nodes that the sources are known to have, with their data."""
-    report = [] if told is None else told
+    report = [] if reported is None else reported
     nodes = read_nodes([str(source) for source in sources], chroot, report.append)
-    assert told is not None or report == []
+    assert reported is not None or report == []
     known = {**BEFORE, **WANTED}
     return {path: data.decode() or None for path, data in nodes.items() if path in known}
 
@@ -111,14 +111,14 @@ class TestDamage:
         data[position] ^= 0x10
         (tmp_path / "snapshot.38").write_bytes(data)
         with pytest.raises(OfflineError, match="all snapshots are damaged"):
-            read(tmp_path / "snapshot.38", told=[])
+            read(tmp_path / "snapshot.38", reported=[])
 
     def test_the_one_before_it_is_taken(self, tmp_path: Path) -> None:
         shutil.copytree(VERSION_2, tmp_path / "version-2")
         (tmp_path / "version-2" / "snapshot.38").write_bytes(SNAPSHOT.read_bytes()[:900])
-        told: list[str] = []
-        assert read(tmp_path, told=told) == WANTED
-        [line] = told
+        reported: list[str] = []
+        assert read(tmp_path, reported=reported) == WANTED
+        [line] = reported
         assert "using the previous snapshot" in line
 
     def test_a_transaction(self, tmp_path: Path) -> None:
@@ -126,21 +126,21 @@ class TestDamage:
         at = data.index(b"/kafka/consumers/late/offsets/my_topic/0-0")
         data[at] ^= 1
         (tmp_path / "log.39").write_bytes(data)
-        told: list[str] = []
-        assert read(SNAPSHOT, tmp_path / "log.39", told=told) == BEFORE
-        [line] = told
+        reported: list[str] = []
+        assert read(SNAPSHOT, tmp_path / "log.39", reported=reported) == BEFORE
+        [line] = reported
         assert "is damaged: the rest is not read" in line
 
     def test_a_log_that_a_crash_cut_short(self, tmp_path: Path) -> None:
         data = (VERSION_2 / "log.39").read_bytes().rstrip(b"\0")
         (tmp_path / "log.39").write_bytes(data[:-5])
-        told: list[str] = []
-        found = read(SNAPSHOT, tmp_path / "log.39", told=told)
+        reported: list[str] = []
+        found = read(SNAPSHOT, tmp_path / "log.39", reported=reported)
         assert found["/consumers/late/offsets/my_topic/0-0"] == "26"
-        assert len(told) == 1
+        assert len(reported) == 1
 
 
-class TestRefusals:
+class TestErrors:
     """What is no source says so."""
 
     def test_no_chroot(self) -> None:

@@ -70,9 +70,9 @@ def topic(**overrides: str) -> TopicConfig:
 def made(policies: DeletePolicies, settings: TopicConfig) -> tuple[list[int], list[str]]:
     """How many of four segments of 100 bytes and the ages 40, 30, 20, 10 each policy lets go; the complaints."""
     views = tuple(view(number, timestamp=1000 - 40 + 10 * number) for number in range(4))
-    complaints: list[str] = []
-    found = policies.of(settings, lambda error: complaints.append(str(error)))
-    return [policy.run(LogView("t", 0, views), 1000) for policy in found], complaints
+    logged: list[str] = []
+    found = policies.of(settings, lambda error: logged.append(str(error)))
+    return [policy.run(LogView("t", 0, views), 1000) for policy in found], logged
 
 
 def test_topics_choose_by_name() -> None:
@@ -84,20 +84,20 @@ def test_topics_choose_by_name() -> None:
     assert made(policies, topic(retention_ms="25", cleanup_policy="compact")) == ([], [])
 
 
-REFUSED = {
+REJECTED = {
     "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of modification-time, record-time, size",
     "size:3": "delete.policies: 'size:3' is not accepted; "
     "size takes no argument; it follows the setting retention.bytes",
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
-def test_what_cannot_be_made_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", REJECTED)
+def test_what_cannot_be_made_is_rejected(text: str) -> None:
     policies, settings = plugins.delete_policies(), topic(delete_policies=f"record-time,{text}", retention_ms="25")
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         policies.check(settings, settings.overrides)
-    assert str(refused.value) == REFUSED[text]
-    assert made(policies, settings) == ([2], [REFUSED[text]])  # the others delete what they delete
+    assert str(rejected.value) == REJECTED[text]
+    assert made(policies, settings) == ([2], [REJECTED[text]])  # the others delete what they delete
 
 
 class Careless:
@@ -112,7 +112,7 @@ class Careless:
         return object()
 
 
-def test_mistakes_of_a_plugin_are_told_as_such() -> None:
+def test_mistakes_of_a_plugin_are_reported_as_such() -> None:
     policies = DeletePolicies({"careless": Careless()})  # type: ignore[dict-item]
     for argument, what in ("raise", r"RuntimeError\('oh'\)"), ("", "TypeError"):
         settings = topic(delete_policies=f"careless:{argument}")
@@ -125,9 +125,11 @@ def test_mistakes_of_a_plugin_are_told_as_such() -> None:
 
 def test_a_policy_is_named_once() -> None:
     policies, settings = plugins.delete_policies(), topic(delete_policies="size, record-time,size")
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         policies.check(settings, settings.overrides)
-    assert str(refused.value) == ("delete.policies: 'size,record-time,size' is not accepted; expected each policy once")
+    assert str(rejected.value) == (
+        "delete.policies: 'size,record-time,size' is not accepted; expected each policy once"
+    )
     policies.check(settings, settings.overrides, before=settings)
     kept = BrokerConfig({"log.delete.policies": "size,size"}).topic({})
     with pytest.raises(ConfigError, match=r"^log\.delete\.policies: 'size,size' is not accepted"):

@@ -83,7 +83,7 @@ def test_a_topic_keeps_its_newest_segments(broker: BrokerProcess) -> None:
     assert wait_for_deletion(broker, "plain") == (9, 18)
 
 
-def test_its_refusal_reaches_the_client(broker: BrokerProcess) -> None:
+def test_its_error_reaches_the_client(broker: BrokerProcess) -> None:
     broker.start()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"delete.policies": "newest-segments:none"}

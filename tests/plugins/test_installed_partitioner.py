@@ -43,7 +43,7 @@ async def produce(reactor, bootstrap):
 sys.argv[2:] = [name.encode() for name in sys.argv[2:]]
 react(lambda reactor, bootstrap: ensureDeferred(produce(reactor, bootstrap)), sys.argv[1:2])
 """
-REFUSED = [
+REJECTED = [
     "partitioner.class: 'key-prefix' is not accepted; expected what a prefix ends with: key-prefix:/",
     "partitioner.class: 'key-suffix' is not accepted; expected any of hash, key-prefix, random, round-robin",
 ]
@@ -61,7 +61,7 @@ def test_its_own_tests(python: Path) -> None:
 def test_settings_name_it(python: Path) -> None:
     done = subprocess.run([python, "-c", LOOK_UP], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [REFUSED, [partition_of_key(b"anna", 50)] * 5]
+    assert json.loads(done.stdout) == [REJECTED, [partition_of_key(b"anna", 50)] * 5]
 
 
 def test_a_producer_goes_by_it(python: Path, tmp_path: Path) -> None:

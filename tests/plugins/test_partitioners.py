@@ -57,7 +57,7 @@ def test_keys_go_where_librdkafka_puts_them() -> None:
     assert {key: partition_of_key(key, partitions) for key in KEYS} == theirs
 
 
-def in_turn(*numbers: int) -> Callable[[int], int]:
+def in_order(*numbers: int) -> Callable[[int], int]:
     """Chooses these, and fails if one is too large for what was asked."""
     left: Iterator[int] = iter(numbers)
 
@@ -70,7 +70,7 @@ def in_turn(*numbers: int) -> Callable[[int], int]:
 
 
 def test_without_keys_one_partition_fills_a_batch() -> None:
-    partitioner = StickyHashPartitioner(in_turn(2, 0, 2, 1))
+    partitioner = StickyHashPartitioner(in_order(2, 0, 2, 1))
     assert [partitioner.partition(None, 4) for _ in range(3)] == [2, 2, 2]
     partitioner.batch_full("t")
     assert [partitioner.partition(None, 4) for _ in range(2)] == [3, 3]  # the first that is not the one before
@@ -107,7 +107,7 @@ def test_at_random() -> None:
 
 
 def test_round_robin() -> None:
-    partitioner = RoundRobinPartitioner(in_turn(1))
+    partitioner = RoundRobinPartitioner(in_order(1))
     assert [partitioner.partition(key, 3) for key in (None, b"k", b"k", None, b"l")] == [1, 2, 0, 1, 2]
     assert [partitioner.partition(None, 4) for _ in range(3)] == [3, 0, 1]  # there are more now
     assert partitioner.partition(None, 1) == 0

@@ -15,7 +15,7 @@ from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from pylogbroker.records import Codec, Record, TimestampType
 
-ROOM = 1 << 24
+CAPACITY_BYTES = 1 << 24
 
 
 @attrs.frozen
@@ -37,10 +37,10 @@ class Peer:
                 producer_id=-1,
                 producer_epoch=-1,
                 base_sequence=-1,
-                batch_size=ROOM,
+                batch_size=CAPACITY_BYTES,
             )
         else:
-            builder = self.legacy_builder(magic=magic, compression_type=int(codec), batch_size=ROOM)
+            builder = self.legacy_builder(magic=magic, compression_type=int(codec), batch_size=CAPACITY_BYTES)
         for each in records:
             timestamp = each.timestamp if magic else 0
             if builder.append(each.offset, timestamp, each.key, each.value, headers=list(each.headers)) is None:

@@ -239,7 +239,7 @@ def test_long_batches(count: int) -> None:
         assert by_columns(build(records)) == (records, None)
 
 
-def test_batches_of_records_alike_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_uniform_records_are_not_iterated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(starts_module, "_sequential_starts")
     monkeypatch.delattr(starts_module, "find_in_parallel")
     records = [Record(offset, 5, None, b"x" * 100) for offset in range(9000)]

@@ -129,7 +129,7 @@ def test_readers_begin_at_their_offset(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
 @given(written=st.lists(st.lists(st.binary(max_size=90), min_size=1), min_size=1), limit=st.integers(0, 500))
 @settings(max_examples=examples(15), deadline=None)
-def test_who_reads_on_where_the_room_ended_gets_all(
+def test_who_reads_on_where_the_space_ended_gets_all(
     magic: int, overhead: int, codec: Codec, written: list[list[bytes]], limit: int
 ) -> None:
     data, end = b"", 0
@@ -163,7 +163,7 @@ def test_a_small_batch_of_very_many_records_takes_little_memory(first_offset: in
     assert growth.bytes < 24 << 20
 
 
-def test_what_lies_behind_the_room_is_not_decoded() -> None:
+def test_what_lies_behind_the_space_is_not_decoded() -> None:
     damaged = bytearray(build([Record(0, 5, None, b"v")], codec=Codec.GZIP, base_offset=1))
     damaged[61:] = bytes(len(damaged) - 61)
     data = build([Record(0, 5, None, b"v")]) + damaged

@@ -43,13 +43,13 @@ def log(found: list[Record], batch: int) -> bytes:
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("batch", [15, 500, 5000])
-def test_lanes_are_enough(name: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_searches_are_enough(name: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(starts_module, "_sequential_starts")
     found = records(5000, VALUES[name])
     assert by_columns(log(found, batch)) == (found, None)
 
 
-def test_many_records_in_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_records_in_each_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(starts_module, "_sequential_starts")
     found = records(80_000, VALUES["short"])
     assert by_columns(build(found)) == (found, None)

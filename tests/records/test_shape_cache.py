@@ -17,7 +17,7 @@ LONG_WINDED = varint(8) + b"\0\0\x80\0\x01\x02v\0"
 Teach = Callable[[bytes, int], None]
 
 
-class Walked(Exception):
+class Iterated(Exception):
     """A batch was not recognized."""
 
 
@@ -39,13 +39,13 @@ def nothing_known() -> Iterator[None]:
 def teach(monkeypatch: pytest.MonkeyPatch) -> Teach:
     """Show a batch as often as it takes; no other is walked over from then on."""
 
-    def walked(*_: object) -> None:
-        raise Walked
+    def iterated(*_: object) -> None:
+        raise Iterated
 
     def show(data: bytes, count: int) -> None:
         check_structure_of_records(data, count)
         check_structure_of_records(data, count)
-        monkeypatch.setattr(structure, "_check_next", walked)
+        monkeypatch.setattr(structure, "_check_next", iterated)
 
     return show
 
@@ -53,7 +53,7 @@ def teach(monkeypatch: pytest.MonkeyPatch) -> Teach:
 def is_recognized(data: bytes, count: int) -> bool:
     try:
         check_structure_of_records(memoryview(b"head" + data), count, 4)
-    except Walked:
+    except Iterated:
         return False
     return True
 

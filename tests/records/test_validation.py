@@ -62,7 +62,7 @@ def appended(prepared: PreparedRecords) -> list[LogEntry]:
     return found
 
 
-def refused(data: bytes, **rules: Any) -> KafkaError:
+def rejected(data: bytes, **rules: Any) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         run(data, **rules)
     return caught.value
@@ -153,7 +153,7 @@ def test_recompression_keeps_the_producer() -> None:
 def test_topics_of_an_old_format(magic: int, sent: int, codec: Codec) -> None:
     data = build(PLAIN, magic=sent, codec=codec)
     if codec is Codec.ZSTD:
-        assert refused(data, magic=magic).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert rejected(data, magic=magic).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return
     prepared = run(data, magic=magic)
     found = appended(prepared)
@@ -173,11 +173,11 @@ def test_topics_of_an_old_format(magic: int, sent: int, codec: Codec) -> None:
     ids=["idempotent", "transactional"],
 )
 def test_old_formats_have_no_producers(options: dict[str, Any]) -> None:
-    assert refused(build(PLAIN, **options), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert rejected(build(PLAIN, **options), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 def test_old_formats_have_no_headers() -> None:
-    assert refused(build(RECORDS), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert rejected(build(RECORDS), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
@@ -221,7 +221,7 @@ def test_timestamps_out_of_bounds(codec: Codec, rules: dict[str, int], index: in
     times = [NOW, NOW + 101, NOW - 101]
     for magic in (1, 2):
         data = build([Record(0, time, None, None) for time in times], magic=magic, codec=Codec.GZIP)
-        error = refused(data, codec=codec, **rules)
+        error = rejected(data, codec=codec, **rules)
         assert isinstance(error, InvalidRecords)
         assert error.code is ErrorCode.INVALID_TIMESTAMP
         assert [at for at, _ in error.record_errors] == [index]
@@ -247,7 +247,7 @@ def test_a_header_that_exaggerates_its_timestamp_is_put_right() -> None:
 
 def test_producers_do_not_set_append_time() -> None:
     data = build(RECORDS, timestamp_type=APPEND_TIME, append_time=NOW - 3)
-    error = refused(data, timestamp_type=APPEND_TIME)
+    error = rejected(data, timestamp_type=APPEND_TIME)
     assert isinstance(error, InvalidRecords)
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [at for at, _ in error.record_errors] == [0, 1, 2]
@@ -258,7 +258,7 @@ def test_producers_do_not_set_append_time() -> None:
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("rules", [{}, {"codec": Codec.SNAPPY}, {"timestamp_type": APPEND_TIME}], ids=str)
 def test_compacted_topics_need_keys(codec: Codec, rules: dict[str, Any]) -> None:
-    error = refused(build(KEYLESS, codec=codec), keys_required=True, **rules)
+    error = rejected(build(KEYLESS, codec=codec), keys_required=True, **rules)
     assert isinstance(error, InvalidRecords)
     assert error.code is ErrorCode.INVALID_RECORD
     assert [at for at, _ in error.record_errors] == [0, 2]
@@ -269,12 +269,12 @@ def test_compacted_topics_need_keys(codec: Codec, rules: dict[str, Any]) -> None
 def test_keys_on_compacted_topics_from_old_clients() -> None:
     keyless = [attrs.evolve(each, headers=()) for each in KEYLESS]
     for codec in (Codec.NONE, Codec.GZIP):
-        error = refused(build(keyless, magic=1, codec=codec), keys_required=True)
+        error = rejected(build(keyless, magic=1, codec=codec), keys_required=True)
         assert error.code is ErrorCode.INVALID_RECORD
 
 
 def test_the_number_of_reported_records_is_bounded() -> None:
-    error = refused(build([Record(0, NOW, None, None)] * 5000), keys_required=True)
+    error = rejected(build([Record(0, NOW, None, None)] * 5000), keys_required=True)
     assert isinstance(error, InvalidRecords)
     assert len(error.record_errors) == 1000
 
@@ -282,25 +282,25 @@ def test_the_number_of_reported_records_is_bounded() -> None:
 def test_max_message_bytes() -> None:
     data = build(RECORDS)
     assert run(data, max_bytes=len(data)).size == len(data)
-    assert refused(data, max_bytes=len(data) - 1).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejected(data, max_bytes=len(data) - 1).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_max_message_bytes_holds_after_conversion() -> None:
     packed = build([Record(0, NOW, None, bytes(5000))], codec=Codec.GZIP)
     assert len(packed) < 500
-    assert refused(packed, codec=Codec.NONE, max_bytes=500).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejected(packed, codec=Codec.NONE, max_bytes=500).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_max_message_bytes_is_per_message_before_v2() -> None:
     data = build(PLAIN, magic=1)
     largest = max(entry.size for entry in entries(data))
     assert len(appended(run(data, magic=1, max_bytes=largest))) == 3
-    assert refused(data, magic=1, max_bytes=largest - 1).code is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejected(data, magic=1, max_bytes=largest - 1).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 BATCH = build(RECORDS)
 MARKER = build([Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\7")], producer_id=4, producer_epoch=0, control=True)
-REFUSED = {
+REJECTED = {
     "nothing": (b"", ErrorCode.INVALID_RECORD),
     "cut off": (BATCH[:-1], ErrorCode.INVALID_RECORD),
     "a few bytes": (BATCH[:11], ErrorCode.INVALID_RECORD),
@@ -329,11 +329,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 @pytest.mark.parametrize("rules", [{}, {"timestamp_type": APPEND_TIME}, {"keys_required": True}], ids=str)
-def test_refused(name: str, rules: dict[str, Any]) -> None:
-    data, code = REFUSED[name]
-    error = refused(data, **rules)
+def test_rejected(name: str, rules: dict[str, Any]) -> None:
+    data, code = REJECTED[name]
+    error = rejected(data, **rules)
     assert error.code is code
     assert isinstance(error, CorruptRecords) == (code is ErrorCode.CORRUPT_MESSAGE)
 
@@ -347,7 +347,7 @@ def test_a_cut_off_tail_is_dropped() -> None:
 def test_records_that_contradict_their_batch_are_invalid(codec: Codec) -> None:
     """Found only where records are decoded; the batch's CRC is right, so its producer is at fault."""
     data = changed(changed(build(RECORDS, codec=codec), 57, "i", 4), 23, "i", 3)
-    assert refused(data, keys_required=True).code is ErrorCode.INVALID_RECORD
+    assert rejected(data, keys_required=True).code is ErrorCode.INVALID_RECORD
 
 
 def test_what_the_broker_writes_itself() -> None:

@@ -134,7 +134,7 @@ class TestHandshake(ConnectionTests):
         self.connection.dataReceived(frame(answer[4:] + struct.pack(">i", 0)))  # version 2 has a throttle time
         self.successResultOf(hands)
 
-    def test_a_broker_that_does_not_tell(self) -> None:
+    def test_a_broker_that_does_not_report(self) -> None:
         self.make()
         hands = self.shake()
         self.connection.dataReceived(versions_answer(0, {}, error=58))
@@ -187,9 +187,9 @@ class TestRequests(ConnectionTests):
         self.assertEqual(self.successResultOf(after).error_code, 20)
 
     def test_who_waits_no_longer_does_not_get_in_the_way(self) -> None:
-        given_up, answer = self.beat(), self.beat()
-        given_up.addErrback(lambda _: None)
-        given_up.cancel()
+        aborted, answer = self.beat(), self.beat()
+        aborted.addErrback(lambda _: None)
+        aborted.cancel()
         self.connection.dataReceived(heartbeat_answer(1, 10) + heartbeat_answer(2, 20))
         self.assertEqual(self.successResultOf(answer).error_code, 20)
 
@@ -267,18 +267,18 @@ class TestEnds(ConnectionTests):
         self.failureResultOf(second, ConnectionLost)
 
     def test_the_connection_is_lost(self) -> None:
-        told: list[Failure] = []
-        self.connection.when_lost = told.append
+        reported: list[Failure] = []
+        self.connection.when_lost = reported.append
         waiting = [self.beat(), self.beat()]
         self.lose()
         for each in waiting:
             self.failureResultOf(each, ConnectionLost)
-        self.assertEqual(len(told), 1)
+        self.assertEqual(len(reported), 1)
         self.assertFalse(self.connection.is_open)
         self.failureResultOf(self.beat(), NotConnected)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_who_asks_again_at_once_is_refused_at_once(self) -> None:
+    def test_who_asks_again_at_once_is_rejected_at_once(self) -> None:
         again: list[Deferred[Any]] = []
         self.beat().addErrback(lambda _: again.append(self.beat()))
         self.lose()

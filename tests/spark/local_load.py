@@ -87,7 +87,7 @@ def rows(target: Path, *columns: str) -> list[tuple[Any, ...]]:
     return list(zip(*(whole[name].to_pylist() for name in columns), strict=True))
 
 
-def strays(target: Path) -> list[str]:
+def stray_files(target: Path) -> list[str]:
     """Files that are there and do not count."""
     known = {f"{target}/{entry.path}" for entry in manifest(target).files()}
     known |= {f"{target}/{each.path}" for each in manifest(target).replaced}

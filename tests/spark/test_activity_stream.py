@@ -227,7 +227,7 @@ def test_a_log_without_pages(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("contents", [b"", b"#Fields: date time\n2015-05-16 06:11:06 GET /\n"], ids=["none", "other"])
-def test_a_log_of_another_format_is_refused_before_anything_is_done(tmp_path: Path, contents: bytes) -> None:
+def test_a_log_of_another_format_is_rejected_before_anything_is_done(tmp_path: Path, contents: bytes) -> None:
     log, output = tmp_path / "access.log", tmp_path / "output"
     log.write_bytes(contents)
     done = CliRunner().invoke(main, [str(log), "--output", str(output)])

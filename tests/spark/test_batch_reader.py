@@ -72,7 +72,7 @@ def test_the_rows_are_of_sparks_types(topics: Topics) -> None:
         assert rows.schema.equals(to_arrow_schema(schema_for(given), timezone="UTC"))
 
 
-def test_other_columns_are_refused(topics: Topics) -> None:
+def test_other_columns_are_rejected(topics: Topics) -> None:
     given = options_of(topics.bootstrap, subscribe="t")
     with pytest.raises(ConfigError, match="the columns are always struct<key:binary,value:binary"):
         BatchReader.of(given, StructType().add("value", "binary"))
@@ -170,17 +170,17 @@ def test_an_offset_that_is_there_again(topics: Topics, monkeypatch: pytest.Monke
     topic = topics.make()
     topics.load_part(topic, values("a", 8))
     answer, wrong = PartitionFetcher._answer, OutOfRange(topic, 0, 2, 0, 8)
-    refused: list[int] = []
+    rejected: list[int] = []
 
     def refusing_once(fetcher: PartitionFetcher) -> PartitionData:
-        if not refused:
-            refused.append(fetcher.position)
+        if not rejected:
+            rejected.append(fetcher.position)
             raise wrong
         return answer(fetcher)
 
     monkeypatch.setattr(PartitionFetcher, "_answer", refusing_once)
     assert read(topics.bootstrap, Slice(topic, 0, 2, 7), failOnDataLoss="false") == ["a2", "a3", "a4", "a5", "a6"]
-    refused.clear()
+    rejected.clear()
     with pytest.raises(DataLost, match=f"{topic}/0 has no offset 2"):
         read(topics.bootstrap, Slice(topic, 0, 2, 7))
 
@@ -261,7 +261,7 @@ def test_a_broker_that_is_killed_in_the_middle(
     assert number > 10
 
 
-def test_damage_is_told_unless_it_is_not_looked_for(
+def test_damage_is_reported_unless_it_is_not_looked_for(
     new_broker: Callable[..., Broker], fresh_name: Callable[[], str], against: str
 ) -> None:
     if against:
@@ -332,7 +332,7 @@ def test_spark_asks_for_filters_as_we_think(spark: SparkSession, topics: Topics)
 
 
 @pytest.mark.parametrize(("version", "is_old"), [("4.1.2", True), ("3.5.10", True), ("4.2.0", False), ("10.0", False)])
-def test_a_pyspark_that_is_too_old_is_told(version: str, is_old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pyspark_that_is_too_old_is_reported(version: str, is_old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", version)
     with pytest.raises(ConfigError, match=f"PySpark {version} is too old: install 4.2") if is_old else nullcontext():
         PylogbrokerSource({})

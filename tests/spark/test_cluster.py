@@ -150,7 +150,7 @@ def fail(error: Exception) -> None:
     raise error
 
 
-class Told(BlockingCluster):
+class Reported(BlockingCluster):
     """Is told of one topic with one partition: which brokers there are, and which of them leads it, each time anew."""
 
     def __init__(self, *told: tuple[set[int], int]) -> None:
@@ -169,7 +169,7 @@ class Told(BlockingCluster):
 
 
 def test_a_leader_that_is_not_there_any_more() -> None:
-    cluster = Told(({1, 2}, 2), ({1, 2}, -1), ({1}, 2), ({1}, 1))
+    cluster = Reported(({1, 2}, 2), ({1, 2}, -1), ({1}, 2), ({1}, 1))
     asked: list[str] = []
 
     def work() -> str:

@@ -149,7 +149,7 @@ def decoded(data: bytes, start: int = 0, end: int = FAR, **others: Any) -> list[
     return list(Decoder("clicks", 7, ALL).decode(data, start, end, **others))
 
 
-def test_times_that_microseconds_cannot_tell_are_null() -> None:
+def test_times_that_microseconds_cannot_express_are_null() -> None:
     farthest = ((1 << 63) - 1) // 1000
     times = [-1, 0, farthest, -farthest]
     assert [each[5] for each in rows(build([Record(0, time, None, b"v") for time in times]))] == [

@@ -77,7 +77,7 @@ def test_halves_have_the_same_records(codec: Codec) -> None:
     assert _read(first) + _read(second) == _read(batch)
 
 
-def test_a_header_without_a_key_is_refused() -> None:
+def test_a_header_without_a_key_is_rejected() -> None:
     column = pa.array([[{"key": None, "value": b"1"}]], HEADERS)
     with pytest.raises(InvalidRecords, match="no key"):
         header_bytes(column)

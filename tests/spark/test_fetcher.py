@@ -202,7 +202,7 @@ def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
         fetched(FakeCluster(Leader(cut), max_partition_fetch_bytes=30, fetch_max_bytes=40), 0, 3)
 
 
-def test_aborted_transactions_are_told_to_who_does_not_want_them() -> None:
+def test_aborted_transactions_are_reported_to_who_does_not_want_them() -> None:
     def answer(asked: Asked) -> PartitionData:
         aborted = [AbortedTransaction(producer_id=7, first_offset=1)]
         return PartitionData(partition_index=0, records=batch(0), high_watermark=3, aborted_transactions=aborted)

@@ -139,9 +139,9 @@ class Copying:
 
     def failure(self, why: str) -> None:
         """Wait until the query has failed, and that is said to be why."""
-        [told] = self.wait(self._new_failures)
-        if why not in told:
-            raise ProcessFailed(told)
+        [reported] = self.wait(self._new_failures)
+        if why not in reported:
+            raise ProcessFailed(reported)
 
     def kill_driver(self) -> None:
         """And its JVM, before it notices."""

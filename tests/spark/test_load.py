@@ -12,7 +12,7 @@ import pytest
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.mapping import JsonValue
 from pylogbroker.spark.loading.progress import Progress
-from tests.spark.local_load import SMALL, load_here, make, records, rows, strays, values
+from tests.spark.local_load import SMALL, load_here, make, records, rows, stray_files, values
 from tests.spark.topics import Rec, Topics
 
 
@@ -53,8 +53,8 @@ def test_the_rows_and_their_footers(topics: Topics, tmp_path: Path) -> None:
     assert (first["offset"], first["timestamp"].timestamp(), first["headers"]) == (0, 1, [{"key": "h", "value": b"1"}])
     assert (second["key"], second["value"], second["headers"]) == (None, None, None)
     footer = {key.decode(): value.decode() for key, value in pq.read_metadata(path).metadata.items()}
-    told = {name: footer[f"pylogbroker.{name}"] for name in ("topic", "partition", "start_offset", "next_offset")}
-    assert told == {"topic": topic, "partition": "1", "start_offset": "0", "next_offset": "2"}
+    reported = {name: footer[f"pylogbroker.{name}"] for name in ("topic", "partition", "start_offset", "next_offset")}
+    assert reported == {"topic": topic, "partition": "1", "start_offset": "0", "next_offset": "2"}
     assert footer["pylogbroker.last_offset"] == "1"
 
 
@@ -112,7 +112,7 @@ def test_a_later_since_leaves_a_gap(topics: Topics, tmp_path: Path) -> None:
     assert load_here(topics.bootstrap, topic, tmp_path).entries == ()
 
 
-def test_times_that_are_missing_or_cannot_be_told_in_microseconds(topics: Topics, tmp_path: Path) -> None:
+def test_times_that_are_missing_or_cannot_be_expressed_in_microseconds(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     last = 1 << 60
     topics.load_part(topic, [Rec(b"value-%d" % n, timestamp=at) for n, at in enumerate((10, 20, last, 15, last))])
@@ -157,7 +157,7 @@ def test_a_mapping_that_fails(topics: Topics, tmp_path: Path) -> None:
     topics.load_part(topic, [Rec(b'{"n": 1}'), Rec(b"not json")])
     with pytest.raises(LoadFailed, match=rf"{topic}/0, offset 1: not a JSON object of the schema: b'not json'"):
         load_here(topics.bootstrap, topic, tmp_path, mapping=JsonValue(pa.schema([("n", pa.int64())])))
-    assert strays(tmp_path) == [".lock", "manifest.json"]
+    assert stray_files(tmp_path) == [".lock", "manifest.json"]
 
 
 def test_the_offset_that_a_mapping_fails_at(topics: Topics, tmp_path: Path) -> None:
@@ -174,11 +174,11 @@ def test_the_offset_that_a_mapping_fails_at(topics: Topics, tmp_path: Path) -> N
             raise RuntimeError("too many")
         return batch
 
-    for mapping, told in (
+    for mapping, reported in (
         (fails_at, f"{topic}/0, offset 77: the mapping failed: RuntimeError: no sevens"),
         (fails_together, f"{topic}/0, offsets 0 to 49: the mapping failed: RuntimeError: too many"),
     ):
-        with pytest.raises(LoadFailed, match=told):
+        with pytest.raises(LoadFailed, match=reported):
             load_here(topics.bootstrap, topic, tmp_path, mapping=mapping)
 
 

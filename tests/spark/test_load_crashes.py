@@ -18,7 +18,7 @@ import pytest
 from pylogbroker.errors import KafkaError
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.store import Store, TargetInUse
-from tests.spark.local_load import SMALL, here, load_here, make, manifest, records, rows, start, strays, values
+from tests.spark.local_load import SMALL, here, load_here, make, manifest, records, rows, start, stray_files, values
 from tests.spark.topics import Rec, Topics
 
 
@@ -41,7 +41,7 @@ def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) ->
             assert values(tmp_path) == list(range(400))
     assert start(topics.bootstrap, topic, tmp_path, replay, pause="0.05").wait(30) == 0
     assert values(tmp_path) == list(range(400))
-    assert strays(tmp_path) == [".lock", "manifest.json"]
+    assert stray_files(tmp_path) == [".lock", "manifest.json"]
     assert all(entry.generation == 1 + replay for entry in manifest(tmp_path).files())
 
 
@@ -91,7 +91,7 @@ def test_a_full_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyP
         patched.setattr(Store, "create", full)
         with pytest.raises(LoadFailed, match=f"{topic}/0: OSError: .*No space left on device"):
             load_here(topics.bootstrap, topic, tmp_path, file_size=1, options=SMALL)
-    assert strays(tmp_path) == [".lock", "manifest.json"]
+    assert stray_files(tmp_path) == [".lock", "manifest.json"]
     loaded = len(rows(tmp_path, "value"))
     assert 0 < loaded < 110
     assert len(load_here(topics.bootstrap, topic, tmp_path).entries) > 0
@@ -135,12 +135,12 @@ def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path
     left = ["notes.txt", f"{topic}-0-{5:020}-{15:020}.parquet", ".anything.tmp"]
     with pytest.raises(KafkaError, match="no such topic"):
         load_here(topics.bootstrap, [topic, "nothing-of-that-name"], tmp_path)
-    assert set(left) < set(strays(tmp_path))  # nothing is deleted before the manifest is written
+    assert set(left) < set(stray_files(tmp_path))  # nothing is deleted before the manifest is written
     outcome = load_here(topics.bootstrap, topic, tmp_path)
     assert [(entry.start, entry.end) for entry in outcome.entries] == [(10, 20)]
     assert whole.stat().st_mtime_ns == stamp
     assert values(tmp_path) == list(range(20))
-    assert strays(tmp_path) == [".lock", "manifest.json", "notes.txt"]
+    assert stray_files(tmp_path) == [".lock", "manifest.json", "notes.txt"]
 
 
 def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
@@ -183,4 +183,4 @@ def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
 
     load_here(topics.bootstrap, topic, tmp_path / "one", spread=twice)
     assert values(tmp_path / "one") == list(range(400))
-    assert strays(tmp_path / "one") == [".lock", "manifest.json"]
+    assert stray_files(tmp_path / "one") == [".lock", "manifest.json"]

@@ -48,7 +48,7 @@ def test_retention_while_loading(topics: Topics, tmp_path: Path) -> None:
     assert values(tmp_path / "going on") == list(range(20, 30))
 
 
-def test_a_topic_made_anew(topics: Topics, tmp_path: Path) -> None:
+def test_a_topic_recreated(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.load_part(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
@@ -67,7 +67,7 @@ def test_a_topic_made_anew(topics: Topics, tmp_path: Path) -> None:
     assert len([value for (value,) in rows(tmp_path, "value") if value.startswith(b"again")]) == 15
 
 
-def test_a_topic_made_anew_while_loading(topics: Topics, tmp_path: Path) -> None:
+def test_a_topic_recreated_while_loading(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.load_part(topic, records(0, 10))
 

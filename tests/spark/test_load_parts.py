@@ -179,7 +179,7 @@ def test_schemas_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({"options": {"startingOffsets": "latest"}}, "option startingOffsets has no meaning for a load"),
         ({"options": {"subscribe": "a"}}, "option subscribe has no meaning for a load"),
@@ -208,13 +208,13 @@ def test_schemas_as_text() -> None:
         ),
     ],
 )
-def test_wrong_arguments(tmp_path: Path, given: dict[str, object], told: str) -> None:
+def test_wrong_arguments(tmp_path: Path, given: dict[str, object], reported: str) -> None:
     arguments: dict[str, object] = {
         "bootstrap_servers": "127.0.0.1:1",
         "topics": "a",
         "target": tmp_path / "x",
         **given,
     }
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=reported):
         load(None, **arguments)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []

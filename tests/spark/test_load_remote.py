@@ -16,7 +16,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.load import paths_of
 from pylogbroker.spark.loading.store import Store, TargetInUse
-from tests.spark.local_load import here, load_here, manifest, records, rows, start, strays, upper
+from tests.spark.local_load import here, load_here, manifest, records, rows, start, stray_files, upper
 from tests.spark.topics import Topics
 
 pytestmark = pytest.mark.one_broker
@@ -119,7 +119,7 @@ def test_killed_again_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) 
     load_here(topics.bootstrap, topic, bucket.uri)
     found = bucket.copied(tmp_path)
     assert values(found) == list(range(200))
-    assert strays(found) == ["manifest.json"]
+    assert stray_files(found) == ["manifest.json"]
 
 
 def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     load_here(topics.bootstrap, topic, bucket.uri)
     found = bucket.copied(tmp_path / "all")
     assert values(found) == list(range(80))
-    assert strays(found) == ["manifest.json"]
+    assert stray_files(found) == ["manifest.json"]
 
 
 def test_one_that_fails_deletes_nothing_of_another_that_has_begun(topics: Topics, bucket: Bucket) -> None:

@@ -24,7 +24,7 @@ from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.manifest import BadManifest
 from pylogbroker.spark.loading.times import milliseconds
 from tests.conftest import make_broker
-from tests.spark.local_load import load_here, slowly, strays
+from tests.spark.local_load import load_here, slowly, stray_files
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess
@@ -186,7 +186,7 @@ def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None
         process.kill()
     load_here(one_kind.bootstrap, topic, target)
     assert sorted(read_back(target)) == list(range(300))
-    assert strays(target) == [".lock", "manifest.json"]
+    assert stray_files(target) == [".lock", "manifest.json"]
 
 
 def test_a_session_of_spark_connect_cannot_load(tmp_path: Path) -> None:

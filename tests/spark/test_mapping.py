@@ -96,7 +96,7 @@ def test_lines_of_a_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ({"pattern": "("}, "is not a regular expression"),
         ({"pattern": r"(?P<a>x)(?=y)"}, "is not a regular expression"),
@@ -104,8 +104,8 @@ def test_lines_of_a_log() -> None:
         ({"pattern": "(?P<a>x)", "types": {"b": pa.int64()}}, "has no group b"),
     ],
 )
-def test_what_is_no_pattern(arguments: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_what_is_no_pattern(arguments: dict[str, object], reported: str) -> None:
+    with pytest.raises(ConfigError, match=reported):
         LogLine(**arguments)  # type: ignore[arg-type]
 
 

@@ -53,7 +53,7 @@ def test_topics_that_come_when_there_were_none(topics: Topics, stream: Stream) -
     assert query.next() == names("a", 2)
     topics.delete(topic)
     until(lambda: query.step() and not query.positions)
-    until(lambda: made_anew(topics, topic))
+    until(lambda: recreated(topics, topic))
     topics.load_part(topic, values("b", 3))
     found: list[str] = []
     until(lambda: found.extend(query.next()) or found)
@@ -126,13 +126,13 @@ def test_a_topic_that_is_deleted_between_two_looks(topics: Topics, stream: Strea
 
 @pytest.mark.usefixtures("looking")
 @pytest.mark.parametrize("longer", [False, True])
-def test_a_topic_that_is_made_anew(longer: bool, topics: Topics, stream: Stream) -> None:
+def test_a_topic_that_is_recreated(longer: bool, topics: Topics, stream: Stream) -> None:
     topic = topics.make()
     topics.load_part(topic, values("old", 4))
     strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
     strict.step(), lenient.step()
     topics.delete(topic)
-    until(lambda: made_anew(topics, topic))
+    until(lambda: recreated(topics, topic))
     topics.load_part(topic, values("new", 6 if longer else 1))
     with pytest.raises(DataLost, match=f"{topic}/0 was read up to 4"):
         until(strict.step)
@@ -143,7 +143,7 @@ def test_a_topic_that_is_made_anew(longer: bool, topics: Topics, stream: Stream)
     assert lenient.next() == names("more", 7)
 
 
-def test_a_topic_that_is_made_anew_between_two_looks(
+def test_a_topic_that_is_recreated_between_two_looks(
     topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(micro_batches, "_REFRESH_SECONDS", float("inf"))
@@ -152,14 +152,14 @@ def test_a_topic_that_is_made_anew_between_two_looks(
     query = stream(subscribe=topic, failOnDataLoss=False, **{"fetchOffset.numRetries": 1})
     query.step()
     topics.delete(topic)
-    until(lambda: made_anew(topics, topic))
+    until(lambda: recreated(topics, topic))
     topics.load_part(topic, values("new", 1))
     found: list[str] = []
     until(lambda: found.extend(query.next()) or found)
     assert found == names("new", 1)
 
 
-def made_anew(topics: Topics, topic: str) -> bool:
+def recreated(topics: Topics, topic: str) -> bool:
     try:
         topics.make(name=topic)
     except AssertionError:  # the old one is not quite gone
@@ -175,7 +175,7 @@ def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: 
     query = stream(subscribe=topic, failOnDataLoss=False)
     query.step()
     topics.delete(topic)
-    until(lambda: made_anew(topics, topic))
+    until(lambda: recreated(topics, topic))
     until(query.step)
     until(lambda: query.positions == {topic: {"0": 0}} or query.step())
     topics.load_part(topic, values("new", 9))

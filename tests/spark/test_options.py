@@ -85,7 +85,7 @@ def test_durations(text: str, expected: int) -> None:
 
 
 #: What Spark's own source refuses for a batch, and what must be in our text.
-REFUSED: dict[str, tuple[dict[str, str], str]] = {
+REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "no servers": ({"subscribe": "t"}, "kafka.bootstrap.servers is missing"),
     "no topics": (BARE, "none of the options subscribe, subscribePattern and assign is given"),
     "two kinds of topics": ({**BASE, "assign": '{"t": [0]}'}, "subscribe, assign of the options .* give only one"),
@@ -126,12 +126,12 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "only PLAINTEXT"),
 }
 #: What it refuses for a stream.
-REFUSED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
+REJECTED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
     "endingOffsets": ({**BASE, "endingOffsets": "latest"}, "a stream has no end"),
     "endingOffsetsByTimestamp": ({**BASE, "endingOffsetsByTimestamp": json_of(5)}, "a stream has no end"),
 }
 #: What it would go on with, though it cannot be what is meant.
-REFUSED_HERE: dict[str, tuple[dict[str, str], str]] = {
+REJECTED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "assign of nothing": ({**BARE, "assign": "{}"}, "names no partition"),
     "an offset that is too large": ({**BASE, "startingOffsets": json_of(2**63)}, "expected JSON such as"),
     "an offset that is none": ({**BASE, "startingOffsets": json_of(-3)}, "expected JSON such as"),
@@ -146,23 +146,23 @@ REFUSED_HERE: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*REFUSED, *REFUSED_HERE])
-def test_refused(name: str) -> None:
-    options, text = {**REFUSED, **REFUSED_HERE}[name]
+@pytest.mark.parametrize("name", [*REJECTED, *REJECTED_HERE])
+def test_rejected(name: str) -> None:
+    options, text = {**REJECTED, **REJECTED_HERE}[name]
     with pytest.raises(ConfigError, match=text):
         ReadOptions.parse(options, streaming=False)
 
 
 @pytest.mark.parametrize(
-    "options", [*(each for each, _ in REFUSED_FOR_STREAMS.values()), {**BASE, "endingTimestamp": "5"}]
+    "options", [*(each for each, _ in REJECTED_FOR_STREAMS.values()), {**BASE, "endingTimestamp": "5"}]
 )
-def test_refused_for_a_stream(options: dict[str, str]) -> None:
+def test_rejected_for_a_stream(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="a stream has no end"):
         ReadOptions.parse(options, streaming=True)
 
 
-def test_sparks_own_source_refuses_them_too(request: pytest.FixtureRequest, oracle: OracleAnswers) -> None:
-    question = repr([(name, options) for name, (options, _) in {**REFUSED, **REFUSED_FOR_STREAMS}.items()])
+def test_sparks_own_source_rejects_them_too(request: pytest.FixtureRequest, oracle: OracleAnswers) -> None:
+    question = repr([(name, options) for name, (options, _) in {**REJECTED, **REJECTED_FOR_STREAMS}.items()])
     assert oracle.answer("spark-accepts", question, lambda: _accepted(request.getfixturevalue("spark"))) == {}
 
 
@@ -170,11 +170,11 @@ def _accepted(spark: SparkSession) -> dict[str, str | None]:
     """Return those of the options that Spark's own source accepts, with its error about the broker."""
     quick = {"kafka.default.api.timeout.ms": "300", "kafka.request.timeout.ms": "200", "fetchOffset.numRetries": "1"}
     accepted: dict[str, str | None] = {}
-    for name, (options, _) in {**REFUSED, **REFUSED_FOR_STREAMS}.items():
-        read = spark.readStream if name in REFUSED_FOR_STREAMS else spark.read
+    for name, (options, _) in {**REJECTED, **REJECTED_FOR_STREAMS}.items():
+        read = spark.readStream if name in REJECTED_FOR_STREAMS else spark.read
         try:
             frame = read.format("kafka").options(**quick, **options).load()
-            if name not in REFUSED_FOR_STREAMS:
+            if name not in REJECTED_FOR_STREAMS:
                 frame.collect()
         except Exception as error:
             if "TimeoutException" in str(error):
@@ -258,6 +258,6 @@ def test_settings_that_javas_producer_calls_otherwise() -> None:
         {"kafka.bootstrap.servers": " "},
     ],
 )
-def test_refused_by_the_sink(options: dict[str, str]) -> None:
+def test_rejected_by_the_sink(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         WriteOptions.parse({**BARE, **options})

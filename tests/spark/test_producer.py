@@ -184,7 +184,7 @@ def test_what_is_lost_on_its_way_is_sent_again_once_and_in_order(
     assert [values(topics.bootstrap, topic, [number]) for number in range(2)] == [NUMBERS[::2], NUMBERS[1::2]]
 
 
-def test_a_leader_that_refuses_the_first_batch_for_a_moment(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_rejects_the_first_batch_for_a_moment(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows nothing of the producer, and would begin with any batch: also with the second one."""
     topic = topics.make()
     lost = itertools.count()

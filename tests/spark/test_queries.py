@@ -90,13 +90,13 @@ def with_rows(query: StreamingQuery) -> list[Any]:
     return [each for each in query.recentProgress if each["numInputRows"]]
 
 
-def offset_of(told: Any, name: str) -> dict[str, dict[str, int]]:
-    offset = told["sources"][0][name]
+def offset_of(reported: Any, name: str) -> dict[str, dict[str, int]]:
+    offset = reported["sources"][0][name]
     found: dict[str, dict[str, int]] = json.loads(offset) if isinstance(offset, str) else offset
     return found
 
 
-def refuse(number: int) -> None:
+def reject(number: int) -> None:
     raise RuntimeError(f"batch {number} is not taken")
 
 
@@ -104,7 +104,7 @@ def test_a_query_that_fails_goes_on_where_it_was(topics: Topics, load: Any, star
     topic = topics.make(2)
     topics.load_part(topic, [*values("a", 4), *values("b", 2, 1)])
     frame = load(subscribe=topic, startingOffsets="earliest")
-    out.fail = refuse
+    out.fail = reject
     with pytest.raises(StreamingQueryException, match="batch 0 is not taken"):
         start(frame).awaitTermination(LIMIT)
     topics.load_part(topic, values("c", 3, 1))
@@ -170,7 +170,7 @@ def test_lost_data_ends_a_query(topics: Topics, load: Any, start: Start) -> None
 
 
 @pytest.mark.one_broker
-def test_a_running_stream_tells_its_lag(topics: Topics, load: Any, start: Start, out: Out) -> None:
+def test_a_running_stream_reports_its_lag(topics: Topics, load: Any, start: Start, out: Out) -> None:
     topic = topics.make()
     query = start(load(subscribe=topic, maxOffsetsPerTrigger=3))
     until(query, lambda: query.lastProgress)

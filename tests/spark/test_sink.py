@@ -107,7 +107,7 @@ def test_a_column_topic_has_to_be_text() -> None:
         (StreamWriter, {**GIVEN, "kafka.enable.idempotence": "false"}, False, "exactlyOnce to false"),
     ],
 )
-def test_what_is_refused(kind: type[BatchWriter], given: dict[str, str], overwrite: bool, why: str) -> None:
+def test_what_is_rejected(kind: type[BatchWriter], given: dict[str, str], overwrite: bool, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         kind.of(given, _schema({"value": TEXT}), overwrite)
 

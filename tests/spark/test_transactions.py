@@ -144,7 +144,7 @@ def test_a_task_that_was_thought_dead_goes_on(query: Query) -> None:
     assert query.committed() == [b"new"]
 
 
-def test_a_task_is_told_that_another_attempt_has_taken_its_place(query: Query) -> None:
+def test_a_task_learns_that_another_attempt_has_taken_its_place(query: Query) -> None:
     def rows() -> Iterator[pa.RecordBatch]:
         yield from batches([b"old"])
         query.commit(query.run(0, 0, [b"new"]))

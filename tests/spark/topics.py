@@ -78,13 +78,13 @@ class Topics:
         producer = self._producer(settings)
         failures: list[KafkaError] = []
 
-        def told(error: KafkaError | None, _: object) -> None:
+        def reported(error: KafkaError | None, _: object) -> None:
             if error is not None:
                 failures.append(error)
 
         for each in records:
             place = {"partition": each.partition, "timestamp": each.timestamp, "headers": list(each.headers)}
-            producer.produce(topic, each.value, each.key, on_delivery=told, **place)
+            producer.produce(topic, each.value, each.key, on_delivery=reported, **place)
         assert producer.flush(LIMIT) == 0
         assert failures == []
 

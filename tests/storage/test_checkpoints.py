@@ -43,14 +43,14 @@ def test_no_file_is_not_a_damaged_file(tmp_path: Path) -> None:
         "\xff\xfe",
     ],
 )
-def test_what_is_no_checkpoint_is_refused(tmp_path: Path, text: str) -> None:
+def test_what_is_no_checkpoint_is_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DamagedFile):
         read_offsets(str(path))
 
 
-def test_every_shorter_file_is_refused(tmp_path: Path) -> None:
+def test_every_shorter_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     whole = b"0\n2\nevents 0 1042\nevents 1 977\n"
     for length in range(len(whole) - len("977\n") + 1):

@@ -87,7 +87,7 @@ class TestDirectories:
         assert meta.read_bytes() == before
         assert again == remembered
 
-    def test_a_copy_is_refused(self, tmp_path: Path) -> None:
+    def test_a_copy_is_rejected(self, tmp_path: Path) -> None:
         manager, remembered = started({}, tmp_path / "a")
         manager.close()
         (tmp_path / "b").mkdir()
@@ -118,7 +118,7 @@ class TestSwitched:
         self, remembered: dict[str, str], found: dict[str, str | None]
     ) -> None:
         """As long as the paths are the same: what is missing is expected until it comes, and nothing else is taken."""
-        refused = unexpected_directories(found, remembered)
-        taken = {path: None if path in refused else own for path, own in found.items()}
+        rejected = unexpected_directories(found, remembered)
+        taken = {path: None if path in rejected else own for path, own in found.items()}
         assert set(taken.values()) - {None} == set(remembered.values()) & set(found.values())
         assert set(expected_directory_ids(taken, remembered).values()) == set(remembered.values())

@@ -114,7 +114,7 @@ def test_memory_stays_small_while_an_index_grows(tmp_path: Path) -> None:
     assert index.lookup(BASE + 17) == (BASE + 17, 170)
 
 
-def test_a_loaded_index_makes_room_for_another(tmp_path: Path) -> None:
+def test_a_loaded_index_makes_space_for_another(tmp_path: Path) -> None:
     pool = ResourcePool(3000)
     for name in "ab":
         index = offset_index(tmp_path / name)

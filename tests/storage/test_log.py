@@ -77,7 +77,7 @@ def test_the_brokers_time(log: Log) -> None:
     assert max_timestamp_offset(log) == (0, NOW + 7, 0)
 
 
-def test_a_damaged_batch_is_refused_and_leaves_nothing(log: Log) -> None:
+def test_a_damaged_batch_is_rejected_and_leaves_nothing(log: Log) -> None:
     data = bytearray(batch([b"abc"]))
     data[-1] ^= 1
     with pytest.raises(KafkaError) as caught:
@@ -86,7 +86,7 @@ def test_a_damaged_batch_is_refused_and_leaves_nothing(log: Log) -> None:
     assert (log.log_end_offset, log.size, bytes_on_disk(log.path)) == (0, 0, b"")
 
 
-def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+def test_a_batch_larger_than_a_segment_is_rejected(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events_0", LogConfig(segment_bytes=100))
     with pytest.raises(KafkaError) as caught:
         log.append(batch([b"x" * 100]), NOW)
@@ -299,11 +299,11 @@ def test_a_full_disk_when_rolling(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr(os, "open", without_new_files)
         with pytest.raises(StorageFailure):
             fill(log, 20)
-    refused_at = log.log_end_offset
-    assert 0 < refused_at < 20
+    rejected_at = log.log_end_offset
+    assert 0 < rejected_at < 20
     assert len(log.segments) == 1
     fill(log, 20)
-    assert [offset for offset, _ in stored(log)] == list(range(refused_at + 20))
+    assert [offset for offset, _ in stored(log)] == list(range(rejected_at + 20))
     assert read_all(reopen(log), 0) == bytes_on_disk(log.path)
 
 

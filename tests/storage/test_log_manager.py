@@ -43,7 +43,7 @@ def test_directories_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "c" / "meta.properties").exists()
 
 
-def test_a_directory_in_use_is_refused_before_another_is_touched(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected_before_another_is_touched(tmp_path: Path) -> None:
     holder = started(tmp_path / "b")
     before = sorted(os.listdir(tmp_path / "b"))
     manager = LogManager([str(tmp_path / "b"), str(tmp_path / "a")])
@@ -55,14 +55,14 @@ def test_a_directory_in_use_is_refused_before_another_is_touched(tmp_path: Path)
     manager.lock()
 
 
-def test_a_lock_is_not_kept_when_another_is_refused(tmp_path: Path) -> None:
+def test_a_lock_is_not_kept_when_another_is_rejected(tmp_path: Path) -> None:
     started(tmp_path / "b")
     with pytest.raises(StartupError):
         LogManager([str(tmp_path / "a"), str(tmp_path / "b")]).lock()
     LogManager([str(tmp_path / "a")]).lock()
 
 
-def test_another_process_is_refused_too(tmp_path: Path) -> None:
+def test_another_process_is_rejected_too(tmp_path: Path) -> None:
     started(tmp_path)
     script = f"from pylogbroker.storage import LogManager; LogManager([{str(tmp_path)!r}]).lock()"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -107,7 +107,7 @@ def test_identities_are_found_in_any_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("broker", "cluster", "named"), [(4, "cluster", "broker 3"), (3, "other", "cluster cluster")])
-def test_another_brokers_data_is_refused(tmp_path: Path, broker: int, cluster: str, named: str) -> None:
+def test_another_brokers_data_is_rejected(tmp_path: Path, broker: int, cluster: str, named: str) -> None:
     started(tmp_path).close()
     manager = LogManager([str(tmp_path)])
     manager.lock()
@@ -115,7 +115,7 @@ def test_another_brokers_data_is_refused(tmp_path: Path, broker: int, cluster: s
         manager.identify(broker, cluster)
 
 
-def test_directories_of_two_brokers_are_refused(tmp_path: Path) -> None:
+def test_directories_of_two_brokers_are_rejected(tmp_path: Path) -> None:
     started(tmp_path / "a").close()
     started(tmp_path / "b").close()
     text = (tmp_path / "b" / "meta.properties").read_text()
@@ -195,7 +195,7 @@ def test_after_a_crash_all_logs_are_recovered(tmp_path: Path, threads: int) -> N
     assert [again.logs["events", n].log_end_offset for n in range(5)] == [3] * 5
 
 
-def test_what_a_crash_cut_is_told_log_by_log(tmp_path: Path) -> None:
+def test_what_a_crash_cut_is_reported_log_by_log(tmp_path: Path) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     for partition in range(6):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
@@ -248,16 +248,16 @@ def test_damaged_checkpoints(tmp_path: Path, name: str, damage: bytes | None) ->
         assert f"{tmp_path}/{name}: ignored, " in str(found[0])
 
 
-def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
+def test_a_partition_in_two_directories_is_rejected(tmp_path: Path) -> None:
     for name in "ab":
         manager = started(tmp_path / name)
         fill(manager.create("events", 0, CONFIG, NOW), 1)
         manager.close()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(StartupError, match="partition 0 of events lies in two log directories") as refusal:
+    with pytest.raises(StartupError, match="partition 0 of events lies in two log directories") as error:
         started(tmp_path / "a", tmp_path / "b")
-    assert all(f"{tmp_path}/{name}/events_0" in str(refusal.value) for name in "ab")
-    assert "move the one that is not wanted out" in str(refusal.value)
+    assert all(f"{tmp_path}/{name}/events_0" in str(error.value) for name in "ab")
+    assert "move the one that is not wanted out" in str(error.value)
     assert sorted(tmp_path.rglob("*")) == before  # clean-stop markers, too
 
 
@@ -435,7 +435,7 @@ def test_a_disk_that_fails_at_the_start_takes_its_directory_offline(
         again.get("events", 2)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     fill(manager.create("events", 0, CONFIG, NOW), 1)
     fill(manager.create("events", 1, CONFIG, NOW), 1)
@@ -484,11 +484,11 @@ def test_a_directory_that_cannot_be_marked_is_offline(tmp_path: Path, monkeypatc
 def test_a_log_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, online: int) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
 
-    def refuse(path: str, exist_ok: bool = False) -> None:
+    def reject(path: str, exist_ok: bool = False) -> None:
         raise OSError(code, os.strerror(code), path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "makedirs", refuse)
+        patch.setattr(os, "makedirs", reject)
         with pytest.raises(StorageFailure):
             manager.create("events", 0, CONFIG, NOW)
     assert len(manager.online) == online
@@ -570,11 +570,11 @@ def test_nothing_is_left_of_a_log_that_could_not_be_made(
     """Made anew in another directory, it would lie in two at the next start."""
     manager = started(tmp_path / "a", tmp_path / "b")
 
-    def refuse(path: str) -> None:
+    def reject(path: str) -> None:
         raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", refuse)
+        patch.setattr(os, "scandir", reject)
         with pytest.raises(StorageFailure):
             manager.create("events", 0, CONFIG, NOW)
     assert list(tmp_path.glob("*/events_0")) == []
@@ -595,7 +595,7 @@ def test_partition_metadata(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("restarts", ["", "clean", "crash"])
-def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restarts: str, is_new: bool) -> None:
+def test_a_log_of_another_topic_of_the_name_is_quarantined(tmp_path: Path, restarts: str, is_new: bool) -> None:
     manager = started(tmp_path)
     log = manager.create("events", 0, CONFIG, NOW, topic_id=FIRST)
     fill(log, 50)
@@ -609,15 +609,15 @@ def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restart
     if restarts:
         manager = started(tmp_path)
         assert manager.logs["events", 0].topic_id == FIRST
-    told: list[Any] = []
-    again = manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, is_new=is_new, report=told.append)
+    reported: list[Any] = []
+    again = manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, is_new=is_new, report=reported.append)
     assert (again.log_start_offset, again.log_end_offset, again.topic_id) == (0, 0, SECOND)
-    assert manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, report=told.append) is again
+    assert manager.create("events", 0, CONFIG, NOW, topic_id=SECOND, report=reported.append) is again
     [stray] = tmp_path.glob("*-stray")
     assert stray.name.startswith("events_0.")
     assert bytes_on_disk(stray) == before
-    assert len(told) == 1
-    assert str(stray) in str(told[0])
+    assert len(reported) == 1
+    assert str(stray) in str(reported[0])
     fill(again, 2)
     manager.unlock()
     third = started(tmp_path)
@@ -626,7 +626,7 @@ def test_a_log_of_another_topic_of_the_name_is_set_aside(tmp_path: Path, restart
     assert third.logs["events", 0].log_start_offset == 0
 
 
-def test_what_recovery_set_aside_is_passed_over(tmp_path: Path) -> None:
+def test_what_recovery_quarantined_is_passed_over(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("events", 0, CONFIG, NOW, topic_id=FIRST)
     for _ in range(4):
@@ -636,28 +636,28 @@ def test_what_recovery_set_aside_is_passed_over(tmp_path: Path) -> None:
     files = sorted(Path(log.path).glob("*.kafka"))
     with files[1].open("r+b") as file:
         file.write(b"\xff" * 100)
-    told: list[Any] = []
-    again = started(tmp_path, found=told)
-    [aside] = tmp_path.glob("events_0.*-stray")
-    [line] = [str(each) for each in told if str(aside) in str(each)]
-    assert f"kept in {aside}" in line
-    kept = bytes_on_disk(aside)
+    reported: list[Any] = []
+    again = started(tmp_path, found=reported)
+    [quarantined] = tmp_path.glob("events_0.*-stray")
+    [line] = [str(each) for each in reported if str(quarantined) in str(each)]
+    assert f"kept in {quarantined}" in line
+    kept = bytes_on_disk(quarantined)
     for _ in range(2):
         assert list(again.logs) == [("events", 0)]
         assert again.offline == {}
         assert again.logs["events", 0].log_end_offset == int(files[1].stem)
         again.close()
-        told = []
-        again = started(tmp_path, found=told)
-        assert told == []
-        assert bytes_on_disk(aside) == kept
+        reported = []
+        again = started(tmp_path, found=reported)
+        assert reported == []
+        assert bytes_on_disk(quarantined) == kept
     assert again.delete("events", 0) is not None
-    assert aside.is_dir()
+    assert quarantined.is_dir()
 
 
 @pytest.mark.parametrize("text", [None, b"", b"noise", b"\0" * 45, b"version: 0\ntopic_id: short\n"])
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_log_that_does_not_tell_its_topic(tmp_path: Path, text: bytes | None, is_new: bool) -> None:
+def test_a_log_that_does_not_name_its_topic(tmp_path: Path, text: bytes | None, is_new: bool) -> None:
     """It may be the topic's, if the topic is not new; it can't be, if it is."""
     manager = started(tmp_path)
     metadata = Path(manager.create("events", 0, CONFIG, NOW, topic_id=FIRST).path) / "partition.metadata"
@@ -673,7 +673,7 @@ def test_a_log_that_does_not_tell_its_topic(tmp_path: Path, text: bytes | None, 
     assert started(tmp_path).logs["events", 0].topic_id == FIRST
 
 
-def test_a_log_that_cannot_be_set_aside_is_not_taken_for_the_topics(
+def test_a_log_that_cannot_be_quarantined_is_not_taken_for_the_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = started(tmp_path)

@@ -12,7 +12,7 @@ topics = st.text("abzAZ09._-", min_size=1, max_size=249)
 
 
 @given(topics, st.integers(0, 99_999))
-def test_a_partition_directory_tells_topic_and_partition(topic: str, partition: int) -> None:
+def test_a_partition_directory_names_topic_and_partition(topic: str, partition: int) -> None:
     name = names.partition_directory(topic, partition)
     assert names.parse_partition_directory(name) == (topic, partition)
 

@@ -22,11 +22,11 @@ def message(payload: bytes) -> bytes:
     return struct.pack(">ibBI", len(payload) + 6, 1, 0, zlib.crc32(payload)) + payload
 
 
-def started(path: Path, topics: dict[tuple[str, int], uuid.UUID], told: list[Notice | Recovered]) -> LogManager:
+def started(path: Path, topics: dict[tuple[str, int], uuid.UUID], reported: list[Notice | Recovered]) -> LogManager:
     manager = LogManager([str(path)])
     manager.lock()
     manager.identify(3, "cluster")
-    manager.load(lambda topic: CONFIG, NOW, told.append, topics)
+    manager.load(lambda topic: CONFIG, NOW, reported.append, topics)
     return manager
 
 
@@ -74,25 +74,25 @@ def test_the_log_of_a_topic_that_is_gone_is_left_alone_and_its_checkpoints_kept(
     assert orphaned.foreign["events", 0].reason == "belongs to no topic"
     orphaned.close()
     assert content(tmp_path / "events_0") == before
-    told: list[Notice | Recovered] = []
-    again = started(tmp_path, {("events", 0): TOPIC}, told)
+    reported: list[Notice | Recovered] = []
+    again = started(tmp_path, {("events", 0): TOPIC}, reported)
     assert again.logs["events", 0].log_end_offset == 5
-    assert told == []  # the checkpoint still said that all of it was safe
+    assert reported == []  # the checkpoint still said that all of it was safe
 
 
-def test_a_namesake_sets_the_log_of_an_earlier_topic_aside(tmp_path: Path) -> None:
+def test_a_topic_of_the_same_name_quarantines_the_log_of_an_earlier_one(tmp_path: Path) -> None:
     manager = started(tmp_path, {}, [])
     fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
     manager.close()
     before = content(tmp_path / "events_0")
     again = started(tmp_path, {("events", 0): OTHER}, [])
-    told: list[object] = []
-    log = again.create("events", 0, CONFIG, NOW, topic_id=OTHER, is_new=False, report=told.append)
+    reported: list[object] = []
+    log = again.create("events", 0, CONFIG, NOW, topic_id=OTHER, is_new=False, report=reported.append)
     assert log.log_end_offset == 0
     assert again.foreign == {}
     [stray] = tmp_path.glob("*-stray")
     assert content(stray) == before
-    assert "another topic of that name" in str(told[0])
+    assert "another topic of that name" in str(reported[0])
 
 
 def test_a_log_whose_mark_was_lost_is_the_topics(tmp_path: Path) -> None:

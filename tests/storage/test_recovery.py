@@ -178,7 +178,7 @@ def test_entries_larger_than_a_block_of_recovery(tmp_path: Path) -> None:
     assert bytes_on_disk(log.path) == whole
 
 
-def test_segments_behind_a_damaged_one_are_set_aside(tmp_path: Path) -> None:
+def test_segments_behind_a_damaged_one_are_quarantined(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0", 90)
     files = sorted(Path(log.path).glob("*.kafka"))
     assert len(files) > 4
@@ -215,7 +215,7 @@ def test_empty_segments_behind_a_damaged_one_are_not_worth_keeping(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [tmp_path / "events_0"]
 
 
-def test_where_nothing_can_be_set_aside_nothing_goes(tmp_path: Path) -> None:
+def test_where_nothing_can_be_quarantined_nothing_goes(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0", 90)
     files = sorted(Path(log.path).glob("*.kafka"))
     with files[2].open("r+b") as file:
@@ -227,8 +227,8 @@ def test_where_nothing_can_be_set_aside_nothing_goes(tmp_path: Path) -> None:
     found: list[Recovered] = []
     open_log(log.path, CONFIG, found=found)
     assert found[0].dropped == len(files) - 3
-    [aside] = tmp_path.glob("*-stray")
-    assert [file.name for file in sorted(aside.glob("*.kafka"))] == [file.name for file in files[3:]]
+    [quarantined] = tmp_path.glob("*-stray")
+    assert [file.name for file in sorted(quarantined.glob("*.kafka"))] == [file.name for file in files[3:]]
 
 
 @pytest.mark.parametrize("lost", ["file", "data", "last entry"])
@@ -319,7 +319,7 @@ DAMAGES = [missing, empty, zeroed, noisy, shortened, odd, lengthened, shifted]
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"])
-def test_damage_to_what_can_be_made_anew(
+def test_damage_to_what_can_be_rebuilt(
     tmp_path: Path, pattern: str, damage: Callable[[Path], None], clean: bool
 ) -> None:
     log = a_log(tmp_path / "events_0")

@@ -25,10 +25,10 @@ def expire(log: Log, now_ms: int, policies: Iterable[IDeletePolicy] | None = Non
     """Let a log's segments go, by the two usual policies if no others are given."""
     config = log.config
     usual = [RecordTimePolicy(config.retention_ms), SizePolicy(config.retention_bytes)]
-    told: list[str] = []
-    guarded = [GuardedPolicy(policy, lambda *what: told.append(what[1])) for policy in policies or usual]
+    reported: list[str] = []
+    guarded = [GuardedPolicy(policy, lambda *what: reported.append(what[1])) for policy in policies or usual]
     gone = expired(log, now_ms, guarded)
-    assert told == []
+    assert reported == []
     return gone
 
 
@@ -214,26 +214,26 @@ def test_who_interrupts_the_broker_is_heard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "cause"), NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_deletes_nothing_and_is_told_once(tmp_path: Path, policy: IDeletePolicy, cause: str) -> None:
-    log, told = a_log(tmp_path), []
-    guarded = GuardedPolicy(policy, lambda view, what, error: told.append((view.topic, what)))
+def test_nonsense_deletes_nothing_and_is_logged_once(tmp_path: Path, policy: IDeletePolicy, cause: str) -> None:
+    log, reported = a_log(tmp_path), []
+    guarded = GuardedPolicy(policy, lambda view, what, error: reported.append((view.topic, what)))
     for _ in range(3):
         assert expired(log, NOW, [guarded]) == []
     assert bases(log) == [0, 3, 6]
-    assert [topic for topic, _ in told] == ["events"]
-    assert cause in told[0][1]
+    assert [topic for topic, _ in reported] == ["events"]
+    assert cause in reported[0][1]
 
 
-def test_each_cause_is_told(tmp_path: Path) -> None:
-    log, told, names = a_log(tmp_path), [], [1]
-    guarded = GuardedPolicy(Fixed(names), lambda view, what, error: told.append(what))
+def test_each_cause_is_reported(tmp_path: Path) -> None:
+    log, reported, names = a_log(tmp_path), [], [1]
+    guarded = GuardedPolicy(Fixed(names), lambda view, what, error: reported.append(what))
     expired(log, NOW, [guarded])
     names[:] = ["x"]
     expired(log, NOW, [guarded])
-    assert len(told) == 2
+    assert len(reported) == 2
     names[:] = [0]
     assert len(expired(log, NOW, [guarded])) == 1
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_a_policy_may_name_all_there_is(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_no_policy_is_asked_about_an_empty_log(tmp_path: Path) -> None:
     assert expire(log, NOW, [Raises(late=False)]) == []
 
 
-def test_views_tell_what_there_is(tmp_path: Path) -> None:
+def test_views_report_what_there_is(tmp_path: Path) -> None:
     log = a_log(tmp_path, batches=7)
     views = log.views()
     assert [(v.base_offset, v.next_offset, v.size, v.active) for v in views] == [

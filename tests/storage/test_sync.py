@@ -134,18 +134,18 @@ def test_a_sync_without_a_descriptor_is_tried_again(tmp_path: Path, monkeypatch:
     fill(log, 2)
     log.segments[-1].file.release()
 
-    def refuse(path: str, *_: Any) -> int:
+    def reject(path: str, *_: Any) -> int:
         raise OSError(code, os.strerror(code), path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
+        patch.setattr(os, "open", reject)
         with pytest.raises(StorageFailure):
             log.sync()
     assert (log.offline_reason, log.recovery_point) == ("", 2)
     assert log.sync() == 4
 
 
-def test_leader_epochs_that_find_no_room_are_kept_the_next_time(
+def test_leader_epochs_that_find_no_space_are_kept_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(tmp_path / "events_0")
@@ -164,7 +164,7 @@ def test_leader_epochs_that_find_no_room_are_kept_the_next_time(
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_entries_that_find_no_room_when_they_are_forced_are_lost(
+def test_entries_that_find_no_space_when_they_are_forced_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """Another fdatasync would say nothing of them."""

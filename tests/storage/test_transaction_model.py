@@ -163,7 +163,7 @@ class TransactionMachine(RuleBasedStateMachine):
         values = self._values(count)
         data = batch(values, producer=(producer_id, epoch, sequence), transactional=transactional)
         if self.model.is_open(producer_id) and not transactional:
-            self._refused(ErrorCode.INVALID_TXN_STATE, data, Origin.CLIENT)
+            self._rejected(ErrorCode.INVALID_TXN_STATE, data, Origin.CLIENT)
             return
         self.log.append(data, NOW)
         self.model.add(
@@ -185,11 +185,11 @@ class TransactionMachine(RuleBasedStateMachine):
         epoch = self.model.epoch(producer_id) - 1
         if epoch >= 0:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-            self._refused(code, marker(True, producer_id, epoch), Origin.COORDINATOR)
+            self._rejected(code, marker(True, producer_id, epoch), Origin.COORDINATOR)
             stale = batch([b"stale"], producer=(producer_id, epoch, 1000), transactional=True)
-            self._refused(code, stale, Origin.CLIENT)
+            self._rejected(code, stale, Origin.CLIENT)
 
-    def _refused(self, code: ErrorCode, data: bytes, origin: Origin) -> None:
+    def _rejected(self, code: ErrorCode, data: bytes, origin: Origin) -> None:
         with pytest.raises(KafkaError) as caught:
             self.log.append(data, NOW, origin=origin)
         assert caught.value.code is code
@@ -262,9 +262,9 @@ class TransactionMachine(RuleBasedStateMachine):
         found: list[bytes] = []
         position = offset
         while (region := self.log.read(position, max_bytes, upto=self.model.stable())) is not None:
-            told = self.log.aborted_transactions(position, region.next_offset)
-            assert sorted(each[:3] for each in told) == sorted(self.model.aborted(position, region.next_offset))
-            position = self._take(region.read(), position, [(each[1], each[0]) for each in told], found)
+            reported = self.log.aborted_transactions(position, region.next_offset)
+            assert sorted(each[:3] for each in reported) == sorted(self.model.aborted(position, region.next_offset))
+            position = self._take(region.read(), position, [(each[1], each[0]) for each in reported], found)
         return found
 
     def _take(self, data: bytes, offset: int, aborted: list[tuple[int, int]], found: list[bytes]) -> int:

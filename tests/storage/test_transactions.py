@@ -40,13 +40,13 @@ def end(log: Log, committed: bool, producer_id: int, epoch: int = 0, coordinator
     return base
 
 
-def refusal(call: Callable[[], object]) -> ErrorCode:
+def error(call: Callable[[], object]) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         call()
     return caught.value.code
 
 
-def told(log: Log, first: int = 0, upto: int | None = None) -> list[tuple[int, int, int]]:
+def reported(log: Log, first: int = 0, upto: int | None = None) -> list[tuple[int, int, int]]:
     """Producer, first and last offset of each aborted transaction that a reader is told of."""
     upto = log.last_stable_offset if upto is None else upto
     return [tuple(found[:3]) for found in log.aborted_transactions(first, upto)]
@@ -112,11 +112,10 @@ def test_a_log_without_readers_keeps_nothing_of_what_was_decided(log: Log) -> No
 
 def test_markers_of_old_epochs(log: Log) -> None:
     put(log, 1, 0, epoch=3)
-    assert refusal(lambda: end(log, ABORTED, 1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error(lambda: end(log, ABORTED, 1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     end(log, ABORTED, 1, epoch=3, coordinator_epoch=5)
     assert (
-        refusal(lambda: end(log, COMMITTED, 1, epoch=3, coordinator_epoch=4))
-        is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        error(lambda: end(log, COMMITTED, 1, epoch=3, coordinator_epoch=4)) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     )
     assert log.log_end_offset == 2
     end(log, COMMITTED, 1, epoch=3, coordinator_epoch=5)
@@ -127,8 +126,8 @@ def test_a_marker_of_a_new_epoch_shuts_the_old_one_out(log: Log) -> None:
     put(log, 1, 0, epoch=3)
     end(log, ABORTED, 1, epoch=4)
     assert log.last_stable_offset == 2
-    assert refusal(lambda: put(log, 1, 1, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refusal(lambda: put(log, 1, 1, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error(lambda: put(log, 1, 1, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error(lambda: put(log, 1, 1, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     put(log, 1, 0, epoch=4)
     assert log.last_stable_offset == 2
 
@@ -136,15 +135,15 @@ def test_a_marker_of_a_new_epoch_shuts_the_old_one_out(log: Log) -> None:
 def test_sequence_numbers_go_on_behind_a_marker(log: Log) -> None:
     put(log, 1, 0, count=3)
     end(log, COMMITTED, 1)
-    assert refusal(lambda: put(log, 1, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error(lambda: put(log, 1, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     put(log, 1, 3)
 
 
 def test_what_is_outside_of_the_open_transaction(log: Log) -> None:
     put(log, 1, 0)
-    assert refusal(lambda: put(log, 1, 1, transactional=False)) is ErrorCode.INVALID_TXN_STATE
+    assert error(lambda: put(log, 1, 1, transactional=False)) is ErrorCode.INVALID_TXN_STATE
     offsets = batch([b"v"], producer=(1, 0, -1))
-    assert refusal(lambda: log.append(offsets, NOW, origin=Origin.COORDINATOR)) is ErrorCode.INVALID_TXN_STATE
+    assert error(lambda: log.append(offsets, NOW, origin=Origin.COORDINATOR)) is ErrorCode.INVALID_TXN_STATE
     put(log, 1, 1)
     end(log, COMMITTED, 1)
     put(log, 1, 2, transactional=False)
@@ -160,7 +159,7 @@ def test_a_batch_sent_again_within_a_transaction(log: Log) -> None:
 
 
 def test_control_batches_of_clients(log: Log) -> None:
-    assert refusal(lambda: log.append(marker(COMMITTED, 1), NOW)) is ErrorCode.INVALID_RECORD
+    assert error(lambda: log.append(marker(COMMITTED, 1), NOW)) is ErrorCode.INVALID_RECORD
     assert log.log_end_offset == 0
 
 
@@ -170,8 +169,8 @@ def test_a_transaction_that_began_before_the_topic_got_an_older_format(log: Log)
     log.config = LogConfig(magic=1)
     end(log, ABORTED, 1)
     end(log, COMMITTED, 2)
-    assert (log.last_stable_offset, told(log)) == (4, [(1, 0, 2)])
-    assert refusal(lambda: end(log, COMMITTED, 2)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert (log.last_stable_offset, reported(log)) == (4, [(1, 0, 2)])
+    assert error(lambda: end(log, COMMITTED, 2)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 def test_markers_that_end_nothing_are_appended(log: Log) -> None:
@@ -179,7 +178,7 @@ def test_markers_that_end_nothing_are_appended(log: Log) -> None:
     put(log, 1, 0, transactional=False)
     end(log, ABORTED, 1)
     assert log.last_stable_offset == 4
-    assert told(log) == []
+    assert reported(log) == []
     log.close()
     assert index_files(log) == {}
 
@@ -191,7 +190,7 @@ def test_offsets_that_a_coordinator_writes_have_no_sequence(log: Log) -> None:
     log.high_watermark = 2
     assert log.last_stable_offset == 0
     end(log, ABORTED, 1)
-    assert told(log) == [(1, 0, 2)]
+    assert reported(log) == [(1, 0, 2)]
 
 
 def test_who_is_in_a_transaction(log: Log) -> None:
@@ -245,28 +244,28 @@ def test_the_index_files(tmp_path: Path) -> None:
     }
 
 
-def test_a_reader_is_told_what_reaches_into_its_range(tmp_path: Path) -> None:
+def test_a_reader_learns_what_reaches_into_its_range(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     assert log.last_stable_offset == 14
     for first in range(14):
         for upto in range(first + 1, 15):
             wanted = [found for found in ALL if found[2] >= first and found[1] < upto]
-            assert told(log, first, upto) == wanted, (first, upto)
+            assert reported(log, first, upto) == wanted, (first, upto)
 
 
 def test_many_aborted_transactions_of_one_segment(log: Log) -> None:
     for number in range(1100):  # more than are kept in memory
         put(log, 1, number)
         end(log, ABORTED, 1)
-    assert len(told(log)) == 1100
+    assert len(reported(log)) == 1100
     for first in (0, 1, 777, 1999, 2047, 2048, 2049, 2100, 2199):
-        assert told(log, first, first + 3) == [
+        assert reported(log, first, first + 3) == [
             (1, start, start + 1) for start in range(first - first % 2, min(first + 3, 2200), 2)
         ]
     log = reopen(log)
-    assert len(told(log, 5, 2200)) == 1098
+    assert len(reported(log, 5, 2200)) == 1098
     log.truncate_to(1501)
-    assert told(log, 1497, 1501) == [(1, 1496, 1497), (1, 1498, 1499)]
+    assert reported(log, 1497, 1501) == [(1, 1496, 1497), (1, 1498, 1499)]
     assert index_files(log)[0][-1] == (0, 1, 1498, 1499, 1500)
 
 
@@ -275,9 +274,9 @@ def test_the_search_ends_where_all_is_known(tmp_path: Path) -> None:
     log.close()
     log = reopen(log)
     os.unlink(f"{log.path}/{9:020}.txnindex")  # is not looked at
-    assert told(log, 0, 4) == [(1, 0, 3), (2, 1, 6)]
+    assert reported(log, 0, 4) == [(1, 0, 3), (2, 1, 6)]
     with pytest.raises(StorageFailure):
-        told(log, 0, 5)
+        reported(log, 0, 5)
 
 
 def test_an_index_that_cannot_be_written_now_is_written_later(log: Log) -> None:
@@ -292,7 +291,7 @@ def test_an_index_that_cannot_be_written_now_is_written_later(log: Log) -> None:
         for number in range(1, 1100):
             end(log, ABORTED, 1)
             put(log, 1, number)
-    assert len(told(log, 0, log.log_end_offset)) == 1099
+    assert len(reported(log, 0, log.log_end_offset)) == 1099
     log.close()
     assert len(index_files(log)[0]) == 1099
 
@@ -328,7 +327,7 @@ DAMAGE = ["missing", "empty", "short", "torn", "longer", "stale", "noise"]
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize("base", [0, 5, 9])
 @pytest.mark.parametrize("stop", ["clean", "kill", "kill after a sync"])
-def test_a_damaged_index_is_built_anew(tmp_path: Path, stop: str, base: int, how: str) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, stop: str, base: int, how: str) -> None:
     log = filled(tmp_path / "events_0")
     if stop == "clean":
         log.close()
@@ -339,7 +338,7 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, stop: str, base: int, how
         damage(log.path, base, how)
     log = open_log(log.path, log.config, clean=stop == "clean", recovery_point=log.recovery_point)
     log.high_watermark = log.log_end_offset
-    assert told(log) == ALL
+    assert reported(log) == ALL
     assert log.last_stable_offset == 14
     log.close()
     assert index_files(log) == {0: [(0, 1, 0, 3, 1)], 5: [(0, 2, 1, 6, 4)], 9: [(0, 3, 4, 9, 8), (0, 1, 8, 11, 10)]}
@@ -370,7 +369,7 @@ def test_without_its_checkpoint_an_index_must_be_possible(tmp_path: Path, how: s
     damage(log.path, 5, "torn")
     damage(log.path, 9, "noise")
     log = open_log(log.path, log.config, clean=True, recovery_point=14)
-    assert told(log, 0, 14) == ALL
+    assert reported(log, 0, 14) == ALL
     log.close()
     assert checkpoint.read_text().startswith("0\n3\n0 1 ")
 
@@ -393,24 +392,24 @@ def test_an_open_transaction_is_remembered_over_restarts(log: Log) -> None:
         log = reopen(log)
         log.high_watermark = 3
         assert log.last_stable_offset == 1
-        assert refusal(lambda log=log: end(log, COMMITTED, 2, coordinator_epoch=5)) is (  # type: ignore[misc]
+        assert error(lambda log=log: end(log, COMMITTED, 2, coordinator_epoch=5)) is (  # type: ignore[misc]
             ErrorCode.TRANSACTION_COORDINATOR_FENCED
         )
     log = open_log(log.path)  # killed: the entries tell
     log.high_watermark = 3
     assert log.last_stable_offset == 1
     end(log, ABORTED, 1)
-    assert told(log) == [(1, 1, 3)]
+    assert reported(log) == [(1, 1, 3)]
 
 
-def test_without_snapshots_the_entries_tell(tmp_path: Path) -> None:
+def test_without_snapshots_the_entries_decide(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     log.close()
     for path in Path(log.path).glob("*.snapshot"):
         path.unlink()
     damage(log.path, 9, "missing")
     log = open_log(log.path, log.config, clean=True, recovery_point=14)
-    assert told(log, 0, 14) == ALL
+    assert reported(log, 0, 14) == ALL
 
 
 def test_a_cut_that_recovery_makes_opens_a_transaction_again(tmp_path: Path) -> None:
@@ -419,7 +418,7 @@ def test_a_cut_that_recovery_makes_opens_a_transaction_again(tmp_path: Path) -> 
     log = open_log(log.path, log.config)
     log.high_watermark = log.log_end_offset
     assert (log.log_end_offset, log.last_stable_offset) == (11, 8)
-    assert told(log, 0, 8) == ALL[:3]
+    assert reported(log, 0, 8) == ALL[:3]
 
 
 # Cutting, deleting, following
@@ -428,15 +427,15 @@ def test_a_cut_that_recovery_makes_opens_a_transaction_again(tmp_path: Path) -> 
 def test_what_is_cut_off_is_forgotten(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     log.truncate_to(11)
-    assert (log.last_stable_offset, told(log)) == (8, ALL[:3])
+    assert (log.last_stable_offset, reported(log)) == (8, ALL[:3])
     log.truncate_to(9)
-    assert (log.last_stable_offset, told(log)) == (4, ALL[:2])
+    assert (log.last_stable_offset, reported(log)) == (4, ALL[:2])
     log.truncate_to(6)
-    assert (log.last_stable_offset, told(log)) == (1, ALL[:1])
+    assert (log.last_stable_offset, reported(log)) == (1, ALL[:1])
     end(log, COMMITTED, 2)
-    assert (log.last_stable_offset, told(log)) == (4, ALL[:1])
+    assert (log.last_stable_offset, reported(log)) == (4, ALL[:1])
     log.truncate_to(3)
-    assert (log.last_stable_offset, told(log, 0, 3)) == (0, [])
+    assert (log.last_stable_offset, reported(log, 0, 3)) == (0, [])
 
 
 def test_a_cut_does_not_let_readers_see_more(log: Log) -> None:
@@ -457,17 +456,17 @@ def test_an_index_goes_with_its_segment(tmp_path: Path) -> None:
     log.delete_records_before(6)
     for deleted in expired(log, NOW):
         deleted.unlink()
-    assert told(log, 6) == ALL[1:]
+    assert reported(log, 6) == ALL[1:]
     assert list(index_files(log)) == [5]
     log = reopen(log)
-    assert told(log, 6, 14) == ALL[1:]
+    assert reported(log, 6, 14) == ALL[1:]
     for deleted in log.restart_at(20, NOW):
         deleted.unlink()
-    assert told(log, 20, 30) == []
+    assert reported(log, 20, 30) == []
     assert index_files(log) == {}
 
 
-def test_a_log_that_begins_anew_knows_no_transactions(log: Log) -> None:
+def test_a_log_that_restarts_knows_no_transactions(log: Log) -> None:
     put(log, 1, 0)
     log.append(batch(producer=(2, 0, 0), transactional=True), NOW)
     log.append(marker(ABORTED, 2), NOW, origin=Origin.COORDINATOR)
@@ -490,7 +489,7 @@ def test_a_new_segment_has_nothing_of_one_that_had_its_name(tmp_path: Path) -> N
     log = open_log(path)
     put(log, 1, 0)
     end(log, COMMITTED, 1)
-    assert told(log) == []
+    assert reported(log) == []
 
 
 def test_a_new_segment_replaces_what_is_in_its_way(log: Log) -> None:
@@ -507,7 +506,7 @@ def test_an_index_that_is_not_in_the_page_cache(tmp_path: Path) -> None:
     with PageCache(log.path) as cache:
         with pytest.raises(NotCached):
             log.aborted_transactions(0, 14, may_wait=False)
-        assert cache.in_worker(lambda: told(log, 0, 14)) == ALL
+        assert cache.in_worker(lambda: reported(log, 0, 14)) == ALL
         assert [tuple(found[:3]) for found in log.aborted_transactions(0, 14, may_wait=False)] == ALL
 
 
@@ -518,6 +517,6 @@ def test_a_follower_learns_of_transactions_from_the_entries(tmp_path: Path) -> N
     follower.append(data, NOW, origin=Origin.REPLICATION)
     follower.high_watermark = 14
     assert follower.last_stable_offset == 14
-    assert told(follower) == ALL
+    assert reported(follower) == ALL
     follower.append(marker(ABORTED, 1, epoch=0, offset=14), NOW, origin=Origin.REPLICATION)
-    assert told(follower) == ALL
+    assert reported(follower) == ALL

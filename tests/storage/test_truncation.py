@@ -82,7 +82,7 @@ def test_producers_are_as_they_were(tmp_path: Path) -> None:
     assert {int(name[:20]) for name in os.listdir(log.path) if name.endswith(".snapshot")} <= set(range(14))
 
 
-def test_below_the_first_segment_the_log_begins_anew(log: Log) -> None:
+def test_below_the_first_segment_the_log_restarts(log: Log) -> None:
     log.delete_records_before(30)
     for files in expired(log, NOW):
         files.unlink()
@@ -90,7 +90,7 @@ def test_below_the_first_segment_the_log_begins_anew(log: Log) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)
 
 
-def test_beginning_anew_elsewhere(log: Log) -> None:
+def test_restarting_elsewhere(log: Log) -> None:
     gone = log.restart_at(1000, NOW)
     for files in gone:
         files.unlink()

@@ -85,7 +85,7 @@ class LineProcess:
                     if match := wanted.search(self._lines[self._position - 1]):
                         return match
                 if self._ended or not self._changed.wait(deadline - time.monotonic()):
-                    raise ProcessFailed(self._complaint(f"no line {pattern!r} within {timeout} s"))
+                    raise ProcessFailed(self._error_line(f"no line {pattern!r} within {timeout} s"))
 
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
@@ -95,7 +95,7 @@ class LineProcess:
         try:
             status = self._child.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise ProcessFailed(self._complaint(f"still running after {timeout} s")) from None
+            raise ProcessFailed(self._error_line(f"still running after {timeout} s")) from None
         self._reader.join(timeout)
         return status
 
@@ -126,6 +126,6 @@ class LineProcess:
             self._ended = True
             self._changed.notify_all()
 
-    def _complaint(self, what: str) -> str:
+    def _error_line(self, what: str) -> str:
         tail = "\n  ".join(self._lines[-40:])
         return f"{self.name} (status {self._child.poll()}): {what}; the end of its output:\n  {tail}"

@@ -127,12 +127,12 @@ def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
     deadline = reactor.seconds() + LINGER
     while new() and reactor.seconds() < deadline:
         reactor.iterate(0.01)
-    told = [str(thing) for thing in new()]
+    reported = [str(thing) for thing in new()]
     for _ in range(CUTS):
         for thing in new():
             _remove(reactor, thing)
         reactor.iterate(0)
-    return told
+    return reported
 
 
 def _remove(reactor: ReactorBase, thing: object) -> None:

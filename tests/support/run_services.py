@@ -31,7 +31,7 @@ import pytest
 Facts = Mapping[str, str]
 
 _KEY = pytest.StashKey["Services"]()
-_COMPLAINTS = pytest.StashKey[Mapping[str, Sequence[str]]]()
+_ERROR_LINES = pytest.StashKey[Mapping[str, Sequence[str]]]()
 _INPUT = "run_services"
 _AUTHORITY = b"tests of pylogbroker"
 
@@ -200,12 +200,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     unexpected_errors = of(session.config).close()
     if unexpected_errors and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    session.config.stash[_COMPLAINTS] = unexpected_errors
+    session.config.stash[_ERROR_LINES] = unexpected_errors
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show what the services complain of."""
-    for name, lines in config.stash.get(_COMPLAINTS, {}).items():
+    for name, lines in config.stash.get(_ERROR_LINES, {}).items():
         terminalreporter.section(f"errors logged by what {name} has started", red=True)
         for line in lines:
             terminalreporter.write_line(line)

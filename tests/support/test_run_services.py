@@ -74,9 +74,9 @@ def test_waiting(services):
 """
 
 
-def run(directory: Path, tests: str, *options: str, complaint: str = "") -> subprocess.CompletedProcess[str]:
+def run(directory: Path, tests: str, *options: str, error_line: str = "") -> subprocess.CompletedProcess[str]:
     """Run these tests in a pytest of their own."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}", "COMPLAINT": complaint}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}", "COMPLAINT": error_line}
     return subprocess.run(
         _command(directory, tests, *options), cwd=directory, env=environment, capture_output=True, text=True
     )
@@ -90,8 +90,8 @@ def _command(directory: Path, tests: str, *options: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *options]
 
 
-def test_all_workers_get_one_process_and_its_complaints_fail_the_run(tmp_path: Path) -> None:
-    done = run(tmp_path, USED, "-n", "2", complaint="an unforeseen error")
+def test_all_workers_get_one_process_and_its_errors_fail_the_run(tmp_path: Path) -> None:
+    done = run(tmp_path, USED, "-n", "2", error_line="an unforeseen error")
     assert "6 passed" in done.stdout
     [pid] = set((tmp_path / "pids").read_text().split())
     assert done.stdout.count(f"stopped {pid}") == 1

@@ -92,10 +92,10 @@ class ChangeLogTests(NodeTests):
     def test_many_groups_together_are_bounded_too(self) -> None:
         for number in range(5000):
             self.changes.on_new_generation(NewGeneration(f"g{number}", 1, 1, "range"))
-        told = len(self.lines)
-        self.assertLess(told, 300)
+        reported = len(self.lines)
+        self.assertLess(reported, 300)
         self.done(self.changes.stop())
-        self.assertEqual(self.lines[told:], [f"other groups: {5000 - told} more generations within a minute"])
+        self.assertEqual(self.lines[reported:], [f"other groups: {5000 - reported} more generations within a minute"])
 
     def test_a_group_that_rebalances(self) -> None:
         coordinator = self.node.broker.groups

@@ -58,7 +58,7 @@ def test_several_listeners() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error_line"),
     [
         (["-o", "num.partitions=none"], "num.partitions: 'none' is not accepted; expected a whole number from 1"),
         (["-o", "num.partitions"], "override 'num.partitions' is not accepted; expected name=value"),
@@ -69,15 +69,15 @@ def test_several_listeners() -> None:
         (["-d", "c,d"], "data-dir: 'c,d' is not accepted; expected one directory: log.dirs takes several"),
     ],
 )
-def test_what_is_wrong_ends_with_one_line(arguments: list[str], complaint: str) -> None:
+def test_what_is_wrong_ends_with_one_line(arguments: list[str], error_line: str) -> None:
     with pytest.raises(SystemExit) as caught:
         parse(*arguments)
     message = str(caught.value.code)
-    assert message.startswith(f"pylogbroker: {complaint}")
+    assert message.startswith(f"pylogbroker: {error_line}")
     assert "\n" not in message
 
 
-def test_a_bad_value_of_the_file_is_told_with_the_file(tmp_path: Path) -> None:
+def test_a_bad_value_of_the_file_is_reported_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=many\n")
     with pytest.raises(SystemExit) as caught:

@@ -42,11 +42,11 @@ def data(directory: Path, *partitions: str, broker: str = "", cluster: str = "C"
 
 
 @contextmanager
-def refused(root: Path, complaint: str) -> Iterator[None]:
+def rejected(root: Path, error_line: str) -> Iterator[None]:
     before = everything(root)
     with pytest.raises(StartupError) as caught:
         yield
-    assert complaint in str(caught.value)
+    assert error_line in str(caught.value)
     assert "\n" not in str(caught.value)
     assert everything(root) == before
 
@@ -56,30 +56,30 @@ class TestTree:
 
     def test_it_lies_in_another_of_the_directories(self, tmp_path: Path) -> None:
         old = data(tmp_path / "old", "t_0", broker="1001", tree=True)
-        complaint = f"is in {old} and not in {tmp_path}/new: set metadata.log.dir={old}"
-        with refused(tmp_path, complaint):
+        error_line = f"is in {old} and not in {tmp_path}/new: set metadata.log.dir={old}"
+        with rejected(tmp_path, error_line):
             preflight.check(config(tmp_path / "new", old))
         preflight.check(config(tmp_path / "new", old, metadata_log_dir=str(old)))
         preflight.check(config(old, tmp_path / "new"))
 
     def test_it_is_in_none_and_there_are_partitions(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")
-        with refused(
+        with rejected(
             tmp_path, f"{left} holds data, but {left}/coordination.sqlite, which lists the topics, is missing"
         ):
             preflight.check(config(left))
-        with refused(tmp_path, "rebuild it from the logs with `pylogbroker coordination rebuild`"):
+        with rejected(tmp_path, "rebuild it from the logs with `pylogbroker coordination rebuild`"):
             preflight.check(config(left))
 
     def test_it_is_empty(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")
         (left / "coordination.sqlite").touch()
-        with refused(tmp_path, "is missing or empty: restore it, or set metadata.log.dir"):
+        with rejected(tmp_path, "is missing or empty: restore it, or set metadata.log.dir"):
             preflight.check(config(left))
 
     def test_it_is_in_none_and_a_cluster_has_marked_the_data(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", broker="1001")
-        with refused(tmp_path, f"{left} holds data, but {tmp_path}/m/coordination.sqlite"):
+        with rejected(tmp_path, f"{left} holds data, but {tmp_path}/m/coordination.sqlite"):
             preflight.check(config(left, metadata_log_dir=str(tmp_path / "m")))
 
     def test_directories_that_merely_look_like_partitions_are_no_data(self, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ class TestKafkasData:
     """Directories that Apache Kafka wrote."""
 
     def check(self, directory: Path) -> None:
-        with refused(
+        with rejected(
             directory,
             f"{directory} holds data of Apache Kafka, which pylogbroker does not read: choose another directory",
         ):
@@ -124,7 +124,7 @@ class TestIdentity:
     )
     def test_another_brokers(self, tmp_path: Path, theirs: str, remedy: str) -> None:
         there = data(tmp_path / "d", broker=theirs, tree=True)
-        with refused(tmp_path, f"{there} holds the data of broker {theirs}, this is broker 0: {remedy}"):
+        with rejected(tmp_path, f"{there} holds the data of broker {theirs}, this is broker 0: {remedy}"):
             preflight.check(config(there, broker_id="0"))
         preflight.check(config(there, **({"broker_id": theirs} if remedy.startswith("set") else {})))
 
@@ -134,13 +134,13 @@ class TestIdentity:
     def test_data_of_two(self, tmp_path: Path, broker: str, cluster: str, what: str) -> None:
         one = data(tmp_path / "a", broker="1", tree=True)
         other = data(tmp_path / "b", broker=broker, cluster=cluster)
-        with refused(tmp_path, f"{one} and {other} do not belong together: {what}"):
+        with rejected(tmp_path, f"{one} and {other} do not belong together: {what}"):
             preflight.check(config(one, other))
 
     @pytest.mark.parametrize("content", ["rubbish", "version=0\nbroker.id=x\n", "version=\\u12"])
     def test_rubbish(self, tmp_path: Path, content: str) -> None:
         (tmp_path / "meta.properties").write_text(content)
-        with refused(tmp_path, f"{tmp_path}/meta.properties is damaged: "):
+        with rejected(tmp_path, f"{tmp_path}/meta.properties is damaged: "):
             preflight.check(config(tmp_path))
 
 
@@ -155,12 +155,12 @@ class TestUse:
             yield
 
     def test_one_of_several_is_in_use(self, tmp_path: Path) -> None:
-        with self.held(tmp_path / "busy" / ".lock"), refused(tmp_path, f"{tmp_path}/busy is in use by another broker"):
+        with self.held(tmp_path / "busy" / ".lock"), rejected(tmp_path, f"{tmp_path}/busy is in use by another broker"):
             preflight.check(config(tmp_path / "free", tmp_path / "busy"))
 
     def test_the_coordination_is_in_use(self, tmp_path: Path) -> None:
         busy = tmp_path / "m"
-        with self.held(busy / "coordination.lock"), refused(tmp_path, f"{busy} is in use by another broker"):
+        with self.held(busy / "coordination.lock"), rejected(tmp_path, f"{busy} is in use by another broker"):
             preflight.check(config(tmp_path / "free", metadata_log_dir=str(busy)))
 
     def test_the_look_holds_nothing(self, tmp_path: Path) -> None:
@@ -172,16 +172,16 @@ class TestUse:
     @pytest.mark.parametrize("broken", ["file", "file/below"])
     def test_the_coordination_cannot_be_there(self, tmp_path: Path, broken: str) -> None:
         (tmp_path / "file").touch()
-        complaint = (
+        error_line = (
             f"{tmp_path}/{broken} cannot be used: Not a directory; "
             "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
         )
-        with refused(tmp_path, complaint):
+        with rejected(tmp_path, error_line):
             preflight.check(config(tmp_path / broken, tmp_path / "good"))
         preflight.check(config(tmp_path / "good", tmp_path / broken))
 
     def test_a_name_that_is_not_utf_8(self, tmp_path: Path) -> None:
-        with refused(tmp_path, "is not in UTF-8"):
+        with rejected(tmp_path, "is not in UTF-8"):
             preflight.check(config(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))))
 
 

@@ -26,7 +26,7 @@ LISTENING = r"listening on PLAINTEXT://127\.0\.0\.1:(\d+)"
 Start = Callable[..., LineProcess]
 
 
-def refused(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+def rejected(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Start a broker that must not start."""
     command = [*TWISTD, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -131,31 +131,31 @@ class TestStart:
             assert api_versions(int(process.expect(rf"listening on {name}://127\.0\.0\.1:(\d+)")[1]))
 
 
-class TestRefusal:
+class TestErrors:
     """A broker that cannot start: one line, a status that is not 0, and nothing touched."""
 
-    def check(self, done: subprocess.CompletedProcess[str], complaint: str) -> None:
+    def check(self, done: subprocess.CompletedProcess[str], error_line: str) -> None:
         assert done.returncode == 1
         lines = done.stderr.splitlines()
         assert len(lines) == 1, done.stderr
         assert lines[0].startswith("pylogbroker: ")
-        assert complaint in lines[0]
+        assert error_line in lines[0]
 
     def test_a_bad_value(self, tmp_path: Path) -> None:
-        done = refused("--data-dir", tmp_path / "data", "-o", "log.segment.bytes=big")
+        done = rejected("--data-dir", tmp_path / "data", "-o", "log.segment.bytes=big")
         self.check(done, "log.segment.bytes: 'big' is not accepted; expected a whole number from 14")
         assert not (tmp_path / "data").exists()
 
     def test_a_port_in_use(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            done = refused("--data-dir", tmp_path / "data", "-l", f"PLAINTEXT://127.0.0.1:{port}")
+            done = rejected("--data-dir", tmp_path / "data", "-l", f"PLAINTEXT://127.0.0.1:{port}")
         cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
         self.check(done, f"cannot listen on PLAINTEXT://127.0.0.1:{port}: Address already in use; {cure}")
         assert not (tmp_path / "data").exists()
 
     def test_an_address_that_is_not_ours(self, tmp_path: Path) -> None:
-        done = refused("--data-dir", tmp_path / "data", "-l", "PLAINTEXT://192.0.2.1:0")
+        done = rejected("--data-dir", tmp_path / "data", "-l", "PLAINTEXT://192.0.2.1:0")
         self.check(done, "cannot listen on PLAINTEXT://192.0.2.1:0: Cannot assign requested address")
 
     def test_a_directory_in_use(self, start: Start, tmp_path: Path) -> None:
@@ -163,17 +163,17 @@ class TestRefusal:
         running = start("--data-dir", tmp_path / "data", ANY_PORT, "-o", no_checkpoints)
         port = port_of(running)
         before = _tree(tmp_path / "data")
-        self.check(refused("--data-dir", tmp_path / "data", ANY_PORT), f"{tmp_path}/data is in use by another broker")
+        self.check(rejected("--data-dir", tmp_path / "data", ANY_PORT), f"{tmp_path}/data is in use by another broker")
         assert _tree(tmp_path / "data") == before
         assert api_versions(port)
 
     def test_a_directory_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        self.check(refused("--data-dir", tmp_path / "file" / "data", ANY_PORT), "Not a directory")
+        self.check(rejected("--data-dir", tmp_path / "file" / "data", ANY_PORT), "Not a directory")
 
     def test_a_directory_that_cannot_be_written(self) -> None:
         self.check(
-            refused("--data-dir", "/sys/pylogbroker", ANY_PORT),
+            rejected("--data-dir", "/sys/pylogbroker", ANY_PORT),
             "/sys/pylogbroker/coordination.lock: Operation not permitted",
         )
 
@@ -181,7 +181,7 @@ class TestRefusal:
         first = start("--data-dir", tmp_path / "data", ANY_PORT)
         port_of(first)
         first.terminate()
-        done = refused("--data-dir", tmp_path / "data", ANY_PORT, "-o", "broker.id=5")
+        done = rejected("--data-dir", tmp_path / "data", ANY_PORT, "-o", "broker.id=5")
         self.check(done, "holds the data of broker 1001, this is broker 5")
         start("--data-dir", tmp_path / "data", ANY_PORT).expect(LISTENING)
 

@@ -26,7 +26,7 @@ from tests.tap.test_process import (
     ask_api_versions,
     create_topic,
     port_of,
-    refused,
+    rejected,
 )
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
@@ -59,25 +59,25 @@ def leader_of_topic(port: int) -> int:
         return create_topic(connection)
 
 
-def check(done: subprocess.CompletedProcess[str], complaint: str) -> None:
+def check(done: subprocess.CompletedProcess[str], error_line: str) -> None:
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("pylogbroker: ")
-    assert complaint in line
+    assert error_line in line
 
 
 class TestTopics:
     """Topics stay with their broker."""
 
     def test_a_directory_put_in_front_hides_none(self, data: Path, tmp_path: Path) -> None:
-        done = refused(ANY_PORT, "-o", f"log.dirs={tmp_path / 'new'},{data}", cwd=tmp_path)
+        done = rejected(ANY_PORT, "-o", f"log.dirs={tmp_path / 'new'},{data}", cwd=tmp_path)
         check(done, f"set metadata.log.dir={data}")
         assert not (tmp_path / "new").exists()
         assert (data / CLEAN).exists()
 
     def test_the_number_is_that_of_the_topics(self, data: Path, tmp_path: Path) -> None:
         (data / "meta.properties").unlink()
-        done = refused(ANY_PORT, "-d", data, "-o", "broker.id=7")
+        done = rejected(ANY_PORT, "-d", data, "-o", "broker.id=7")
         check(done, "the topics here belong to broker 1001, this is broker 7: remove broker.id from the settings")
         assert (data / CLEAN).exists()
         with LineProcess([*TWISTD, "-d", data, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
@@ -86,7 +86,7 @@ class TestTopics:
     def test_a_number_that_nobody_has_topics_of(self, data: Path) -> None:
         meta = data / "meta.properties"
         meta.write_text(meta.read_text().replace("1001", "1002"))
-        check(refused(ANY_PORT, "-d", data), "belong to broker 1001, this is broker 1002: remove meta.properties")
+        check(rejected(ANY_PORT, "-d", data), "belong to broker 1001, this is broker 1002: remove meta.properties")
 
 
 class TestReasons:
@@ -106,8 +106,8 @@ class TestReasons:
         command = [*twistd, "pylogbroker", "-d", "data", ANY_PORT]
         done = subprocess.run(command, capture_output=True, timeout=30, env=os.environ | ENVIRONMENT, cwd=tmp_path)
         assert done.returncode == 1
-        complaint = f"#critical] the broker cannot start: {tmp_path}/data holds data of Apache Kafka"
-        assert complaint in (tmp_path / "log").read_text()
+        error_line = f"#critical] the broker cannot start: {tmp_path}/data holds data of Apache Kafka"
+        assert error_line in (tmp_path / "log").read_text()
 
     def test_one_directory_of_several(self, tmp_path: Path) -> None:
         (tmp_path / "broken").touch()

@@ -82,7 +82,7 @@ def nothing_left(directory: Path) -> Iterator[None]:
 class TestStart:
     """The start while the reactor runs, and before."""
 
-    def test_whoever_waits_gets_the_real_port(self, tmp_path: Path) -> None:
+    def test_a_caller_that_waits_gets_the_real_port(self, tmp_path: Path) -> None:
         service = BrokerService(reactor, settings(tmp_path / "data"))
 
         async def work() -> None:
@@ -131,13 +131,13 @@ class TestStart:
         run(work)
         assert threads != [threading.main_thread()]
 
-    def test_no_turn_of_the_reactor_is_long(self, tmp_path: Path) -> None:
+    def test_no_iteration_of_the_reactor_is_long(self, tmp_path: Path) -> None:
         """Topics are read and led in slices."""
         service = BrokerService(reactor, settings(tmp_path / "data"))
-        turns: list[float] = []
+        steps: list[float] = []
 
         def tick() -> None:
-            turns.append(time.thread_time())
+            steps.append(time.thread_time())
 
         async def work() -> None:
             await port_of(service)
@@ -154,7 +154,7 @@ class TestStart:
             await service.stopService()
 
         run(work, timeout=120)
-        assert max(after - before for before, after in pairwise(turns)) < 0.02  # in one piece it takes 0.05
+        assert max(after - before for before, after in pairwise(steps)) < 0.02  # in one piece it takes 0.05
 
     def test_two_brokers_in_a_process(self, tmp_path: Path) -> None:
         async def work() -> None:
@@ -168,7 +168,7 @@ class TestStart:
         with nothing_left(tmp_path):
             run(work)
 
-    def test_bad_settings_are_refused_when_it_is_made(self) -> None:
+    def test_bad_settings_are_rejected_when_it_is_made(self) -> None:
         with pytest.raises(ConfigError, match=r"log\.segment\.bytes: 'big' is not accepted"):
             BrokerService(reactor, {"log.segment.bytes": "big"})
 
@@ -327,7 +327,7 @@ class TestStop:
         with nothing_left(tmp_path):
             run(work)
 
-    def test_whoever_waits_for_one_that_is_stopped_is_told(self, tmp_path: Path) -> None:
+    def test_a_caller_that_waits_for_a_stopped_service_gets_an_error(self, tmp_path: Path) -> None:
         service = BrokerService(reactor, settings(tmp_path / "data"))
 
         async def work() -> None:

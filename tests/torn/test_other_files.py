@@ -29,7 +29,7 @@ SMALL = [
     "events_0/partition.metadata",
     "meta.properties",
 ]
-MANY = ["events_0/*.index", "events_0/*.timeindex", "events_0/*.snapshot", "events_0/*.txnindex"]
+LARGE = ["events_0/*.index", "events_0/*.timeindex", "events_0/*.snapshot", "events_0/*.txnindex"]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def check_whole(home: Path, original: Original, starts: int = 2) -> Log:
             assert region is not None
             assert region.read() == original.data[entry.begin : entry.end]
             assert offset_for_timestamp(log, NOW + number) == (entry.first, NOW + number, number // 5)
-        assert started.told_of(home) == []
+        assert started.reported_lines(home) == []
         assert log.largest_timestamp() == NOW + len(original.entries) - 1
         for epoch, first in enumerate(original.entries[5::5]):
             assert log.end_offset_for_epoch(epoch) == (epoch, first.first)
@@ -117,7 +117,7 @@ def check_producer(log: Log, original: Original) -> None:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("pattern", SMALL + MANY)
+@pytest.mark.parametrize("pattern", SMALL + LARGE)
 def test_nothing_is_lost(
     originals: dict[bool, Original], tmp_path: Path, pattern: str, damage: Damage, clean: bool
 ) -> None:
@@ -137,7 +137,7 @@ def test_small_files_cut_at_every_byte(
             check_whole(home, originals[clean], starts=1)
 
 
-@pytest.mark.parametrize("pattern", MANY)
+@pytest.mark.parametrize("pattern", LARGE)
 def test_every_byte_of_a_derived_file_flipped(
     originals: dict[bool, Original], tmp_path: Path, pattern: str, budget: Budget
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_marker_that_a_crash_did_not_take_away(originals: dict[bool, Original]
         file.write(bytes(100))
     started = start(home, original.config)
     assert read_all(started.log, 0) == original.data
-    [line] = started.told_of(home)
+    [line] = started.reported_lines(home)
     assert "cut 100 bytes" in line
     assert not (home / ".kafka_cleanshutdown").exists()
 

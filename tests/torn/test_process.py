@@ -77,7 +77,7 @@ def zeros_behind(home: Path) -> int:
     return 0
 
 
-def noise_for_all_that_can_be_made_anew(home: Path) -> int:
+def noise_for_all_that_can_be_rebuilt(home: Path) -> int:
     for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint", "../*-offset-checkpoint"):
         for path in log_of(home).glob(pattern):
             path.write_bytes(b"\x7fnoise\xff" * 20)
@@ -100,17 +100,17 @@ def batches_in(data: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (torn, "cut "),
         (flipped, "cut "),
         (zeros_behind, "cut 4096 bytes"),
-        (noise_for_all_that_can_be_made_anew, ""),
+        (noise_for_all_that_can_be_rebuilt, ""),
         (nothing_but_entries, ""),
     ],
 )
 def test_it_starts_and_serves_what_is_whole(
-    written: Written, tmp_path: Path, damage: Callable[[Path], int], told: str
+    written: Written, tmp_path: Path, damage: Callable[[Path], int], reported: str
 ) -> None:
     home = tmp_path / "home"
     shutil.copytree(written.directory, home)
@@ -122,7 +122,7 @@ def test_it_starts_and_serves_what_is_whole(
         assert found == written.values[: len(found)]
         assert len(written.values) - len(found) == COUNT * lost_batches
         lines = [line for line in broker.process.lines if "events_0: " in line]
-        assert [told in line for line in lines] == ([True] if told else [])
+        assert [reported in line for line in lines] == ([True] if reported else [])
         KafkaPython().write(broker.bootstrap, "events", [Rec(b"one more")])
         after = KafkaPython().read(broker.bootstrap, "events", [0])
         assert [record.value for record in after] == [*found, b"one more"]

@@ -158,5 +158,5 @@ def test_what_lies_in_front_of_the_recovery_point_is_not_read(
     first = original.entries[0]
     flip(log_directory(home) / first.file, first.size - 1, 0x10)
     started = start(home, original.config)
-    assert started.told_of(home) == []
+    assert started.reported_lines(home) == []
     assert started.log.log_end_offset == original.entries[-1].last + 1

@@ -75,7 +75,7 @@ class Started:
     def log(self) -> Log:
         return self.manager.logs["events", 0]
 
-    def told_of(self, home: Path) -> list[str]:
+    def reported_lines(self, home: Path) -> list[str]:
         """The lines about the log itself."""
         return [line for line in self.lines if str(log_directory(home)) in line]
 
@@ -148,13 +148,13 @@ def check(home: Path, original: Original, kept: int, *, reason: str | None) -> S
     assert bytes_on_disk(log.path) == whole
     assert log.log_end_offset == (original.entries[kept - 1].last + 1 if kept else 0)
     _check_reads(log, original, kept, whole)
-    told = started.told_of(home)
+    reported = started.reported_lines(home)
     if reason is None:
-        assert told == []
+        assert reported == []
     else:
-        assert len(told) == 1
-        assert reason in told[0]
-        assert f"ends at {log.log_end_offset}" in told[0]
+        assert len(reported) == 1
+        assert reason in reported[0]
+        assert f"ends at {log.log_end_offset}" in reported[0]
     _check_goes_on(log, original, kept)
     started.manager.unlock()
     return started

@@ -100,9 +100,9 @@ class FakeLogPort:
     def step(self, report: bool = True) -> None:
         """Do the first of what is held back, and tell of it or die before that."""
         assert self.held
-        tell = self.held.pop(0)()
+        report_stored = self.held.pop(0)()
         if report:
-            tell()
+            report_stored()
 
     def release(self) -> None:
         while self.held:

@@ -20,7 +20,7 @@ class TestMarkers:
         assert (marker.producer_id, marker.producer_epoch) == pair
         assert (marker.committed, marker.partitions) == (committed, (T0, U0))
 
-    def test_they_tell_the_partitions_leader_epoch(self) -> None:
+    def test_they_report_the_partitions_leader_epoch(self) -> None:
         harness = Harness().restarted(coordinator_epoch=7)
         harness.in_state("CompleteCommit")
         assert [marker.coordinator_epoch for marker in harness.log_port.markers] == [7]
@@ -88,7 +88,7 @@ class TestMarkers:
             E.INVALID_PRODUCER_EPOCH,
         ],
     )
-    def test_partitions_that_cannot_have_one_are_given_up(self, error: ErrorCode) -> None:
+    def test_partitions_that_cannot_have_one_are_unloaded(self, error: ErrorCode) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.marker_errors[T0] = error
@@ -179,7 +179,7 @@ class TestATimeout:
         harness.advance(self.INTERVAL)
         assert harness.state() == "CompleteAbort"
 
-    def test_it_is_told_of_once_when_it_is_decided(self) -> None:
+    def test_it_is_logged_once_when_it_is_decided(self) -> None:
         harness = Harness()
         producer_id, _ = harness.in_state("Ongoing")
         begun = harness.coordinator.describe("x").start_ms
@@ -192,7 +192,7 @@ class TestATimeout:
         assert harness.timed_out == [TransactionTimeout("x", producer_id, decided - begun, TIMEOUT, 2)]
         assert TIMEOUT < decided - begun <= TIMEOUT + self.INTERVAL
 
-    def test_other_ends_are_not_told_of(self) -> None:
+    def test_other_ends_are_not_notified_of(self) -> None:
         harness = Harness()
         harness.end(harness.in_state("Ongoing"), committed=False)
         harness.in_state("Ongoing")

@@ -39,7 +39,7 @@ class TestANewProducer:
         assert two.value.error is ErrorCode.CONCURRENT_TRANSACTIONS
         assert harness.pair() == (one.value.producer_id, 1)
 
-    def test_is_told_if_there_is_no_id(self) -> None:
+    def test_is_reported_if_there_is_no_id(self) -> None:
         harness = Harness()
         harness.log_port.id_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert harness.init().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -50,7 +50,7 @@ class TestANewProducer:
         assert Harness().init(pair=(55, 3)).error is ErrorCode.NONE
 
     @pytest.mark.parametrize(
-        ("stored", "told"),
+        ("stored", "reported"),
         [
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -63,15 +63,15 @@ class TestANewProducer:
             (ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.INVALID_REQUIRED_ACKS),
         ],
     )
-    def test_is_told_why_it_could_not_be_stored(self, stored: ErrorCode, told: ErrorCode) -> None:
+    def test_is_reported_why_it_could_not_be_stored(self, stored: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         harness.log_port.error = stored
-        assert harness.init().error is told
+        assert harness.init().error is reported
         harness.log_port.error = ErrorCode.NONE
         assert harness.pair() == (1000, 0)
 
 
-class TestWhatIsRefused:
+class TestWhatIsRejected:
     @pytest.mark.parametrize(
         ("timeout_ms", "good"), [(0, False), (-1, False), (1, True), (900_000, True), (900_001, False)]
     )

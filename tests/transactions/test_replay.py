@@ -151,7 +151,7 @@ class TestOwnership:
         self.everything_is(harness, E.COORDINATOR_LOAD_IN_PROGRESS)
         assert harness.coordinator.list().error is E.COORDINATOR_LOAD_IN_PROGRESS
 
-    def test_what_was_given_up(self) -> None:
+    def test_what_was_unloaded(self) -> None:
         harness = Harness()
         harness.in_state("Ongoing")
         harness.coordinator.close(harness.now)
@@ -165,7 +165,7 @@ class TestOwnership:
         assert harness.coordinator.verify("x", 1, 0, [T0]) == {T0: error}
         assert harness.coordinator.describe("x").error is error
 
-    def test_given_up_while_loading(self) -> None:
+    def test_unloaded_while_loading(self) -> None:
         harness = Harness(loaded=False)
         partition = harness.coordinator.partition_for("x")
         loading = harness.coordinator.begin_load(partition)
@@ -174,7 +174,7 @@ class TestOwnership:
         assert harness.init().error is E.NOT_COORDINATOR
 
     @pytest.mark.parametrize("steps", [0, 1])
-    def test_given_up_while_a_new_producer_waits(self, steps: int) -> None:
+    def test_unloaded_while_a_new_producer_waits(self, steps: int) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.ask_init()
@@ -185,7 +185,7 @@ class TestOwnership:
         assert answer.value.error is E.NOT_COORDINATOR
         assert len(harness.log()) == steps  # the record was under way already
 
-    def test_given_up_while_a_new_id_is_awaited(self) -> None:
+    def test_unloaded_while_a_new_id_is_awaited(self) -> None:
         harness = harness_with_epoch(32_766)
         harness.log_port.hold()
         answer = harness.ask_init()
@@ -194,7 +194,7 @@ class TestOwnership:
         assert answer.value.error is E.NOT_COORDINATOR
         assert len(harness.log()) == 1
 
-    def test_given_up_while_an_end_is_being_stored(self) -> None:
+    def test_unloaded_while_an_end_is_being_stored(self) -> None:
         """It is decided all the same, and whoever loads the partition next carries it out."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
@@ -208,7 +208,7 @@ class TestOwnership:
         assert (other.state(), [each.committed for each in other.log_port.markers]) == ("CompleteCommit", [True])
 
     @pytest.mark.parametrize("marked", [E.NONE, E.NOT_ENOUGH_REPLICAS])
-    def test_given_up_while_markers_are_written(self, marked: ErrorCode) -> None:
+    def test_unloaded_while_markers_are_written(self, marked: ErrorCode) -> None:
         """Who loads it writes them again. Nobody else may say that they are all written, or go on trying."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
@@ -224,7 +224,7 @@ class TestOwnership:
         harness.log_port.marker_errors = {}
         assert harness.restarted().state() == "CompleteCommit"
 
-    def test_given_up_while_the_completion_is_stored(self) -> None:
+    def test_unloaded_while_the_completion_is_stored(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.hold()
@@ -237,7 +237,7 @@ class TestOwnership:
         assert harness.coordinator.next_deadline() is None
         assert harness.restarted().state() == "CompleteCommit"
 
-    def test_given_up_and_owned_again(self) -> None:
+    def test_unloaded_and_owned_again(self) -> None:
         """What the first time was waiting for has no part in the second."""
         harness = Harness()
         harness.in_state("Empty")
@@ -250,7 +250,7 @@ class TestOwnership:
         assert answer.value is E.NOT_COORDINATOR
         assert harness.state() == "Empty"
 
-    def test_given_up_while_one_is_being_forgotten(self) -> None:
+    def test_unloaded_while_one_is_being_forgotten(self) -> None:
         harness = Harness()
         harness.pair()
         harness.log_port.hold()

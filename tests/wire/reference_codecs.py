@@ -74,13 +74,13 @@ class KafkaPython:
     @staticmethod
     @cache
     def _module(name: str) -> Any:
-        rooms = (
+        modules = (
             kafka.protocol.admin,
             kafka.protocol.consumer,
             kafka.protocol.metadata,
             kafka.protocol.producer,
         )
-        return next((room for room in rooms if hasattr(room, name)), None)
+        return next((room for room in modules if hasattr(room, name)), None)
 
     def _name(self, field: Field, theirs: Any) -> str:
         short = re.sub("^(topic|cluster)_authorized", "authorized", field.name)

@@ -177,7 +177,7 @@ def test_codecs_are_made_once() -> None:
     assert str(response_codec(0, 9)) == "ProduceResponse v9"
 
 
-def test_decoding_begins_where_it_is_told_to() -> None:
+def test_decoding_begins_at_the_given_place() -> None:
     encoded = codec(Sample, 0).encode(Sample(narrow=7))
     assert codec(Sample, 0).decode(b"head" + encoded, 4) == Sample(narrow=7)
     with pytest.raises(WireError):

@@ -24,10 +24,10 @@ def _receive(splitter: FrameSplitter, stream: bytes, sizes: list[int]) -> list[b
     """Play the transport: into the frame's own buffer where there is one, in pieces of the given sizes."""
     got: list[bytes] = []
     position = 0
-    turn = 0
+    step = 0
     while position < len(stream):
-        size = sizes[turn % len(sizes)]
-        turn += 1
+        size = sizes[step % len(sizes)]
+        step += 1
         rest = splitter.rest()
         if rest is None:
             piece = stream[position : position + size]

@@ -34,7 +34,7 @@ def test_a_cut_off_message(name: str, version: int) -> None:
 
     @EXAMPLES
     @given(messages(cls, version), st.data())
-    def refuse(message: Any, data: st.DataObject) -> None:
+    def reject(message: Any, data: st.DataObject) -> None:
         encoded = codec(cls, version).encode(message)
         ends = st.integers(0, len(encoded) - 1)
         for end in data.draw(st.sets(ends, max_size=40)) if len(encoded) > 64 else range(len(encoded)):
@@ -43,7 +43,7 @@ def test_a_cut_off_message(name: str, version: int) -> None:
         with pytest.raises(WireError):
             codec(cls, version).decode(encoded + b"\0")
 
-    refuse()
+    reject()
 
 
 @pytest.mark.parametrize(("name", "version"), list(cases()), ids=str)
@@ -58,13 +58,13 @@ def test_flipped_bits_and_noise(name: str, version: int) -> None:
             flipped = bytearray(encoded)
             for _ in range(random.randint(1, 3)):
                 flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
-            decode_or_refuse(codec(cls, version), flipped)
-        decode_or_refuse(codec(cls, version), random.randbytes(40))
+            decode_or_reject(codec(cls, version), flipped)
+        decode_or_reject(codec(cls, version), random.randbytes(40))
 
     survive()
 
 
-def decode_or_refuse(ours: MessageCodec[Any], encoded: bytes | bytearray) -> None:
+def decode_or_reject(ours: MessageCodec[Any], encoded: bytes | bytearray) -> None:
     """Decode, or refuse with the one error; what is decoded is a message, which its version can encode."""
     try:
         message = ours.decode(encoded)

@@ -97,9 +97,9 @@ def test_limits_are_those_of_one_step() -> None:
     encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * excess))
     with pytest.raises(WireError, match="send several requests"):
         finish(codec.decode_first_in_steps(memoryview(encoded)))
-    refused = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message="x" * 5000)] * 2000)
-    chunks = join(finish(response_codec(19, 7).frame_in_steps(1, refused))[0])
-    assert chunks == join(response_codec(19, 7).frame(1, refused))
+    rejected = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message="x" * 5000)] * 2000)
+    chunks = join(finish(response_codec(19, 7).frame_in_steps(1, rejected))[0])
+    assert chunks == join(response_codec(19, 7).frame(1, rejected))
     assert len(chunks) < 2_000_000
 
 

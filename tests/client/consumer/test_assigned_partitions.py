@@ -38,7 +38,7 @@ class Harness:
         for buffer in buffers:
             buffer.begin(0)
 
-    async def commit_quietly(self, offsets: dict[TopicPartition, int], buffers: Any, patience: float) -> None:
+    async def commit_quietly(self, offsets: dict[TopicPartition, int], buffers: Any, timeout: float) -> None:
         assert all(self.assigned.is_ours(buffer) for buffer in buffers.values())
         self.commits.append(offsets)
 

@@ -128,15 +128,15 @@ def test_what_is_settled_stays(group: Group) -> None:
 
 
 @given(group=groups(), data=st.data())
-def test_the_order_in_which_things_are_told_is_nothing(group: Group, data: st.DataObject) -> None:
-    told = group.with_last(sticky, drawn_last(data, group))
-    members = data.draw(st.permutations(list(told.members.items())))
+def test_the_order_of_events_does_not_matter(group: Group, data: st.DataObject) -> None:
+    reported = group.with_last(sticky, drawn_last(data, group))
+    members = data.draw(st.permutations(list(reported.members.items())))
     turned = Group(
-        dict(reversed(told.partitions.items())),
+        dict(reversed(reported.partitions.items())),
         {name: attrs.evolve(each, topics=each.topics[::-1], owned=each.owned[::-1]) for name, each in members},
     )
     for assignor in ALL:
-        assert ask(assignor, turned) == ask(assignor, told)
+        assert ask(assignor, turned) == ask(assignor, reported)
 
 
 def claims(*generations: int, size: int = 3) -> Group:
@@ -242,12 +242,12 @@ def test_a_negative_length_leads_nowhere() -> None:
     assert decode_user_data(bytes.fromhex("7fffffff fffe 00000000 00000000")) is None
 
 
-def test_an_old_cooperative_member_tells_its_generation_in_its_user_data() -> None:
+def test_an_old_cooperative_member_sends_its_generation_in_its_user_data() -> None:
     assert cooperative_sticky.subscription_user_data(("a",), [("a", 0)], 5) == b"\0\0\0\x05"
-    told = claims(4, 5, size=1)
+    reported = claims(4, 5, size=1)
     old = {name: attrs.evolve(each, generation=-1, user_data=b"\0\0\0" + bytes([each.generation]))
-           for name, each in told.members.items()}  # fmt: skip
-    for group in told, Group(told.partitions, old):
+           for name, each in reported.members.items()}  # fmt: skip
+    for group in reported, Group(reported.partitions, old):
         assert ask(cooperative_sticky, group) == {"m0": [], "m1": [("a", 0)]}
 
 

@@ -89,7 +89,7 @@ def test_what_was_given_away_while_another_commit_was_under_way() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID])
-def test_a_generation_that_is_over_by_now_is_no_reason_to_give_up(code: ErrorCode) -> None:
+def test_a_generation_that_is_over_by_now_is_no_reason_to_stop(code: ErrorCode) -> None:
     harness = Harness()
     outcome = harness.commit(7)
     harness.generation = 6
@@ -118,7 +118,7 @@ def test_nothing_is_committed_by_who_is_no_member_yet() -> None:
     assert outcome == [None]
 
 
-def test_a_store_that_does_not_answer_is_given_up() -> None:
+def test_a_store_that_does_not_answer_is_abandoned() -> None:
     harness = Harness()
     done = ensureDeferred(harness.committer.commit_quietly({KEY: 7}, {KEY: harness.buffer}, 5.0))
     waiting = harness.commit(8)

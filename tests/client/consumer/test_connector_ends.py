@@ -30,7 +30,7 @@ async def joined(consumer: ConsumerConnector, topic: str) -> Collector:
     return Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
 
 
-async def test_what_is_being_given_up_can_be_committed(broker: Broker, topic: str, group: str) -> None:
+async def test_what_is_being_revoked_can_be_committed(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, [str(number) for number in range(20)], 2)
     one = connector(broker.bootstrap, group, rebalance_wait_ms=10_000, enable_auto_commit=False)

@@ -123,7 +123,7 @@ async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
     )
 
 
-async def test_readers_are_told_when_the_group_does_not_settle(
+async def test_readers_learn_when_the_group_does_not_settle(
     broker: Broker, tree: EmbeddedTree, topic: str, group: str
 ) -> None:
     create(broker.bootstrap, topic, 2)

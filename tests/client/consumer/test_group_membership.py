@@ -9,7 +9,7 @@ from pylogbroker.client.consumer.member_driver import MemberSettings
 from pylogbroker.errors import ErrorCode, KafkaError
 
 
-def told(error: Exception) -> Exception:
+def reported(error: Exception) -> Exception:
     errors: list[Exception] = []
     nothing: Any = None
     settings = MemberSettings("g", instance_id="shelf-7")
@@ -20,13 +20,13 @@ def told(error: Exception) -> Exception:
     return found
 
 
-def test_who_has_lost_a_static_id_is_told_which() -> None:
-    error = told(KafkaError(code=ErrorCode.FENCED_INSTANCE_ID))
+def test_who_has_lost_a_static_id_is_shown_which() -> None:
+    error = reported(KafkaError(code=ErrorCode.FENCED_INSTANCE_ID))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.FENCED_INSTANCE_ID
     assert "shelf-7" in str(error)
 
 
-def test_other_errors_are_told_as_they_are() -> None:
+def test_other_errors_are_notified_as_they_are() -> None:
     error = KafkaError(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    assert told(error) is error
+    assert reported(error) is error

@@ -46,7 +46,7 @@ def start(broker: Broker, topic: str, group: str) -> Iterator[Callable[[str, str
 @pytest.mark.parametrize(
     ("kind", "assignor"), [*WITHOUT_JAVA, *(pytest.param(*each, marks=java) for each in WITH_JAVA)]
 )
-async def test_whoever_leads(
+async def test_any_leader(
     broker: Broker, topic: str, group: str, start: Callable[[str, str], Member], kind: str, assignor: str
 ) -> None:
     create(broker.bootstrap, topic, PARTITIONS)

@@ -80,7 +80,7 @@ def test_the_tree_keeps_offsets_as_kafkas_old_consumers_did(tree: EmbeddedTree) 
     now(store.commit({}))
 
 
-def test_what_is_no_offset_is_refused(tree: EmbeddedTree) -> None:
+def test_what_is_no_offset_is_rejected(tree: EmbeddedTree) -> None:
     now(TreeOffsets(tree, "g").commit(OFFSETS))
     now(tree.commit([SetData("/consumers/g/offsets/t/0", b"x")]))
     with pytest.raises(BadNode, match="not an offset"):
@@ -173,8 +173,8 @@ class MadeUp:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             return fail(answer)
-        told = response_codec(request.api_key, version)
-        return succeed(told.decode(told.encode(answer)))
+        reported = response_codec(request.api_key, version)
+        return succeed(reported.decode(reported.encode(answer)))
 
     def store(self, standing: NoMember | None = None) -> BrokerOffsets:
         cluster: Any = self
@@ -196,8 +196,8 @@ def test_a_member_commits_as_one() -> None:
     now(cluster.store(NoMember(4, "m", "i")).commit(OFFSETS))
     [request] = cluster.sent
     assert isinstance(request, OffsetCommitRequest)
-    told = request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
-    assert told == ("g", 4, "m", "i")
+    reported = request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    assert reported == ("g", 4, "m", "i")
     assert {
         (topic.name, each.partition_index): each.committed_offset
         for topic in request.topics
@@ -224,7 +224,7 @@ def test_brokers_of_every_age_are_asked(newest: int) -> None:
         (ErrorCode.ILLEGAL_GENERATION, 0),
     ],
 )
-def test_refusals_are_raised_and_a_coordinator_that_is_none_is_forgotten(code: ErrorCode, forgotten: int) -> None:
+def test_errors_are_raised_and_a_coordinator_that_is_none_is_forgotten(code: ErrorCode, forgotten: int) -> None:
     asking: list[tuple[Response, Callable[[OffsetStore], Any]]] = [
         (committed(code), lambda store: store.commit(OFFSETS)),
         (fetched(8, code), lambda store: store.fetch(OFFSETS)),

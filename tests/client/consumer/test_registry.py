@@ -138,7 +138,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.now(self.tree.children("/consumers/g/ids")), [])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_what_is_given_up_slowly_is_waited_for(self) -> None:
+    def test_what_is_revoked_slowly_is_waited_for(self) -> None:
         first = self.started("c1")
         slow: Deferred[None] = Deferred()
         self.reader(first).slow = slow
@@ -150,7 +150,7 @@ class RegistryTests(SynchronousTestCase):
         slow.callback(None)  # and nobody has to wait for a clock
         self.assertEqual(self.numbers(second), [1, 3, 5])
 
-    def test_who_waits_too_long_is_told_and_goes_on(self) -> None:
+    def test_who_waits_too_long_is_notified_and_goes_on(self) -> None:
         self.commit(Create("/consumers"), Create("/consumers/g"), Create("/consumers/g/owners"),
                     Create("/consumers/g/owners/t"), Create("/consumers/g/owners/t/2", b"gone-0"))  # fmt: skip
         only = self.started("c1")
@@ -217,7 +217,7 @@ class RegistryTests(SynchronousTestCase):
         watches = self.tree._watches
         self.assertEqual({len(some) for some in [*watches._nodes.values(), *watches._children.values()] if some}, {1})
 
-    def test_who_has_lost_its_session_begins_anew(self) -> None:
+    def test_who_has_lost_its_session_restarts(self) -> None:
         first, second = self.started("c1"), self.started("c2")
         mine = [Delete(f"/consumers/g/owners/t/{number}") for number in (0, 2, 4)]
         self.commit(*mine, Delete("/consumers/g/ids/c1"))
@@ -244,7 +244,7 @@ class RegistryTests(SynchronousTestCase):
         self.clock.advance(2.0)
         self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5, 6])
 
-    def test_a_claim_whose_outcome_was_not_told_is_known_again(self) -> None:
+    def test_a_claim_whose_outcome_was_not_reported_is_known_again(self) -> None:
         only = self.consumer("c1")
         commit = EmbeddedTree.commit
         lost = [True]
@@ -324,7 +324,7 @@ class RegistryTests(SynchronousTestCase):
                     Create("/consumers/g/ids/x", b"?"))  # fmt: skip
         self.assertEqual(self.numbers(self.started("c1")), [0, 1, 2, 3, 4, 5])
 
-    def test_whoever_comes_and_goes_everything_is_read_once(self) -> None:
+    def test_whichever_member_comes_or_goes_everything_is_read_once(self) -> None:
         drawn = random.Random(7)
         living: dict[str, GroupRegistry] = {}
         for _ in range(60):

@@ -92,6 +92,6 @@ def test_the_oldest_consumers_are_read() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"7", b'{"version": 1}', b'{"orders": "x"}'])
-def test_what_is_no_consumer_is_refused(data: bytes) -> None:
+def test_what_is_no_consumer_is_rejected(data: bytes) -> None:
     with pytest.raises(BadNode):
         decode_consumer(data)

@@ -82,7 +82,7 @@ def test_no_bytes_are_no_partitions() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "00", "ffff00000000", "000000000001", "0001000000010002"])
-def test_anything_else_is_refused(data: str) -> None:
+def test_anything_else_is_rejected(data: str) -> None:
     with pytest.raises(WireError):
         decode_subscription(bytes.fromhex(data))
     with pytest.raises(WireError):

@@ -99,7 +99,7 @@ def test_a_leader_that_is_none_is_looked_for(harness: Harness) -> None:
     assert harness.truncation_checks.must_wait(harness.buffer, 3, 5)
 
 
-def test_brokers_that_do_not_tell_are_trusted(harness: Harness) -> None:
+def test_brokers_that_do_not_report_are_trusted(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.requests[-1][2].errback(UnsupportedVersion("too old"))
     assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
@@ -122,7 +122,7 @@ def test_closing(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(("policy", "goes_back"), [("earliest", True), ("latest", True), ("none", False)])
-def test_who_wants_no_offsets_chosen_is_told_the_safe_one(harness: Harness, policy: str, goes_back: bool) -> None:
+def test_a_query_without_a_choice_of_offsets_names_the_safe_one(harness: Harness, policy: str, goes_back: bool) -> None:
     told: list[Exception] = []
     nothing: Any = None
     positions = Positions(nothing, nothing, policy, False, 0.1, nothing, lambda buffer, error: told.append(error))

@@ -197,7 +197,7 @@ def result_of(done: Deferred[Any]) -> Any:
     return result
 
 
-def turn(clock: Clock, seconds: float = 0) -> None:
+def run_due(clock: Clock, seconds: float = 0) -> None:
     """Let the reactor do what is due: a turn may cause another."""
     clock.advance(seconds)
     for _ in range(5):

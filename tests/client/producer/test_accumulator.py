@@ -122,7 +122,7 @@ def test_nothing_lingers_while_somebody_waits_for_it() -> None:
     assert leaving(accumulator, 0.0) == []
 
 
-def test_a_lane_pauses_after_a_failure() -> None:
+def test_a_partition_queue_pauses_after_a_failure() -> None:
     accumulator, queue = made()
     add(accumulator, queue, b"a")
     leaving(accumulator, 0.0)
@@ -134,7 +134,7 @@ def test_a_lane_pauses_after_a_failure() -> None:
     assert leaving(accumulator, 2.0) == [[b"a"]]
 
 
-def test_room_is_bounded_by_bytes() -> None:
+def test_space_is_bounded_by_bytes() -> None:
     accumulator, queue = made(memory=100)
     assert accumulator.has_room(1000)
     add(accumulator, queue, b"a" * (60 - OVERHEAD))
@@ -145,7 +145,7 @@ def test_room_is_bounded_by_bytes() -> None:
     assert accumulator.has_room(41)
 
 
-def test_room_is_bounded_by_records() -> None:
+def test_space_is_bounded_by_records() -> None:
     accumulator, queue = made(records=2)
     add(accumulator, queue, b"a")
     assert accumulator.has_room(1)
@@ -220,7 +220,7 @@ def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
     assert [result.offset for result in told[0]] == [30, 31, 32, 40, 41]  # type: ignore[attr-defined]
 
 
-def test_halves_know_whom_to_tell() -> None:
+def test_halves_know_whom_to_report() -> None:
     accumulator, queue = made()
     completion = add(accumulator, queue, b"x", key=b"key", headers=(("h", None),))
     collector, told = collected(4)
@@ -244,7 +244,7 @@ def test_metadata_says_what_is_known() -> None:
     assert metadata_of("t", 1, 5, [100, 200], 300) == [RecordMetadata("t", 1, offset, 300) for offset in (5, 6)]
 
 
-def test_a_full_batch_is_told_once() -> None:
+def test_a_full_batch_is_reported_once() -> None:
     closed: list[PartitionQueue] = []
     accumulator, queue = made(batch_records=2)
     accumulator.on_closed = closed.append

@@ -20,7 +20,7 @@ from tests.support.reactor_run import sleep
 QUICK: dict[str, Any] = {"retry.backoff.ms": 20, "retry.backoff.max.ms": 100, "reconnect.backoff.max.ms": 100}
 
 
-async def test_room_and_counts(broker: Broker, topic: str) -> None:
+async def test_space_and_counts(broker: Broker, topic: str) -> None:
     create(broker, topic)
     producer = Producer(broker.bootstrap, queue_size=10)
     sent: list[Deferred[RecordMetadata]] = []
@@ -117,7 +117,7 @@ def recreate(broker: Broker, topic: str, partitions: int) -> None:
 
 @pytest.mark.limit(60)
 @pytest.mark.parametrize("partitions", [1, 3])
-async def test_a_topic_that_is_made_anew(broker: Broker, topic: str, partitions: int) -> None:
+async def test_a_topic_that_is_recreated(broker: Broker, topic: str, partitions: int) -> None:
     create(broker, topic, 2)
     producer = Producer(broker.bootstrap, settings=QUICK, metadata_max_age_ms=200)
     for number in range(10):
@@ -152,7 +152,7 @@ async def test_a_record_that_fails_in_this_process_fails_the_transaction(broker:
     assert committed_values(broker, topic, b"again") == [b"again"]
 
 
-async def test_who_was_shut_out_is_told_at_once(broker: Broker, topic: str) -> None:
+async def test_who_was_shut_out_is_notified_at_once(broker: Broker, topic: str) -> None:
     create(broker, topic)
     first = Producer(broker.bootstrap, settings=QUICK, transactional_id=topic)
     second = Producer(broker.bootstrap, settings=QUICK, transactional_id=topic)

@@ -11,14 +11,14 @@ from twisted.internet.task import Clock
 from pylogbroker.client.producer import Producer
 from pylogbroker.client.producer.accumulator import Accumulator
 from pylogbroker.errors import InvalidRecords
-from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, run_due
 
 
 def sends_still(producer: Producer, cluster: FakeCluster, clock: Clock) -> None:
     sent = producer.send("t", b"good", partition=0)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(5)
-    turn(clock)
+    run_due(clock)
     assert result_of(sent).offset == 5
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
@@ -33,7 +33,7 @@ def test_what_is_no_partition(
     if is_known:
         sends_still(producer, cluster, clock)
     sent = producer.send("t", b"odd", partition=partition)
-    turn(clock)
+    run_due(clock)
     error = failure(sent)
     assert isinstance(error, InvalidRecords)
     assert f"partition: {partition!r}" in str(error)
@@ -56,10 +56,10 @@ def test_nobody_is_left_waiting_for_a_topic_whatever_happens_when_it_is_found(
     monkeypatch.setattr(Accumulator, "append", fail_for_one)
     monkeypatch.setattr(cluster, "find_topic", lambda topic: _until(finding))
     odd, even = producer.send("t", b"odd", partition=0), producer.send("t", b"even", partition=0)
-    turn(clock)
+    run_due(clock)
     assert not odd.called
     finding.callback(None)
-    turn(clock)
+    run_due(clock)
     assert isinstance(failure(odd), ZeroDivisionError)
     cluster.acknowledge(3)
     assert result_of(even).offset == 3
@@ -74,7 +74,7 @@ def test_nobody_is_left_waiting_for_a_topic_that_cannot_be_taken_over(make: Make
     producer, cluster = make()
     partitions_of, cluster.partitions_of = cluster.partitions_of, lambda topic: 1 // 0  # type: ignore[method-assign]
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     assert isinstance(failure(sent), ZeroDivisionError)
     cluster.partitions_of = partitions_of  # type: ignore[method-assign]
     sends_still(producer, cluster, clock)

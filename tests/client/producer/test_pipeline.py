@@ -14,7 +14,7 @@ from zope.interface import implementer
 from pylogbroker.client.errors import Closed, PluginFailed
 from pylogbroker.client.producer import NotAllSent, Producer, RecordMetadata, TransactionAborted, TransactionError
 from pylogbroker.interfaces import CallbackHandler, Event, IEventHandler, IForwardingEventHandler
-from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, sent_values, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, run_due, sent_values
 
 
 class Seeing(CallbackHandler):
@@ -39,7 +39,7 @@ def all_sent(cluster: FakeCluster, clock: Clock) -> list[bytes | None]:
     """What is sent, with every request acknowledged."""
     found: list[bytes | None] = []
     for _ in range(100):
-        turn(clock)
+        run_due(clock)
         while cluster.requests:
             found += sent_values(cluster.requests[0][0])
             cluster.acknowledge()
@@ -54,7 +54,7 @@ def test_a_full_queue_keeps_the_order(make: Make, clock: Clock, settings: dict[s
     most = 0
     found: list[bytes | None] = []
     for _ in range(50):
-        turn(clock, 0.1)
+        run_due(clock, 0.1)
         most = max(most, producer.counts.queued)
         if cluster.requests:
             found += sent_values(cluster.requests[0][0])
@@ -121,7 +121,7 @@ def test_a_handler_that_has_the_queue_emptied(make: Make, clock: Clock, is_faili
 
     handler.send = abort
     sent = [producer.send("t", b"%d" % number, partition=number % 2) for number in range(4)]
-    turn(clock)
+    run_due(clock)
     assert [type(failure(each)) for each in sent] == [TransactionAborted] * 4
     assert cluster.requests == []
     assert producer.counts.queued == producer.counts.queued_bytes == 0
@@ -150,7 +150,7 @@ class Another(CallbackHandler):
         return self.event if event.value == b"first" else attrs.evolve(self.event, ticket=self.event.ticket)
 
 
-def test_whatever_a_handler_puts_in_its_place_the_sender_is_told(make: Make, clock: Clock) -> None:
+def test_whatever_a_handler_puts_in_its_place_the_sender_is_notified(make: Make, clock: Clock) -> None:
     producer, cluster = make(callback_handlers=[Another()])
     sent = [producer.send("t", value) for value in (b"first", b"second")]
     assert all_sent(cluster, clock) == [b"always the same"] * 2
@@ -174,14 +174,14 @@ class Forwarding:
         return self.answer()
 
 
-def test_events_that_were_passed_on_are_told_by_their_batches(make: Make, clock: Clock) -> None:
+def test_events_that_were_passed_on_are_reported_by_their_batches(make: Make, clock: Clock) -> None:
     producer, cluster = make(event_handler=Forwarding(lambda: None))
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(2)]
     assert all_sent(cluster, clock) == [b"0", b"1"]
     assert [result_of(each).offset for each in sent] == [0, 1]
 
 
-def test_events_that_were_passed_on_before_a_failure_are_told_once(make: Make, clock: Clock) -> None:
+def test_events_that_were_passed_on_before_a_failure_are_reported_once(make: Make, clock: Clock) -> None:
     def fail() -> Any:
         raise LookupError("so")
 
@@ -192,7 +192,7 @@ def test_events_that_were_passed_on_before_a_failure_are_told_once(make: Make, c
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
-def test_events_that_were_passed_on_twice_are_told_once(make: Make, clock: Clock) -> None:
+def test_events_that_were_passed_on_twice_are_reported_once(make: Make, clock: Clock) -> None:
     producer, cluster = make(event_handler=Forwarding(lambda: None, times=2))
     sent, other = producer.send("t", b"1", partition=0), producer.send("t", b"2", partition=0)
     assert all_sent(cluster, clock) == [b"1", b"2", b"1", b"2"]
@@ -222,15 +222,15 @@ def keeping(make: Make, **settings: Any) -> tuple[Producer, FakeCluster, Keeping
 def test_events_that_are_never_dealt_with_fail_in_the_end(make: Make, clock: Clock) -> None:
     producer, cluster, handler = keeping(make)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     end = producer.close(timeout=3)
-    turn(clock, 3)
+    run_due(clock, 3)
     assert isinstance(failure(end), NotAllSent)
     assert isinstance(failure(sent), Closed)
     assert producer.counts.queued == producer.counts.queued_bytes == 0
     handler.built_in.handle(handler.events)
     handler.built_in.handle([Event("t", b"its own", partition=0)])
-    turn(clock)
+    run_due(clock)
     assert cluster.requests == []
 
 
@@ -238,15 +238,15 @@ def test_events_of_an_aborted_transaction_are_not_sent_in_the_next(make: Make, c
     producer, cluster, handler = keeping(make, transactional_id="id")
     result_of(producer.begin())
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     aborted = producer.abort()
-    turn(clock)
+    run_due(clock)
     result_of(aborted)
     assert isinstance(failure(sent), TransactionAborted)
     handler.built_in.handle([*handler.events, Event("t", b"its own", partition=0)])
     result_of(producer.begin())
     handler.built_in.handle(handler.events)
-    turn(clock)
+    run_due(clock)
     assert cluster.requests == []
 
 
@@ -254,6 +254,6 @@ def test_events_that_cannot_be_sent_break_the_transaction(make: Make, clock: Clo
     producer, _ = make(transactional_id="id", callback_handlers=[Seeing()])
     result_of(producer.begin())
     bad = producer.send("t", object(), partition=0)
-    turn(clock)
+    run_due(clock)
     assert isinstance(failure(bad), PluginFailed)
     assert isinstance(failure(producer.commit()), TransactionError)

@@ -14,7 +14,7 @@ from pylogbroker.client.errors import ConnectionLost, PluginFailed, QueueFull
 from pylogbroker.client.producer import DeliveryTimedOut, Producer, RecordMetadata
 from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, Event, IEventHandler
-from tests.client.producer.fake_cluster import Make, failure, turn
+from tests.client.producer.fake_cluster import Make, failure, run_due
 
 
 def test_a_full_queue_drops(make: Make, clock: Clock) -> None:
@@ -22,7 +22,7 @@ def test_a_full_queue_drops(make: Make, clock: Clock) -> None:
     sent = [producer.send("t", b"value", partition=0) for _ in range(3)]
     assert isinstance(failure(sent[2]), QueueFull)
     assert producer.counts.dropped == 1
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
     assert [each.result.offset for each in sent[:2]] == [0, 1]
     assert not producer.send("t", b"value", partition=0).called
@@ -31,14 +31,14 @@ def test_a_full_queue_drops(make: Make, clock: Clock) -> None:
 def test_a_full_queue_blocks_for_a_while(make: Make, clock: Clock) -> None:
     producer, cluster = make(queue_size=1, queue_enqueue_timeout_ms=500)
     first, second = producer.send("t", b"1", partition=0), producer.send("t", b"2", partition=0)
-    turn(clock, 0.4)
+    run_due(clock, 0.4)
     third = producer.send("t", b"3", partition=0)
     assert producer.counts.waiting == 2
-    turn(clock, 0.2)
+    run_due(clock, 0.2)
     assert isinstance(failure(second), QueueFull)
     assert not third.called
     cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(1)
     assert (first.result.offset, third.result.offset) == (0, 1)
 
@@ -46,22 +46,22 @@ def test_a_full_queue_blocks_for_a_while(make: Make, clock: Clock) -> None:
 def test_a_full_queue_blocks_for_ever(make: Make, clock: Clock) -> None:
     producer, cluster = make(buffer_memory=20, queue_enqueue_timeout_ms=-1, delivery_timeout_ms=10_000_000)
     first, second = producer.send("t", b"1", partition=0), producer.send("t", b"2", partition=0)
-    turn(clock, 5000)
+    run_due(clock, 5000)
     assert not second.called
     cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(1)
     assert (first.result.offset, second.result.offset) == (0, 1)
 
 
-def test_room_is_told_in_its_order(make: Make, clock: Clock) -> None:
+def test_space_is_reported_in_its_order(make: Make, clock: Clock) -> None:
     producer, cluster = make(queue_size=1)
     assert producer.room().called
     producer.send("t", b"1", partition=0)
     waiting, room = producer.send("t", b"2", partition=0), producer.room()
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     assert not room.called
     cluster.acknowledge(1)
     assert waiting.called
@@ -90,7 +90,7 @@ def test_what_cannot_be_a_timestamp_fails_alone(make: Make, clock: Clock, timest
     producer, cluster = make()
     good = producer.send("t", b"value", partition=0)
     assert isinstance(failure(producer.send("t", b"value", timestamp=timestamp)), InvalidRecords)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(3)
     assert good.result.offset == 3
 
@@ -98,10 +98,10 @@ def test_what_cannot_be_a_timestamp_fails_alone(make: Make, clock: Clock, timest
 def test_sync_leaves_within_the_call(make: Make, clock: Clock) -> None:
     producer, cluster = make(producer_type="sync")
     producer.send("t", b"1", partition=0)
-    turn(clock)
+    run_due(clock)
     assert len(cluster.requests) == 1
     cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     producer.send("t", b"2", partition=0)
     assert len(cluster.requests) == 1
     producer.send("t", b"3", partition=0)
@@ -112,27 +112,27 @@ def test_no_more_requests_than_allowed(make: Make, clock: Clock) -> None:
     producer, cluster = make(batch_num_messages=1, max_in_flight_requests_per_connection=2)
     for partition in range(2):
         producer.send("t", b"first", partition=partition)
-    turn(clock)
+    run_due(clock)
     while cluster.requests:
         cluster.acknowledge()
     for number in range(5):
         producer.send("t", b"%d" % number, partition=number % 2)
-    turn(clock)
+    run_due(clock)
     assert [len(request.topic_data[0].partition_data) for request, _ in cluster.requests] == [2, 2]
     cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     assert [len(request.topic_data[0].partition_data) for request, _ in cluster.requests] == [2, 1]
 
 
 def test_what_takes_too_long_fails(make: Make, clock: Clock) -> None:
     producer, cluster = make(delivery_timeout_ms=3000, retry_backoff_ms=10)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     while not sent.called:
         assert clock.seconds() < 10
         if cluster.requests:
             cluster.lose()
-        turn(clock, 0.05)
+        run_due(clock, 0.05)
     assert 3.0 <= clock.seconds() < 4.2
     assert isinstance(failure(sent), DeliveryTimedOut | ConnectionLost)
     assert producer.counts.retries > 2
@@ -142,7 +142,7 @@ def test_retries_are_counted(make: Make, clock: Clock) -> None:
     producer, cluster = make(message_send_max_retries=2, retry_backoff_ms=10, retry_backoff_max_ms=10)
     sent = producer.send("t", b"value", partition=0)
     for _ in range(3):
-        turn(clock, 0.1)
+        run_due(clock, 0.1)
         cluster.lose()
     assert isinstance(failure(sent), ConnectionLost)
 
@@ -183,7 +183,7 @@ def test_the_steps_of_a_record(make: Make, clock: Clock) -> None:
         *["before_enqueue", "after_enqueue"] * 2, "before_enqueue", *["before_enqueue", "after_enqueue"] * 2,
     ]  # fmt: skip
     assert cluster.requests == []
-    turn(clock, 0.1)
+    run_due(clock, 0.1)
     assert steps.seen[-2:] == [
         ("after_dequeue", [b"kept", b"to this", b"dropped second", b"dropped third"]),
         ("before_send", [b"kept", b"to this", b"dropped third"]),
@@ -196,7 +196,7 @@ def test_the_steps_of_a_record(make: Make, clock: Clock) -> None:
     assert steps.seen[-1] == ("close", [])
 
 
-def test_a_full_queue_is_told_to_handlers(make: Make, clock: Clock) -> None:
+def test_a_full_queue_is_reported_to_handlers(make: Make, clock: Clock) -> None:
     steps = Steps()
     producer, _ = make(callback_handlers=[steps], queue_size=1, queue_enqueue_timeout_ms=0, queue_time=100)
     producer.send("t", b"1", partition=0)
@@ -221,7 +221,7 @@ def test_a_failing_step_fails_its_records_alone(make: Make, clock: Clock, step: 
     handler = Failing(step)
     producer, cluster = make(callback_handlers=[handler])
     sent = producer.send("t", b"1", partition=0)
-    turn(clock)
+    run_due(clock)
     error = failure(sent)
     assert isinstance(error, PluginFailed)
     assert error.plugin == "failing"
@@ -247,7 +247,7 @@ def test_an_event_handler_takes_batches(make: Make, clock: Clock) -> None:
     shelf = Shelf()
     producer, cluster = make(event_handler=shelf, batch_num_messages=2)
     sent = [producer.send("t", {"any": number}) for number in range(3)]
-    turn(clock)
+    run_due(clock)
     assert shelf.batches == [[{"any": 0}, {"any": 1}], [{"any": 2}]]
     assert not sent[0].called
     assert producer.counts.queued == 3
@@ -262,16 +262,16 @@ def test_flush_waits_for_the_event_handler(make: Make, clock: Clock) -> None:
     producer, _ = make(event_handler=shelf, queue_time=60_000)
     producer.send("t", b"1")
     flushed = producer.flush()
-    turn(clock)
+    run_due(clock)
     assert shelf.batches == [[b"1"]]
     assert not flushed.called
     shelf.done.callback(None)
-    turn(clock)
+    run_due(clock)
     assert flushed.called
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    ("settings", "error_line"),
     [
         ({"queue.time": 1, "linger.ms": 2}, "given twice"),
         ({"acks": "1", "enable.idempotence": True}, "needs all"),
@@ -284,6 +284,6 @@ def test_flush_waits_for_the_event_handler(make: Make, clock: Clock) -> None:
         ({"serializer.class": "no-such"}, "utf-8"),
     ],
 )
-def test_settings_that_contradict_each_other(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+def test_settings_that_contradict_each_other(settings: dict[str, Any], error_line: str) -> None:
+    with pytest.raises(ConfigError, match=error_line):
         Producer("nowhere:1", reactor=Clock(), settings=settings)

@@ -94,7 +94,7 @@ async def test_a_broker_that_is_not_there_yet(new_broker: NewBroker, topic: str)
     await producer.close()
 
 
-async def test_the_end_does_not_wait_longer_than_it_is_told(new_broker: NewBroker, topic: str) -> None:
+async def test_the_end_does_not_wait_longer_than_its_timeout(new_broker: NewBroker, topic: str) -> None:
     broker = new_broker()
     broker.start()
     create(broker, topic)

@@ -214,7 +214,7 @@ async def test_a_batch_that_the_broker_finds_too_large_is_split(broker: Broker, 
     await producer.close()
 
 
-async def test_log_append_time_is_told(broker: Broker, topic: str) -> None:
+async def test_log_append_time_is_answered(broker: Broker, topic: str) -> None:
     create(broker, topic, message_timestamp_type="LogAppendTime")
     producer = Producer(broker.bootstrap)
     result = await producer.send(topic, b"value", timestamp=START)

@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, run_due
 
 
 def begun(make: Make, clock: Clock, **settings: Any) -> tuple[Producer, FakeCluster]:
@@ -27,7 +27,7 @@ def begun(make: Make, clock: Clock, **settings: Any) -> tuple[Producer, FakeClus
 
 
 def settled(clock: Clock, call: Deferred[Any]) -> Any:
-    turn(clock)
+    run_due(clock)
     return result_of(call)
 
 
@@ -36,7 +36,7 @@ def in_order(cluster: FakeCluster) -> list[type[Request]]:
 
 
 @pytest.mark.parametrize(
-    ("code", "refusal"),
+    ("code", "kafka_error"),
     [
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, NeedsAbort),
         (ErrorCode.INVALID_PRODUCER_EPOCH, NeedsAbort),
@@ -44,24 +44,24 @@ def in_order(cluster: FakeCluster) -> list[type[Request]]:
     ],
 )
 def test_a_partition_that_is_not_added_fails_its_records_at_once(
-    make: Make, clock: Clock, code: ErrorCode, refusal: type[TransactionError]
+    make: Make, clock: Clock, code: ErrorCode, kafka_error: type[TransactionError]
 ) -> None:
     producer, cluster = begun(make, clock)
     cluster.fail(AddPartitionsToTxnRequest, code)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     error = failure(sent)
     assert isinstance(error, KafkaError)
     assert error.code is code
-    assert isinstance(failure(producer.send("t", b"more")), refusal)
-    assert isinstance(failure(producer.commit()), refusal)
+    assert isinstance(failure(producer.send("t", b"more")), kafka_error)
+    assert isinstance(failure(producer.commit()), kafka_error)
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
 def test_a_failure_fails_what_is_not_on_its_way(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock, batch_num_messages=1, max_in_flight_requests_per_connection=1)
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(3)]
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_RECORD)
     assert [type(failure(each)) for each in sent] == [KafkaError] * 3
     settled(clock, producer.abort())
@@ -85,7 +85,7 @@ def test_what_the_coordinator_never_knew_of_is_aborted(make: Make, clock: Clock)
     producer, cluster = begun(make, clock)
     cluster.fail(AddPartitionsToTxnRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     failure(sent)
     cluster.fail(EndTxnRequest, ErrorCode.INVALID_TXN_STATE)
     settled(clock, producer.abort())
@@ -93,11 +93,11 @@ def test_what_the_coordinator_never_knew_of_is_aborted(make: Make, clock: Clock)
     result_of(producer.begin())
 
 
-def test_an_id_that_was_forgotten_is_asked_for_anew(make: Make, clock: Clock) -> None:
+def test_an_id_that_was_forgotten_is_asked_for_again(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock)
     cluster.fail(AddPartitionsToTxnRequest, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     failure(sent)
     cluster.fail(EndTxnRequest, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     settled(clock, producer.abort())
@@ -111,13 +111,13 @@ def lost_commit(make: Make, clock: Clock) -> tuple[Producer, FakeCluster]:
     """A commit of which nobody knows whether it took place."""
     producer, cluster = begun(make, clock, max_block_ms=100)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
     assert sent.called
     cluster.held.add(EndTxnRequest)
     committed = producer.commit()
     for _ in range(30):
-        turn(clock, 0.01)
+        run_due(clock, 0.01)
     assert committed.called
     failure(committed)
     cluster.calls.clear()
@@ -128,15 +128,15 @@ def lost_commit(make: Make, clock: Clock) -> tuple[Producer, FakeCluster]:
 def test_an_abort_does_not_pass_over_a_commit_that_took_place(make: Make, clock: Clock) -> None:
     producer, cluster = lost_commit(make, clock)
     cluster.fail(EndTxnRequest, ErrorCode.INVALID_TXN_STATE)
-    aborted = producer.abort()
-    turn(clock)
-    error = failure(aborted)
+    cancelled = producer.abort()
+    run_due(clock)
+    error = failure(cancelled)
     assert isinstance(error, TransactionError)
     assert "committed" in str(error)
     result_of(producer.begin())
 
 
-def test_an_abort_tells_that_a_commit_did_not_take_place(make: Make, clock: Clock) -> None:
+def test_an_abort_reports_that_a_commit_did_not_take_place(make: Make, clock: Clock) -> None:
     producer, cluster = lost_commit(make, clock)
     settled(clock, producer.abort())
     assert cluster.epoch == 1
@@ -146,7 +146,7 @@ def test_an_abort_tells_that_a_commit_did_not_take_place(make: Make, clock: Cloc
 def test_two_aborts_are_one(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock)
     producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     first, second, end = producer.abort(), producer.abort(), producer.close()
     cluster.acknowledge()
     for call in (first, second, end):
@@ -159,7 +159,7 @@ def test_the_end_waits_for_a_commit(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock)
     sent = producer.send("t", b"value", partition=0)
     committed, end = producer.commit(), producer.close()
-    turn(clock)
+    run_due(clock)
     assert not end.called
     cluster.acknowledge(3)
     settled(clock, committed)
@@ -175,7 +175,7 @@ def test_the_end_waits_for_offsets(make: Make, clock: Clock, kind: type[Request]
     cluster.held.add(kind)
     offered = producer.send_offsets({("t", 0): 5}, "group")
     ended = getattr(producer, way)()
-    turn(clock)
+    run_due(clock)
     assert not ended.called
     assert cluster.count(EndTxnRequest) == 0
     cluster.answer(kind)
@@ -190,7 +190,7 @@ def test_offsets_that_fail_meanwhile_fail_the_commit(make: Make, clock: Clock) -
     offered, committed = producer.send_offsets({("t", 0): 5}, "group"), producer.commit()
     cluster.fail(TxnOffsetCommitRequest, ErrorCode.ILLEGAL_GENERATION)
     cluster.answer(TxnOffsetCommitRequest)
-    turn(clock)
+    run_due(clock)
     assert isinstance(failure(offered), KafkaError)
     assert isinstance(failure(committed), NeedsAbort)
     assert cluster.count(EndTxnRequest) == 0
@@ -199,10 +199,10 @@ def test_offsets_that_fail_meanwhile_fail_the_commit(make: Make, clock: Clock) -
 def test_a_commit_that_nobody_waits_for_goes_on(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock)
     producer.send("t", b"value", partition=0)
-    given_up, again = producer.commit(), producer.commit()
-    turn(clock)
-    given_up.cancel()
-    assert isinstance(failure(given_up), CancelledError)
+    cancelled, again = producer.commit(), producer.commit()
+    run_due(clock)
+    cancelled.cancel()
+    assert isinstance(failure(cancelled), CancelledError)
     assert isinstance(failure(producer.abort()), TransactionError)
     cluster.acknowledge()
     settled(clock, again)
@@ -217,19 +217,19 @@ def test_offsets_that_nobody_waits_for_are_committed_all_the_same(make: Make, cl
     offered.cancel()
     assert isinstance(failure(offered), CancelledError)
     committed = producer.commit()
-    turn(clock)
+    run_due(clock)
     assert not committed.called
     cluster.answer(TxnOffsetCommitRequest)
     settled(clock, committed)
 
 
-def test_a_beginning_that_is_given_up_can_be_tried_again(make: Make, clock: Clock) -> None:
+def test_a_beginning_that_is_revoked_can_be_tried_again(make: Make, clock: Clock) -> None:
     producer, cluster = make(transactional_id="id")
     cluster.held.add(InitProducerIdRequest)
-    given_up = producer.begin()
+    cancelled = producer.begin()
     assert isinstance(failure(producer.begin()), TransactionError)
-    given_up.cancel()
-    assert isinstance(failure(given_up), CancelledError)
+    cancelled.cancel()
+    assert isinstance(failure(cancelled), CancelledError)
     cluster.held.clear()
     cluster.calls.clear()
     result_of(producer.begin())
@@ -240,7 +240,7 @@ def test_a_record_that_comes_too_late_does_no_harm(make: Make, clock: Clock) -> 
     sent = producer.send("t", b"value", partition=0)
     committed = producer.commit()
     assert isinstance(failure(producer.send("t", b"late", partition=0)), TransactionError)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
     settled(clock, committed)
     assert result_of(sent).offset == 0
@@ -250,15 +250,15 @@ def test_an_abort_while_records_wait_to_be_sent_again(make: Make, clock: Clock) 
     """Nobody knows whether they were written: the next transaction needs a new epoch."""
     producer, cluster = begun(make, clock)
     lost = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     cluster.lose()
-    aborted = producer.abort()
+    cancelled = producer.abort()
     assert isinstance(failure(lost), TransactionAborted)
-    settled(clock, aborted)
+    settled(clock, cancelled)
     assert cluster.epoch == 1
     result_of(producer.begin())
     sent = producer.send("t", b"value", partition=0)
-    turn(clock, 1)
+    run_due(clock, 1)
     cluster.acknowledge(4)
     assert result_of(sent).offset == 4
 
@@ -266,15 +266,15 @@ def test_an_abort_while_records_wait_to_be_sent_again(make: Make, clock: Clock) 
 def test_an_abort_while_a_commit_fails(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock, batch_num_messages=1)
     producer.send("t", b"good", partition=0)  # so that two may be under way
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
     bad, other = producer.send("t", b"bad", partition=0), producer.send("t", b"other", partition=0)
     committed = producer.commit()
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_RECORD)
-    aborted = producer.abort()
+    cancelled = producer.abort()
     cluster.acknowledge(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    settled(clock, aborted)
+    settled(clock, cancelled)
     assert isinstance(failure(committed), TransactionError)
     for each in (bad, other):
         assert isinstance(failure(each), KafkaError)
@@ -285,23 +285,23 @@ def test_an_abort_while_a_commit_fails(make: Make, clock: Clock) -> None:
 
 def test_an_abort_from_a_record_s_callback(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock, batch_num_messages=1)
-    aborted: list[Deferred[None]] = []
+    cancelled: list[Deferred[None]] = []
 
     async def work() -> None:
         try:
             await producer.send("t", b"1", partition=0)
         except KafkaError:
-            aborted.append(producer.abort())
+            cancelled.append(producer.abort())
 
     working = ensureDeferred(work())
     others = [producer.send("t", b"%d" % number, partition=number % 2) for number in range(4)]
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_RECORD)
     while cluster.requests:
         cluster.acknowledge()
-    turn(clock)
+    run_due(clock)
     result_of(working)
-    result_of(aborted[0])
+    result_of(cancelled[0])
     for each in others:
         assert each.called
         each.addErrback(lambda _: None)
@@ -317,11 +317,11 @@ def test_a_coordinator_that_is_busy_is_asked_again(make: Make, clock: Clock) -> 
     sent = producer.send("t", b"value", partition=0)
     offered = producer.send_offsets({("t", 0): 5}, "group")
     for _ in range(20):
-        turn(clock, 0.02)
+        run_due(clock, 0.02)
     cluster.acknowledge()
     committed = producer.commit()
     for _ in range(20):
-        turn(clock, 0.02)
+        run_due(clock, 0.02)
     for call in (sent, offered, committed):
         result_of(call)
     assert cluster.count(EndTxnRequest) == 4

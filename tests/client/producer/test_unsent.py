@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.producer import NotAllSent
 from pylogbroker.errors import ErrorCode
-from tests.client.producer.fake_cluster import Make, failure, result_of, turn
+from tests.client.producer.fake_cluster import Make, failure, result_of, run_due
 
 
 def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,11 +22,11 @@ def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch:
 
     monkeypatch.setattr(cluster, "close", close)
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(3)]
-    turn(clock)
+    run_due(clock)
     cluster.trouble = "the dog ate it"
     end = producer.close(timeout=3)
     assert isinstance(failure(producer.send("t", b"late", partition=0)), Closed)  # which is told already
-    turn(clock, 3)
+    run_due(clock, 3)
     error = failure(end)
     assert isinstance(error, NotAllSent)
     assert error.count == 3
@@ -36,17 +36,17 @@ def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch:
     result_of(producer.close())
 
 
-def test_what_is_refused_in_the_end(make: Make, clock: Clock) -> None:
+def test_what_is_rejected_in_the_end(make: Make, clock: Clock) -> None:
     producer, cluster = make()
     early = producer.send("t", b"early", partition=0)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_RECORD)
     assert failure(early) is not None  # long before the end
     sent = [producer.send("t", b"value", partition=0), producer.send("t", b"value", partition=1)]
     end = producer.close()
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_RECORD)
-    turn(clock)
+    run_due(clock)
     error = failure(end)
     assert isinstance(error, NotAllSent)
     assert error.count == 2
@@ -58,8 +58,8 @@ def test_all_was_sent(make: Make, clock: Clock, timeout: float | None) -> None:
     producer, cluster = make()
     sent = producer.send("t", b"value", partition=0)
     end: Deferred[None] = producer.close(timeout)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(1)
-    turn(clock)
+    run_due(clock)
     assert result_of(end) is None
     assert result_of(sent).offset == 1

@@ -23,7 +23,7 @@ from pylogbroker.client.producer import (
 )
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import CallbackHandler, IPartitioner, IStickyPartitioner
-from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, sent_values, turn
+from tests.client.producer.fake_cluster import FakeCluster, Make, failure, result_of, run_due, sent_values
 from tests.support.examples import examples
 
 
@@ -37,11 +37,11 @@ def calls(clock: Clock, seconds: float) -> int:
     return count
 
 
-def test_room_is_waited_for_beside_those_whose_time_is_over(make: Make, clock: Clock) -> None:
+def test_space_is_waited_for_beside_those_whose_time_is_over(make: Make, clock: Clock) -> None:
     producer, cluster = make(queue_size=1, queue_enqueue_timeout_ms=500)
     producer.send("t", b"1", partition=0)
     room, late = producer.room(), producer.send("t", b"2", partition=0)
-    turn(clock)
+    run_due(clock)
     assert calls(clock, 0.9) < 10
     assert isinstance(failure(late), QueueFull)
     assert not room.called
@@ -49,19 +49,19 @@ def test_room_is_waited_for_beside_those_whose_time_is_over(make: Make, clock: C
     assert room.called
 
 
-def test_who_fits_enters_when_one_who_does_not_gives_up(make: Make, clock: Clock) -> None:
+def test_who_fits_enters_when_one_who_does_not_stops_waiting(make: Make, clock: Clock) -> None:
     producer, cluster = make(buffer_memory=1000, queue_enqueue_timeout_ms=500)
     first = producer.send("t", b"x" * 500, partition=0)
-    turn(clock, 0.3)
+    run_due(clock, 0.3)
     large = producer.send("t", b"y" * 900, partition=0)
-    turn(clock, 0.3)
+    run_due(clock, 0.3)
     small = producer.send("t", b"z", partition=0)
-    turn(clock, 0.3)
+    run_due(clock, 0.3)
     assert isinstance(failure(large), QueueFull)
     assert producer.counts.waiting == 0
     while cluster.requests:
         cluster.acknowledge()
-        turn(clock)
+        run_due(clock)
     assert (first.called, small.called) == (True, True)
 
 
@@ -113,7 +113,7 @@ def test_who_comes_later_does_not_overtake_those_who_wait_for_a_topic(
     first.addErrback(lambda _: others.append(producer.send("t", b"later", b"good")))
     cluster.appear()
     cluster.searches.pop(0).callback(None)  # for the one who came while the others went on
-    turn(clock)
+    run_due(clock)
     assert sent_values(cluster.requests[0][0]) == [b"1", b"2", b"3", b"later"]
     cluster.acknowledge()
     assert all(each.called for each in others)
@@ -129,14 +129,14 @@ def test_the_end_comes_while_those_who_wait_for_a_topic_go_on(
     others = [producer.send("t", b"%d" % number, b"good") for number in range(1, 4)]
     first.addErrback(lambda _: producer.abort())
     cluster.appear()
-    turn(clock)
+    run_due(clock)
     for each in others:
         failure(each)
     assert cluster.requests == []
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
-def test_a_topic_that_never_appears_gives_its_room_back(
+def test_a_topic_that_never_appears_releases_its_space(
     late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
 ) -> None:
     producer, cluster = late(max_block_ms=1000)
@@ -161,7 +161,7 @@ def test_who_tries_again_for_ever_lets_the_reactor_go_on(
 
     send()
     cluster.appear()
-    turn(clock)
+    run_due(clock)
     for _ in range(3):
         cluster.searches.pop(0).callback(None)
     assert tries == 5
@@ -191,13 +191,13 @@ def test_many_whose_partitioner_fails_in_the_middle(make: Make, clock: Clock) ->
     producer, cluster = make(partitioner=Wearing(), batch_num_messages=2, max_in_flight_requests_per_connection=1)
     warm = producer.send("t", b"warm", partition=0)
     sent = producer.send_many([("t", b"%d" % number) for number in range(6)])
-    turn(clock)
+    run_due(clock)
     found: list[bytes | None] = []
     while cluster.requests:
         values = sent_values(cluster.requests[0][0])
         cluster.acknowledge(len(found))
         found += values
-        turn(clock)
+        run_due(clock)
     assert found == [b"warm", *(b"%d" % number for number in range(6))]
     assert [each.offset for each in result_of(sent)] == list(range(1, 7))
     assert warm.called
@@ -213,7 +213,7 @@ def test_what_is_no_record_fails_alone(make: Make, clock: Clock, bad: Any, place
     records: list[Any] = [("t", b"good")]
     records.insert(place, bad)
     sent = producer.send_many(records)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge()
     error = failure(sent)
     assert isinstance(error, SomeFailed)
@@ -227,28 +227,28 @@ def test_what_is_no_record_fails_alone(make: Make, clock: Clock, bad: Any, place
 def test_a_leader_that_says_nothing_is_not_waited_for_longer_than_the_record_may_take(make: Make, clock: Clock) -> None:
     producer, cluster = make(delivery_timeout_ms=3000)
     producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     assert cluster.timeouts == [3.0]
 
 
 def test_an_epoch_that_is_too_old_is_left(make: Make, clock: Clock) -> None:
     producer, cluster = make(retry_backoff_ms=10)
     sent = producer.send("t", b"value", partition=0)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(code=ErrorCode.INVALID_PRODUCER_EPOCH)
-    turn(clock, 0.1)
+    run_due(clock, 0.1)
     cluster.acknowledge(5)
     assert result_of(sent).offset == 5
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code])
-def test_whatever_a_leader_answers_the_record_is_told_and_its_room_given_back(
+def test_whatever_a_leader_answers_the_record_completes_and_its_space_is_released(
     make: Make, clock: Clock, code: ErrorCode
 ) -> None:
     producer, cluster = make(retries=3, retry_backoff_ms=10, retry_backoff_max_ms=10)
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(4)]
     for _ in range(20):
-        turn(clock, 0.1)
+        run_due(clock, 0.1)
         if cluster.requests:
             cluster.acknowledge(code=code)
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -258,7 +258,7 @@ def test_whatever_a_leader_answers_the_record_is_told_and_its_room_given_back(
         assert {getattr(error, "code", None) for error in errors} == {code}
     assert producer.counts.queued == producer.counts.queued_bytes == 0
     again = producer.send("t", b"again", partition=0)
-    turn(clock, 1)
+    run_due(clock, 1)
     cluster.acknowledge(7)
     assert result_of(again).offset == 7
 
@@ -273,7 +273,7 @@ ACTIONS = ("send", "send", "many", "cancel", "acknowledge", "lose", "refuse", "l
     room=st.integers(0, 4),
     seen=st.booleans(),
 )
-def test_whatever_happens_everybody_is_told_and_all_room_given_back(
+def test_whatever_happens_all_records_complete_and_all_space_is_released(
     story: list[tuple[str, int]], acks: str, room: int, seen: bool
 ) -> None:
     clock, cluster = Clock(), FakeCluster()
@@ -293,7 +293,7 @@ def test_whatever_happens_everybody_is_told_and_all_room_given_back(
     for number, (action, by) in enumerate(story):
         _do(action, by, number, producer, cluster, clock, waiting)
     for _ in range(300):
-        turn(clock, 0.05)
+        run_due(clock, 0.05)
         if cluster.requests:
             cluster.acknowledge()
     assert [each.called for each in waiting] == [True] * len(waiting)
@@ -326,7 +326,7 @@ def _do(
         case "cancel" if waiting:
             waiting[by % len(waiting)].cancel()
         case "wait":
-            turn(clock, by / 4)
+            run_due(clock, by / 4)
         case "acknowledge" if cluster.requests:
             cluster.acknowledge()
         case "lose" if cluster.requests:
@@ -335,7 +335,7 @@ def _do(
             cluster.acknowledge(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if by % 2 else ErrorCode.INVALID_RECORD)
         case "large" if cluster.requests:
             cluster.acknowledge(code=ErrorCode.MESSAGE_TOO_LARGE)
-    turn(clock)
+    run_due(clock)
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -357,10 +357,10 @@ def test_there_is_one_end(make: Make, clock: Clock) -> None:
     sent = producer.send("t", b"value", partition=0)
     ends = [producer.close(), producer.close(timeout=0)]
     assert isinstance(failure(producer.send("t", b"late", partition=0)), Closed)
-    turn(clock)
+    run_due(clock)
     assert not any(end.called for end in ends)
     cluster.acknowledge(2)
-    turn(clock)
+    run_due(clock)
     for end in (*ends, producer.close()):
         result_of(end)
     assert result_of(sent).offset == 2
@@ -377,9 +377,9 @@ def test_what_is_on_its_way_in_the_end_fails(make: Make, clock: Clock, error: Ex
 
     cluster.close = close  # type: ignore[method-assign]
     sent = [producer.send("t", b"%d" % number, partition=number % 2) for number in range(4)]
-    turn(clock)
+    run_due(clock)
     end = producer.close(timeout=1)
-    turn(clock, 1)
+    run_due(clock, 1)
     assert isinstance(failure(end), NotAllSent)
     assert [type(failure(each)) for each in sent] == [Closed] * 4
     assert producer.counts.queued == producer.counts.queued_bytes == 0
@@ -392,9 +392,9 @@ def test_an_end_that_nobody_waits_for_comes_all_the_same(make: Make, clock: Cloc
     end = producer.close()
     end.cancel()
     assert isinstance(failure(end), CancelledError)
-    turn(clock)
+    run_due(clock)
     cluster.acknowledge(1)
-    turn(clock)
+    run_due(clock)
     assert result_of(sent).offset == 1
     assert cluster.closed == 1
 
@@ -405,11 +405,11 @@ def test_nothing_is_left_of_a_producer_that_never_sent(make: Make, clock: Clock)
     assert clock.getDelayedCalls() == []
 
 
-def test_a_delivery_that_took_too_long_is_told_so(make: Make, clock: Clock) -> None:
+def test_a_delivery_that_took_too_long_is_reported(make: Make, clock: Clock) -> None:
     producer, cluster = make(delivery_timeout_ms=1000, batch_num_messages=1, max_in_flight_requests_per_connection=1)
     first, second = (producer.send("t", b"%d" % number, partition=0) for number in range(2))
-    turn(clock)
-    turn(clock, 2.5)
+    run_due(clock)
+    run_due(clock, 2.5)
     assert not first.called
     assert isinstance(failure(second), DeliveryTimedOut)
     cluster.acknowledge(3)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from tests.clients.adapters.base import Abilities, Acks, Codec, Refused
+from tests.clients.adapters.base import Abilities, Acks, Codec, Rejected
 from tests.clients.model import Rec, from_row, write_rows
 from tests.support.broker_process import ROOT
 from tests.support.rpc_process import RemoteError, RpcProcess
@@ -35,7 +35,7 @@ class Afkak:
         try:
             return self._process.call(command, *arguments)
         except RemoteError as error:
-            raise Refused(error.code, error.message) from error
+            raise Rejected(error.code, error.message) from error
 
     def close(self) -> None:
         if self._process is not None:

@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
+from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Rejected
 from tests.clients.model import Rec
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class AioKafka:
         try:
             in_time(run())
         except KafkaError as error:
-            raise Refused(getattr(error, "errno", -1), repr(error)) from error
+            raise Rejected(getattr(error, "errno", -1), repr(error)) from error
 
     def read(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> list[Rec]:
         async def run() -> list[Rec]:

@@ -17,7 +17,7 @@ ACKS: tuple[Acks, ...] = ("0", "1", "all")
 TIMEOUT = 30.0
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The broker's answer was an error; `code` is Kafka's number for it."""
 
     def __init__(self, code: int, message: str = "") -> None:
@@ -74,7 +74,7 @@ class Client(Protocol):
         acks: Acks = "all",
         idempotent: bool = False,
     ) -> None:
-        """Write all records, each to its partition, in order; Refused if one was not taken."""
+        """Write all records, each to its partition, in order; Rejected if one was not taken."""
 
     def read(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> list[Rec]:
         """Everything in the partitions, from their beginnings to the ends that they have at this moment."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
+from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Rejected
 from tests.clients.model import Header, Rec
 
 BIG = 10_000_000
@@ -51,7 +51,7 @@ class Confluent:
         if producer.flush(TIMEOUT):
             raise TimeoutError("not everything was delivered")
         if errors:
-            raise Refused(errors[0].code(), errors[0].str())
+            raise Rejected(errors[0].code(), errors[0].str())
 
     def read(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> list[Rec]:
         with consumer(bootstrap, **{"enable.partition.eof": True}) as reader:
@@ -67,7 +67,7 @@ class Confluent:
                     if not unfinished:
                         return found
                 else:
-                    raise Refused(error.code(), error.str())
+                    raise Rejected(error.code(), error.str())
         raise TimeoutError(f"{len(found)} records, then nothing")
 
     def read_from(self, bootstrap: str, topic: str, partition: int, offset: int, count: int) -> list[Rec]:
@@ -77,7 +77,7 @@ class Confluent:
             found = []
             for message in messages(reader):
                 if (error := message.error()) is not None:
-                    raise Refused(error.code(), error.str())
+                    raise Rejected(error.code(), error.str())
                 found.append(record_of(message))
                 if len(found) == count:
                     return found

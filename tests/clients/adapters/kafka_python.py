@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
+from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Rejected
 from tests.clients.model import Rec
 
 BIG = 10_000_000
@@ -62,7 +62,7 @@ class KafkaPython:
             for each in sent:
                 each.get(timeout=TIMEOUT)
         except KafkaError as error:
-            raise Refused(getattr(error, "errno", None) or -1, repr(error)) from error
+            raise Rejected(getattr(error, "errno", None) or -1, repr(error)) from error
         finally:
             producer.close()
 

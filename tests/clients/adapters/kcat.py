@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import ClassVar
 
-from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Refused
+from tests.clients.adapters.base import TIMEOUT, Abilities, Acks, Codec, Rejected
 from tests.clients.model import Header, Rec
 
 AFTER_KEY = b"<-key of kcat->"
@@ -80,8 +80,8 @@ def run_kcat(bootstrap: str, *arguments: str, input: bytes = b"") -> bytes:
     command = ["kcat", "-b", bootstrap, *arguments]
     done = subprocess.run(command, input=input, capture_output=True, timeout=TIMEOUT)
     if done.returncode:
-        complaint = done.stderr.decode(errors="replace")
-        raise Refused(next((code for text, code in CODES.items() if text in complaint), -1), complaint)
+        error_line = done.stderr.decode(errors="replace")
+        raise Rejected(next((code for text, code in CODES.items() if text in error_line), -1), error_line)
     return done.stdout
 
 

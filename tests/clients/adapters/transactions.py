@@ -15,7 +15,7 @@ import kafka.errors
 from kafka.structs import OffsetAndMetadata
 
 from tests.clients.adapters.aiokafka import AioKafka
-from tests.clients.adapters.base import TIMEOUT, Refused
+from tests.clients.adapters.base import TIMEOUT, Rejected
 from tests.clients.adapters.confluent import Confluent, consumer, messages
 from tests.clients.adapters.java import Java
 from tests.clients.adapters.kafka_python import KafkaPython
@@ -72,7 +72,7 @@ class ConfluentTransactor:
 
         self._call(send)
         if errors != [None]:
-            raise Refused(errors[0].code() if errors and errors[0] else -1, repr(errors))
+            raise Rejected(errors[0].code() if errors and errors[0] else -1, repr(errors))
 
     def send_offset(self, group: str, topic: str, partition: int, offset: int) -> None:
         with consumer(self._bootstrap, **{"group.id": group}) as member:
@@ -95,7 +95,7 @@ class ConfluentTransactor:
         try:
             call()
         except confluent_kafka.KafkaException as error:
-            raise Refused(error.args[0].code(), str(error)) from error
+            raise Rejected(error.args[0].code(), str(error)) from error
 
 
 class KafkaPythonTransactor:
@@ -128,7 +128,7 @@ class KafkaPythonTransactor:
         try:
             call()
         except kafka.errors.KafkaError as error:
-            raise Refused(getattr(error, "errno", None) or -1, repr(error)) from error
+            raise Rejected(getattr(error, "errno", None) or -1, repr(error)) from error
 
 
 class AioKafkaTransactor:
@@ -170,9 +170,9 @@ class AioKafkaTransactor:
         try:
             return self._loop.run_until_complete(asyncio.wait_for(work, TIMEOUT))
         except aiokafka.errors.ProducerFenced as error:
-            raise Refused(PRODUCER_FENCED, repr(error)) from error
+            raise Rejected(PRODUCER_FENCED, repr(error)) from error
         except aiokafka.errors.KafkaError as error:
-            raise Refused(getattr(error, "errno", None) or -1, repr(error)) from error
+            raise Rejected(getattr(error, "errno", None) or -1, repr(error)) from error
 
 
 class JavaTransactor:

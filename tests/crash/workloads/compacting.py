@@ -181,15 +181,15 @@ class _Writer:
         stamp = value_of(Stamp(self.name, *partition, sequence))
         value = None if deletes else b"x" * self._chance.randrange(200)
         topic, index = partition
-        told = self._told(written, sequence)
-        self._producer.produce(topic, value, key, index, on_delivery=told, headers={STAMP: stamp})
+        reported = self._reported(written, sequence)
+        self._producer.produce(topic, value, key, index, on_delivery=reported, headers={STAMP: stamp})
 
-    def _told(self, written: Written, sequence: int) -> Callable[[Any, Any], None]:
-        def told(error: Any, message: Any) -> None:
+    def _reported(self, written: Written, sequence: int) -> Callable[[Any, Any], None]:
+        def reported(error: Any, message: Any) -> None:
             if error is None:
                 written.offsets[sequence] = message.offset()
                 self._world.met("ack")
             else:
                 self.failures.append(str(error))
 
-        return told
+        return reported

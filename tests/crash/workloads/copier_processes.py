@@ -108,7 +108,7 @@ class CopierKeeper:
         seconds = 0.0 if wanted in FIRST_STAGES else self._chance.expovariate(1 / self._life_seconds)
         since = time.monotonic() + seconds
         while process.running:
-            word = self._heed(self._next_line(process))
+            word = self._obey(self._next_line(process))
             if self.ending.is_set():
                 with suppress(BrokenPipeError):
                     process.send("end")
@@ -126,7 +126,7 @@ class CopierKeeper:
         except ProcessFailed:
             return ""
 
-    def _heed(self, line: str) -> str:
+    def _obey(self, line: str) -> str:
         """Note what a line tells; its first word."""
         word = line.partition(" ")[0]
         if word:

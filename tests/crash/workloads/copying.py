@@ -68,9 +68,9 @@ class Copying:
         _fill(context.bootstrap, self._source)
         for crew in self._crews:
             for number, command in enumerate(crew.commands):
-                patience = 1 if number else _PATIENT
+                timeout = 1 if number else _PATIENT
                 orders = self._orders(context.bootstrap, crew, number)
-                self._keepers.append(CopierKeeper(command(orders), crew.life_seconds * patience, crew.ends, context))
+                self._keepers.append(CopierKeeper(command(orders), crew.life_seconds * timeout, crew.ends, context))
 
     def _orders(self, bootstrap: str, crew: CopierProgram, number: int) -> Orders:
         """Those of one copier; the first one of each crew has no instance id."""

@@ -58,11 +58,11 @@ class confluent:  # noqa: N801  (named as the client)
         self._producer = Producer(settings)
 
     def send(self, stamp: Stamp, filling: str, delivered: Delivered) -> None:
-        def told(error: Any, message: Any) -> None:
+        def reported(error: Any, message: Any) -> None:
             delivered(message.offset() if error is None else None, "" if error is None else str(error))
 
         self._producer.produce(
-            stamp.topic, value_of(stamp, filling), str(stamp.sequence), stamp.partition, on_delivery=told
+            stamp.topic, value_of(stamp, filling), str(stamp.sequence), stamp.partition, on_delivery=reported
         )
 
     def work(self, seconds: float) -> None:
@@ -140,13 +140,13 @@ class aiokafka:  # noqa: N801
         return asyncio.run_coroutine_threadsafe(question, self._loop).result(seconds)
 
     def send(self, stamp: Stamp, filling: str, delivered: Delivered) -> None:
-        def told(future: Any) -> None:
+        def reported(future: Any) -> None:
             error = future.exception()
             delivered(future.result().offset if error is None else None, "" if error is None else repr(error))
 
         async def hand_over() -> None:
             value, key = value_of(stamp, filling), str(stamp.sequence).encode()
-            (await self._producer.send(stamp.topic, value, key, stamp.partition)).add_done_callback(told)
+            (await self._producer.send(stamp.topic, value, key, stamp.partition)).add_done_callback(reported)
 
         self._run(hand_over(), _FOR_EVER_MS / 1000)
 

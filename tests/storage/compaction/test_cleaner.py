@@ -78,7 +78,7 @@ def test_bytes_are_those_of_the_same_segments_before_and_after(files: Files) -> 
     assert after[0] == before[0]
 
 
-def test_where_all_stays_as_many_bytes_are_told_as_were_read(files: Files) -> None:
+def test_where_all_stays_as_many_bytes_are_reported_as_were_read(files: Files) -> None:
     files.put((b"a", b"1"), (b"b", b"2"))
     files.roll()
     statistics = files.clean().statistics

@@ -263,7 +263,7 @@ class Model:
 
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS)
-def test_readers_are_told_the_last_value(steps: list[Data | End | Roll | Clean]) -> None:
+def test_readers_get_the_last_value(steps: list[Data | End | Roll | Clean]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         model = Model(Files(Path(directory)))
         for step in steps:

@@ -76,13 +76,13 @@ def test_it_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) 
 
 
 def test_it_can_be_stopped(endless: CleanerJob) -> None:
-    cleaner, told = CleanerProcess(), []
+    cleaner, reported = CleanerProcess(), []
 
     def run() -> None:
         try:
             cleaner.run(endless)
         except CleanerDied as died:
-            told.append(str(died))
+            reported.append(str(died))
 
     thread = Thread(target=run)
     thread.start()
@@ -90,13 +90,13 @@ def test_it_can_be_stopped(endless: CleanerJob) -> None:
         time.sleep(0.01)
     cleaner.abort(for_good=True)
     thread.join(20)
-    assert told == ["killed by signal 9"]
+    assert reported == ["killed by signal 9"]
     with pytest.raises(CleanerDied, match="stopped"):
         cleaner.run(endless)
     cleaner.close()
 
 
-def test_what_it_said_last_is_told(endless: CleanerJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_said_last_is_reported(endless: CleanerJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "pylogbroker.storage.compaction.process._COMMAND", ("-c", "import sys; input(); sys.exit('no numpy')")
     )

@@ -105,8 +105,8 @@ def test_kafka_reads_the_files(tmp_path: Path) -> None:
     assert horizons
     assert len(re.findall(r"deleteHorizonMs: OptionalLong\[\d+\]", said)) == len(horizons)
     data = [record for batch in files.batches() for record in batch.records]
-    told = re.findall(r"^\| offset: (\d+) CreateTime: (\d+) ", said, re.MULTILINE)
-    assert [(int(offset), int(at)) for offset, at in told] == [(record.offset, record.timestamp) for record in data]
+    reported = re.findall(r"^\| offset: (\d+) CreateTime: (\d+) ", said, re.MULTILINE)
+    assert [(int(offset), int(at)) for offset, at in reported] == [(record.offset, record.timestamp) for record in data]
     assert (
         len(re.findall(r"^offset: \d+ position: \d+$", said, re.MULTILINE))
         == files.path(0, ".index").stat().st_size // 8

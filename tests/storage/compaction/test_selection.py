@@ -183,7 +183,7 @@ def test_appends_seal_it_in_time_too(tmp_path: Path) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_the_filthiest_comes_first(tmp_path: Path) -> None:
+def test_the_dirtiest_comes_first(tmp_path: Path) -> None:
     found = []
     for number, upto in enumerate((3, 1, 2, 5)):
         log = log_of(tmp_path / str(number), *[NOW] * 6, min_cleanable_dirty_ratio=0.1)

@@ -164,18 +164,18 @@ def clean_by_hand(log: Log, found: Cleanable) -> Cleaned:
 @pytest.mark.parametrize("recovery_point", [0, 7, 40])
 def test_a_start_without_a_clean_stop_finds_nothing_wrong(log: Log, recovery_point: int) -> None:
     compact(log, segment_bytes=1000)
-    before, told = read_from(log, 0), []
-    again = open_log(log.path, COMPACT, recovery_point=recovery_point, found=told)
+    before, reported = read_from(log, 0), []
+    again = open_log(log.path, COMPACT, recovery_point=recovery_point, found=reported)
     assert read_from(again, 0) == before
-    assert [each.cut for each in told] == [None]
+    assert [each.cut for each in reported] == [None]
 
 
 def test_a_clean_one_neither(log: Log) -> None:
     compact(log)
-    before, told = read_from(log, 0), []
+    before, reported = read_from(log, 0), []
     log.close()
-    again = open_log(log.path, COMPACT, clean=True, recovery_point=40, found=told)
-    assert (read_from(again, 0), told) == (before, [])
+    again = open_log(log.path, COMPACT, clean=True, recovery_point=40, found=reported)
+    assert (read_from(again, 0), reported) == (before, [])
 
 
 def test_a_cleaning_without_an_exchange_leaves_nothing(log: Log) -> None:
@@ -276,24 +276,24 @@ def prepared(tmp_path: Path) -> PreparedRecords:
 
 def opened(path: Path) -> Log:
     """The log in a directory, where it can't be opened anew without the `.cleaned` files being lost."""
-    aside = path.parent / "aside"
-    aside.mkdir()
+    quarantined = path.parent / "aside"
+    quarantined.mkdir()
     for file in path.glob("*.cleaned"):
-        file.rename(aside / file.name)
+        file.rename(quarantined / file.name)
     log = open_log(path, COMPACT, clean=True, recovery_point=27)
-    for file in aside.iterdir():
+    for file in quarantined.iterdir():
         file.rename(path / file.name)
-    aside.rmdir()
+    quarantined.rmdir()
     return log
 
 
 def assert_sound(path: Path, prepared: PreparedRecords, why: object) -> bool:
     """The log in a directory is as it was or as it was to be, whatever the start; says whether it is the new one."""
-    told: list[Any] = []
-    log = open_log(path, COMPACT, found=told)
+    reported: list[Any] = []
+    log = open_log(path, COMPACT, found=reported)
     found = read_from(log, 0)
     assert found in (prepared.before, prepared.after), why
-    assert [each.cut for each in told] == [None], why
+    assert [each.cut for each in reported] == [None], why
     bases = {f"{segment.base_offset:020d}" for segment in log.segments}
     assert {name[:20] for name in names_in(str(path)) if name[:20].isdecimal()} <= bases, why
     assert not [name for name in os.listdir(path) if name.endswith((".cleaned", ".deleted", "-segments"))], why
@@ -510,7 +510,7 @@ def test_all_segments_of_a_replacement_were_dropped(log: Log) -> None:
 
 
 @pytest.mark.parametrize("call", ["rename", "stat"])
-def test_a_disk_that_fails_in_the_midst_takes_the_log_offline_until_the_start(log: Log, call: str) -> None:
+def test_a_disk_that_fails_in_the_middle_takes_the_log_offline_until_the_start(log: Log, call: str) -> None:
     before, outcome = read_from(log, 0), cleaned(log)
     found = log.begin_swap(outcome.replacements)
     found.commit()
@@ -589,7 +589,7 @@ def test_a_promise_whose_new_index_is_lost(promised: Log) -> None:
 
 
 def test_the_other_logs_are_served(tmp_path: Path) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     with_logs(tmp_path, lambda manager: [manager.create(name, 0, LogConfig(), NOW) for name in ("good", "bad")])
     (tmp_path / "bad_0" / "cleaned-segments").write_bytes(b"?")
 
@@ -597,15 +597,15 @@ def test_the_other_logs_are_served(tmp_path: Path) -> None:
         assert set(manager.logs) == {("good", 0)}
         assert "bad_0/cleaned-segments" in manager.offline["bad", 0]
 
-    with_logs(tmp_path, look, told)
-    assert told == []
+    with_logs(tmp_path, look, reported)
+    assert reported == []
 
 
-def with_logs(path: Path, work: Callable[[LogManager], object], told: list[Any] | None = None) -> None:
+def with_logs(path: Path, work: Callable[[LogManager], object], reported: list[Any] | None = None) -> None:
     """Do something with all logs of a directory."""
     manager = LogManager([str(path)])
     manager.lock()
-    manager.load(lambda topic: COMPACT, NOW, (told if told is not None else []).append)
+    manager.load(lambda topic: COMPACT, NOW, (reported if reported is not None else []).append)
     work(manager)
     manager.close()
 
