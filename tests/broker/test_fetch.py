@@ -283,7 +283,7 @@ class OffsetTests(FetchTests):
 
 
 class EpochTests(FetchTests):
-    def test_another_leader_epoch_is_refused(self) -> None:
+    def test_another_leader_epoch_is_rejected(self) -> None:
         self.node.broker.partitions.find("t", 0).leader_epoch = 5
         for version in range(LAST + 1):
             for epoch, code in ((4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)):

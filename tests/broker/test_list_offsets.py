@@ -116,7 +116,7 @@ class NewTests(ListOffsetsTests):
                 self.assertEqual(answer.error_code, expected, (timestamp, version))
         self.assertEqual(self.code(-6), ErrorCode.UNSUPPORTED_VERSION)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         self.node.broker.partitions.find("t", 0).leader_epoch = 5
         self.assertEqual(self.code(LATEST, partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.code(LATEST, epoch=4), ErrorCode.FENCED_LEADER_EPOCH)
