@@ -182,7 +182,7 @@ class Kafka07Import:
                     raise OfflineError(f"{path} exists: move it out of {home.path}, and import it from there")
 
     def _home(self, partition: Kafka07Partition | None) -> LogDirectory:
-        homes: Sequence[LogDirectory] = self._broker.logs.directories
+        homes = list(self._broker.logs.directories)
         if self._link and partition is not None:
             device = os.stat(partition.path).st_dev
             homes = [home for home in homes if os.stat(home.path).st_dev == device]

@@ -41,7 +41,7 @@ from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
 from pylogbroker.offline.stopped_broker import OfflineError, finish
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogDirectories
 from pylogbroker.storage.files import sync_file
 from pylogbroker.tap import preflight
 from pylogbroker.tap.identification import identify
@@ -64,11 +64,11 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
     workplace = f"{metadata}/{_WORKPLACE}"
     shutil.rmtree(workplace, ignore_errors=True)
     os.makedirs(workplace)
-    logs = LogManager(config.log_dirs)
+    directories = LogDirectories(config.log_dirs)
     try:
         tree = EmbeddedTree.open(workplace)
         try:
-            _fill(config, tree, logs, tell)
+            _fill(config, tree, directories, tell)
         finally:
             finish(tree.close())
         sync_file(f"{workplace}/{FILE_NAME}")
@@ -76,7 +76,7 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
         os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never replaces a file
         sync_file(metadata)
     finally:
-        logs.unlock()
+        directories.unlock()
         shutil.rmtree(workplace, ignore_errors=True)
 
 
@@ -94,12 +94,12 @@ def _set_journal_aside(metadata: str) -> None:
             os.rename(f"{metadata}/{FILE_NAME}{suffix}", f"{metadata}/{FILE_NAME}{suffix}.lost")
 
 
-def _fill(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager, tell: Tell) -> None:
-    broker_id, cluster_id = finish(identify(config, tree, logs, maybeDeferred))
-    failed = [directory.failure for directory in logs.directories if directory.failure]
+def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories, tell: Tell) -> None:
+    broker_id, cluster_id = finish(identify(config, tree, directories, maybeDeferred))
+    failed = [directory.failure for directory in directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used, and its topics would be lost: {'; '.join(failed)}")
-    found = find_logs(list(logs.directories))
+    found = find_logs(list(directories))
     tell(f"broker {broker_id} of cluster {cluster_id}")
     by_topic: dict[str, dict[int, FoundLog]] = {}
     for (name, index), log in sorted(found.items()):

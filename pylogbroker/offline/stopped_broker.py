@@ -119,13 +119,13 @@ def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
         try:
             yield _opened(config, tree, logs)
         finally:
-            logs.unlock()
+            logs.directories.unlock()
     finally:
         finish(tree.close())
 
 
 def _opened(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager) -> StoppedBroker:
-    broker_id, _ = finish(identify(config, tree, logs, maybeDeferred))
+    broker_id, _ = finish(identify(config, tree, logs.directories, maybeDeferred))
     failed = [directory.failure for directory in logs.directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used: {'; '.join(failed)}")

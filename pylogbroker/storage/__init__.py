@@ -4,7 +4,7 @@
 >>> from pylogbroker.records import Record, build
 >>> directory = tempfile.TemporaryDirectory()
 >>> manager = LogManager([directory.name])
->>> notices = manager.lock() + manager.load(lambda topic: LogConfig(), 0, print)
+>>> notices = manager.directories.lock() + manager.load(lambda topic: LogConfig(), 0, print)
 >>> log = manager.create("events", 0, LogConfig(), now_ms=0)
 >>> log.append(build([Record(0, 1500, b"key", b"value")]), now_ms=1500).base_offset
 0
@@ -51,22 +51,24 @@ from pylogbroker.storage.log.producer_states import Origin, ProducerState, Produ
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
 from pylogbroker.storage.logdirs.inventory import DeletedDirectory
-from pylogbroker.storage.logdirs.log_directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.logdirs.log_directories import LogDirectories
+from pylogbroker.storage.logdirs.log_directory import DirectoryIdentity, LogDirectory, Notice
 from pylogbroker.storage.logdirs.log_manager import LogManager
-from pylogbroker.storage.logdirs.ownership import NO_TOPIC, ForeignDirectory, Topics
+from pylogbroker.storage.logdirs.ownership import NO_TOPIC, ForeignDirectory, TopicIds
 
 __all__ = [
     "NO_TOPIC",
     "Appended",
     "DeletedDirectory",
     "DeletedFiles",
+    "DirectoryIdentity",
     "FileHandle",
     "FileRegion",
     "ForeignDirectory",
     "GuardedPolicy",
-    "Identity",
     "Log",
     "LogConfig",
+    "LogDirectories",
     "LogDirectory",
     "LogManager",
     "NotCached",
@@ -78,5 +80,5 @@ __all__ = [
     "Recovered",
     "Segment",
     "TimestampedOffset",
-    "Topics",
+    "TopicIds",
 ]

@@ -11,32 +11,34 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata import registration
-from pylogbroker.storage import Identity, LogManager
+from pylogbroker.storage import DirectoryIdentity, LogDirectories
 from pylogbroker.tap import preflight
 
 log = Logger()
 
 
-async def identify(config: BrokerConfig, tree: ITree, logs: LogManager, in_thread: InThread) -> tuple[int, str]:
+async def identify(
+    config: BrokerConfig, tree: ITree, directories: LogDirectories, in_thread: InThread
+) -> tuple[int, str]:
     """Lock the log directories and write the ids to them; return the broker id and the cluster id.
 
     StartupError if the data is another broker's. `in_thread` runs blocking calls.
     """
     await registration.create_permanent_nodes(tree)
-    known = await in_thread(logs.read_identity)
+    known = await in_thread(directories.read_identity)
     cluster_id = await registration.cluster_id(tree, known.cluster_id)
     broker_id = await _number(config, tree, known)
     remembered = await registration.directories(tree, broker_id)
-    logs.check_directory_ids(remembered, os.path.abspath(config.metadata_dir))
-    for notice in await in_thread(logs.lock):
+    directories.check_ids(remembered, os.path.abspath(config.metadata_dir))
+    for notice in await in_thread(directories.lock):
         log.error("a log directory is offline: {why}", why=notice.text)
-    await in_thread(logs.identify, broker_id, cluster_id)
-    await registration.remember_directories(tree, broker_id, logs.expected_directory_ids(remembered))
+    await in_thread(directories.claim, broker_id, cluster_id)
+    await registration.remember_directories(tree, broker_id, directories.expected_ids(remembered))
     config.decide("broker.id", str(broker_id))
     return broker_id, cluster_id
 
 
-async def _number(config: BrokerConfig, tree: ITree, known: Identity) -> int:
+async def _number(config: BrokerConfig, tree: ITree, known: DirectoryIdentity) -> int:
     """Return the broker id: from the setting, else from the directories, else the topics' owner, else a new one."""
     replica_brokers = await registration.replica_brokers(tree)
     remembered = min(replica_brokers, default=-1) if known.broker_id is None else known.broker_id

@@ -113,7 +113,7 @@ class BrokerLifecycle:
             config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir")
         )
         self._undo.append(self._close_logs)
-        broker_id, cluster_id = await identify(config, tree, logs, in_thread)
+        broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         broker = self._broker = assemble(
             config,
             broker_id,
@@ -213,7 +213,7 @@ class BrokerLifecycle:
             broker=broker.node.id,
             cluster=broker.node.cluster_id,
         )
-        for directory in broker.logs.online:
+        for directory in broker.logs.directories.online:
             log.info("data in {path}", path=directory.path)
         log.info(
             "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
@@ -243,7 +243,7 @@ class BrokerLifecycle:
 
     async def _close_logs(self) -> None:
         if not self._logs_are_loaded:
-            self._logs.unlock()
+            self._logs.directories.unlock()
             return
         for notice in await self._threads.in_thread(self._logs.close):
             log.error("{notice}", notice=notice)

@@ -110,8 +110,8 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
     clock.advance(START)
     with opened_tree(directories[0]) as tree:
         logs = LogManager(directories)
-        logs.lock()
-        logs.identify(NODE_ID, CLUSTER_ID)
+        logs.directories.lock()
+        logs.directories.claim(NODE_ID, CLUSTER_ID)
         settings_of_all = log_config(config.topic({}))
         logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         threads = Threads()

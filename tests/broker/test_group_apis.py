@@ -601,14 +601,14 @@ class StorageTests(GroupTests):
     def test_a_disk_that_fails(self) -> None:
         with broken("pwritev", self.directories[0], failing(errno.EIO)):
             self.assertEqual(self.commit(5), ErrorCode.NOT_COORDINATOR)
-        self.assertEqual(self.node.broker.logs.online, [])
+        self.assertEqual(self.node.broker.logs.directories.online, [])
 
     def test_a_disk_that_fails_when_records_are_to_be_on_it_first(self) -> None:
         catalog = self.node.broker.catalog
         now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
         with broken("fdatasync", self.directories[0], failing(errno.EIO)):
             self.assertEqual(self.commit(5), ErrorCode.NOT_COORDINATOR)
-        self.assertEqual(self.node.broker.logs.online, [])
+        self.assertEqual(self.node.broker.logs.directories.online, [])
 
     def test_a_full_disk(self) -> None:
         self.commit(4)

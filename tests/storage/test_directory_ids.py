@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import LogManager
-from pylogbroker.storage.logdirs.directory_ids import expected_directory_ids, unexpected_directories
+from pylogbroker.storage.logdirs.log_directories import expected_ids, unexpected_directories
 from tests.broker.failing_disks import broken, failing
 
 PATHS = ("/a", "/b", "/c")
@@ -22,11 +22,11 @@ IDS = ("A", "B", "C", "D")
 def started(remembered: dict[str, str], *paths: Path, certain: Path | str = "") -> tuple[LogManager, dict[str, str]]:
     """A start, and what it wants to be remembered."""
     manager = LogManager([str(path) for path in paths])
-    manager.read_identity()
-    manager.check_directory_ids(remembered, str(certain))
-    manager.lock()
-    manager.identify(3, "cluster")
-    return manager, manager.expected_directory_ids(remembered)
+    manager.directories.read_identity()
+    manager.directories.check_ids(remembered, str(certain))
+    manager.directories.lock()
+    manager.directories.claim(3, "cluster")
+    return manager, manager.directories.expected_ids(remembered)
 
 
 def id_of(path: Path) -> str:
@@ -103,12 +103,12 @@ class TestSwitched:
         remembered = {"/a": "A", "/b": "B", "/c": "C"}
         found = {"/a": "A", "/b": "C", "/c": None}
         assert unexpected_directories(found, remembered) == {"/c": "C"}
-        later = expected_directory_ids(found, remembered)
+        later = expected_ids(found, remembered)
         assert later == {"/a": "A", "/b": "C", "/c": "B"}
         assert unexpected_directories({**found, "/c": "B"}, later) == {}
 
     def test_what_is_not_in_use_any_more_is_forgotten(self) -> None:
-        assert expected_directory_ids({"/a": "A"}, {"/a": "A", "/b": "B"}) == {"/a": "A"}
+        assert expected_ids({"/a": "A"}, {"/a": "A", "/b": "B"}) == {"/a": "A"}
 
     @given(
         st.permutations(IDS).map(lambda ids: dict(zip(PATHS, ids, strict=False))),
@@ -121,4 +121,4 @@ class TestSwitched:
         rejected = unexpected_directories(found, remembered)
         taken = {path: None if path in rejected else own for path, own in found.items()}
         assert set(taken.values()) - {None} == set(remembered.values()) & set(found.values())
-        assert set(expected_directory_ids(taken, remembered).values()) == set(remembered.values())
+        assert set(expected_ids(taken, remembered).values()) == set(remembered.values())

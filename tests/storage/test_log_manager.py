@@ -18,7 +18,7 @@ import javaproperties
 import pytest
 
 from pylogbroker.errors import StartupError, StorageFailure
-from pylogbroker.storage import Identity, LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage import DirectoryIdentity, LogConfig, LogDirectories, LogManager, Notice, Recovered
 from tests.storage.support import NOW, batch, bytes_on_disk, fill, stored
 
 CONFIG = LogConfig()
@@ -26,8 +26,8 @@ CONFIG = LogConfig()
 
 def started(*paths: Path, found: list[Notice | Recovered] | None = None, **settings: Any) -> LogManager:
     manager = LogManager([str(path) for path in paths], **settings)
-    manager.lock()
-    manager.identify(3, "cluster")
+    manager.directories.lock()
+    manager.directories.claim(3, "cluster")
     report = [] if found is None else found
     for deleted in manager.load(lambda topic: CONFIG, NOW, report.append):
         deleted.remove()
@@ -48,23 +48,23 @@ def test_a_directory_in_use_is_rejected_before_another_is_touched(tmp_path: Path
     before = sorted(os.listdir(tmp_path / "b"))
     manager = LogManager([str(tmp_path / "b"), str(tmp_path / "a")])
     with pytest.raises(StartupError, match=r"b is in use by another broker"):
-        manager.lock()
+        manager.directories.lock()
     assert not (tmp_path / "a").exists()
     assert sorted(os.listdir(tmp_path / "b")) == before
     holder.close()
-    manager.lock()
+    manager.directories.lock()
 
 
 def test_a_lock_is_not_kept_when_another_is_rejected(tmp_path: Path) -> None:
     started(tmp_path / "b")
     with pytest.raises(StartupError):
-        LogManager([str(tmp_path / "a"), str(tmp_path / "b")]).lock()
-    LogManager([str(tmp_path / "a")]).lock()
+        LogDirectories([str(tmp_path / "a"), str(tmp_path / "b")]).lock()
+    LogDirectories([str(tmp_path / "a")]).lock()
 
 
 def test_another_process_is_rejected_too(tmp_path: Path) -> None:
     started(tmp_path)
-    script = f"from pylogbroker.storage import LogManager; LogManager([{str(tmp_path)!r}]).lock()"
+    script = f"from pylogbroker.storage import LogDirectories; LogDirectories([{str(tmp_path)!r}]).lock()"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert result.returncode != 0
     assert "in use by another broker" in result.stderr
@@ -73,17 +73,17 @@ def test_another_process_is_rejected_too(tmp_path: Path) -> None:
 def test_a_directory_named_twice(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a")
     with pytest.raises(StartupError, match="twice"):
-        LogManager([str(tmp_path / "a"), str(tmp_path / "link")]).lock()
+        LogDirectories([str(tmp_path / "a"), str(tmp_path / "link")]).lock()
 
 
 def test_what_cannot_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartupError, match="no log directory can be used"):
-        LogManager([str(tmp_path / "file")]).lock()
+        LogDirectories([str(tmp_path / "file")]).lock()
     manager = LogManager([str(tmp_path / "file"), str(tmp_path / "a")])
-    [notice] = manager.lock()
+    [notice] = manager.directories.lock()
     assert notice.path == str(tmp_path / "file")
-    assert [directory.path for directory in manager.online] == [str(tmp_path / "a")]
+    assert [directory.path for directory in manager.directories.online] == [str(tmp_path / "a")]
 
 
 # Whose data it is
@@ -100,9 +100,9 @@ def test_meta_properties(tmp_path: Path) -> None:
 def test_identities_are_found_in_any_directory(tmp_path: Path) -> None:
     started(tmp_path / "a").close()
     manager = LogManager([str(tmp_path / "b"), str(tmp_path / "a")])
-    manager.lock()
-    assert manager.read_identity() == Identity(3, "cluster")
-    manager.identify(3, "cluster")
+    manager.directories.lock()
+    assert manager.directories.read_identity() == DirectoryIdentity(3, "cluster")
+    manager.directories.claim(3, "cluster")
     assert (tmp_path / "b" / "meta.properties").exists()
 
 
@@ -110,9 +110,9 @@ def test_identities_are_found_in_any_directory(tmp_path: Path) -> None:
 def test_another_brokers_data_is_rejected(tmp_path: Path, broker: int, cluster: str, named: str) -> None:
     started(tmp_path).close()
     manager = LogManager([str(tmp_path)])
-    manager.lock()
+    manager.directories.lock()
     with pytest.raises(StartupError, match=named):
-        manager.identify(broker, cluster)
+        manager.directories.claim(broker, cluster)
 
 
 def test_directories_of_two_brokers_are_rejected(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_directories_of_two_brokers_are_rejected(tmp_path: Path) -> None:
     text = (tmp_path / "b" / "meta.properties").read_text()
     (tmp_path / "b" / "meta.properties").write_text(text.replace("broker.id=3", "broker.id=9"))
     manager = LogManager([str(tmp_path / "a"), str(tmp_path / "b")])
-    manager.lock()
+    manager.directories.lock()
     with pytest.raises(StartupError, match="broker 9"):
-        manager.read_identity()
+        manager.directories.read_identity()
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_directories_of_two_brokers_are_rejected(tmp_path: Path) -> None:
 def test_a_meta_properties_that_makes_no_sense(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.properties").write_text(text)
     manager = LogManager([str(tmp_path)])
-    manager.lock()
+    manager.directories.lock()
     with pytest.raises(StartupError, match=r"meta\.properties"):
-        manager.read_identity()
+        manager.directories.read_identity()
 
 
 # Logs
@@ -188,7 +188,7 @@ def test_after_a_crash_all_logs_are_recovered(tmp_path: Path, threads: int) -> N
     manager = started(tmp_path)
     for partition in range(5):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
-    manager.unlock()  # as the end of a process does
+    manager.directories.unlock()  # as the end of a process does
     found: list[Any] = []
     again = started(tmp_path, found=found, recovery_threads=threads)
     assert [str(each) for each in found] == [f"{tmp_path}: not stopped cleanly: 5 logs checked, none cut"]
@@ -199,7 +199,7 @@ def test_what_a_crash_cut_is_reported_log_by_log(tmp_path: Path) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     for partition in range(6):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
-    manager.unlock()
+    manager.directories.unlock()
     for partition in (0, 4):
         [entries] = (tmp_path / "a" / f"events_{partition}").glob("*.kafka")
         os.truncate(entries, entries.stat().st_size - 1)
@@ -289,9 +289,9 @@ def test_deletions_that_a_crash_interrupted_are_finished(tmp_path: Path) -> None
     manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 3)
     manager.delete("events", 0)
-    manager.unlock()
+    manager.directories.unlock()
     again = LogManager([str(tmp_path)])
-    again.lock()
+    again.directories.lock()
     [deleted] = again.load(lambda topic: CONFIG, NOW, print)
     deleted.remove()
     assert again.logs == {}
@@ -310,10 +310,10 @@ def test_after_a_crash_a_log_is_not_taken_for_an_earlier_one_of_its_name(tmp_pat
     manager.checkpoint_high_watermarks()
     manager.delete("events", 0)
     if restarts:
-        manager.unlock()
+        manager.directories.unlock()
         manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 5)
-    manager.unlock()
+    manager.directories.unlock()
     again = started(tmp_path)
     log = again.logs["events", 0]
     assert (log.log_start_offset, log.log_end_offset) == (0, 5)
@@ -346,7 +346,7 @@ def test_a_sync_under_way_while_the_log_is_deleted(tmp_path: Path) -> None:
         log.sync()
     except StorageFailure:
         assert manager.isolate(log) == []
-    assert manager.online
+    assert manager.directories.online
 
 
 def test_a_sync_that_comes_when_another_log_has_the_name(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_sync_that_comes_when_another_log_has_the_name(tmp_path: Path) -> None
     with pytest.raises(StorageFailure):
         log.sync()
     assert not (tmp_path / "events_0" / "leader-epoch-checkpoint").exists()
-    assert len(manager.online) == 1
+    assert len(manager.directories.online) == 1
 
 
 # Failure
@@ -387,7 +387,7 @@ def test_a_failing_directory_does_not_take_the_others_along(tmp_path: Path, monk
         if log not in failing:
             fill(log, 1)
     assert Path(manager.create("events", 4, CONFIG, NOW).path).parent.name == "b"
-    with pytest.raises(StorageFailure, match="may lie in a directory that is offline"):
+    with pytest.raises(StorageFailure, match="may be in a directory that is offline"):
         manager.create("events", 5, CONFIG, NOW, is_new=False)
     manager.close()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
@@ -455,7 +455,7 @@ def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path: Path, monkeyp
 
 
 def test_space(tmp_path: Path) -> None:
-    total, free = started(tmp_path).directories[0].space()
+    total, free = next(iter(started(tmp_path).directories)).space()
     status = os.statvfs(tmp_path)
     assert total == status.f_frsize * status.f_blocks
     assert 0 < free <= total
@@ -463,7 +463,7 @@ def test_space(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_marked_is_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manager = LogManager([str(tmp_path / "a"), str(tmp_path / "b")])
-    manager.lock()
+    manager.directories.lock()
     real = os.replace
 
     def replace(source: str, target: str) -> None:
@@ -473,9 +473,9 @@ def test_a_directory_that_cannot_be_marked_is_offline(tmp_path: Path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", replace)
-        manager.identify(3, "cluster")
-    assert [directory.path for directory in manager.online] == [str(tmp_path / "b")]
-    assert "Read-only file system" in manager.directories[0].failure
+        manager.directories.claim(3, "cluster")
+    assert [directory.path for directory in manager.directories.online] == [str(tmp_path / "b")]
+    assert "Read-only file system" in next(iter(manager.directories)).failure
 
 
 @pytest.mark.parametrize(
@@ -491,7 +491,7 @@ def test_a_log_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         patch.setattr(os, "makedirs", reject)
         with pytest.raises(StorageFailure):
             manager.create("events", 0, CONFIG, NOW)
-    assert len(manager.online) == online
+    assert len(manager.directories.online) == online
     assert manager.create("events", 0, CONFIG, NOW).log_end_offset == 0
 
 
@@ -530,7 +530,7 @@ def test_one_log_that_cannot_be_opened_leaves_the_others_alone(tmp_path: Path, d
     again = started(tmp_path, found=found)
     assert found == []
     assert sorted(again.logs) == [("events", 0), ("events", 2)]
-    assert len(again.online) == 1
+    assert len(again.directories.online) == 1
     with pytest.raises(StorageFailure, match=f"{tmp_path}/events_1"):
         again.create("events", 1, CONFIG, NOW, is_new=False)
     assert again.create("events", 3, CONFIG, NOW).log_end_offset == 0
@@ -557,7 +557,7 @@ def test_a_log_whose_files_are_taken_away_while_it_is_in_use(tmp_path: Path, who
         logs[0].roll(NOW)
     gone = manager.isolate(logs[0])
     assert sorted(gone) == ([("events", 0), ("events", 1)] if whole else [("events", 0)])
-    assert len(manager.online) == (0 if whole else 1)
+    assert len(manager.directories.online) == (0 if whole else 1)
     assert manager.isolate(logs[0]) == []
     with pytest.raises(StorageFailure, match="No such file"):
         manager.get("events", 0)
@@ -605,7 +605,7 @@ def test_a_log_of_another_topic_of_the_name_is_quarantined(tmp_path: Path, resta
         manager.close()
     elif restarts:
         manager.checkpoint_log_starts()
-        manager.unlock()
+        manager.directories.unlock()
     if restarts:
         manager = started(tmp_path)
         assert manager.logs["events", 0].topic_id == FIRST
@@ -619,7 +619,7 @@ def test_a_log_of_another_topic_of_the_name_is_quarantined(tmp_path: Path, resta
     assert len(reported) == 1
     assert str(stray) in str(reported[0])
     fill(again, 2)
-    manager.unlock()
+    manager.directories.unlock()
     third = started(tmp_path)
     assert list(third.logs) == [("events", 0)]
     assert (third.logs["events", 0].topic_id, third.logs["events", 0].log_end_offset) == (SECOND, 2)
@@ -632,7 +632,7 @@ def test_what_recovery_quarantined_is_passed_over(tmp_path: Path) -> None:
     for _ in range(4):
         fill(log, 10)
         log.roll(NOW)
-    manager.unlock()
+    manager.directories.unlock()
     files = sorted(Path(log.path).glob("*.kafka"))
     with files[1].open("r+b") as file:
         file.write(b"\xff" * 100)

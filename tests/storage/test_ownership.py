@@ -24,8 +24,8 @@ def message(payload: bytes) -> bytes:
 
 def started(path: Path, topics: dict[tuple[str, int], uuid.UUID], reported: list[Notice | Recovered]) -> LogManager:
     manager = LogManager([str(path)])
-    manager.lock()
-    manager.identify(3, "cluster")
+    manager.directories.lock()
+    manager.directories.claim(3, "cluster")
     manager.load(lambda topic: CONFIG, NOW, reported.append, topics)
     return manager
 

@@ -83,9 +83,9 @@ class Started:
 def start(home: Path, config: LogConfig) -> Started:
     """What a start of the broker does with its log directory."""
     manager, found = LogManager([str(home)]), list[Notice | Recovered]()
-    notices = manager.lock()
-    identity = manager.read_identity()
-    manager.identify(3, identity.cluster_id or "cluster")
+    notices = manager.directories.lock()
+    identity = manager.directories.read_identity()
+    manager.directories.claim(3, identity.cluster_id or "cluster")
     for deleted in manager.load(lambda topic: config, NOW, found.append):
         deleted.remove()
     return Started(manager, [str(each) for each in (*notices, *found)])
@@ -112,7 +112,7 @@ def make(home: Path, magic: int, *, clean: bool) -> Original:
         assert manager.close() == []
     else:
         log.segments[-1].store_indexes()
-        manager.unlock()
+        manager.directories.unlock()
     return Original(home, config, bytes_on_disk(path), tuple(split(Path(path))))
 
 
@@ -156,7 +156,7 @@ def check(home: Path, original: Original, kept: int, *, reason: str | None) -> S
         assert reason in reported[0]
         assert f"ends at {log.log_end_offset}" in reported[0]
     _check_goes_on(log, original, kept)
-    started.manager.unlock()
+    started.manager.directories.unlock()
     return started
 
 

@@ -175,8 +175,8 @@ class LogMaintenance:
 
     def check_directories(self) -> None:
         """Take log directories offline that were removed, moved or unmounted."""
-        for directory in self._logs.online:
-            if not directory.is_there():
+        for directory in self._logs.directories.online:
+            if not directory.is_present():
                 self._partitions.directory_failed(
                     directory.path, f"{directory.path} is gone: removed, moved or unmounted"
                 )

@@ -219,7 +219,7 @@ class Partitions:
 
     async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
         """Try again to create missing logs, up to the first that fails again; `tried` has those that come last."""
-        if len(self._logs.online) < len(self._logs.directories):  # a log that is missing may be there
+        if any(directory.failure for directory in self._logs.directories):  # a missing log may be there
             return
         missing: list[TopicPartition] = []
         async for name in self._runtime.slices.over(tuple(self._catalog.topics)):

@@ -1,6 +1,6 @@
-"""What a start finds in the log directories, before any log is opened, and what it tells of the recovery of logs.
+"""Partition directories that a start finds, and a summary of the recovery of logs.
 
-The survey changes nothing: what keeps the broker from starting is found while clean-stop markers are still there.
+The inventory changes nothing: errors that prevent a start are found while clean-shutdown markers are still there.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Report = Callable[[Notice | Recovered], None]
 
 @attrs.frozen
 class DeletedDirectory:
-    """A partition's directory that has been renamed away and waits for a worker."""
+    """Partition's directory renamed to `-delete`, which a worker has to remove."""
 
     path: str
 
     def remove(self) -> None:
-        """Remove the directory with all that is in it.  Blocks; any thread."""
+        """Remove the directory with its content. Blocks; any thread."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 @attrs.frozen
 class Inventory:
-    """What lies in one log directory, by path."""
+    """Content of one log directory, by path."""
 
     home: LogDirectory
     logs: dict[TopicPartition, str] = attrs.field(factory=dict)
-    misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # something else, where a log should be
+    misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like a log, but not a directory
     deleted: list[DeletedDirectory] = attrs.field(factory=list)
 
 
 def take_inventory(home: LogDirectory) -> Inventory:
-    """List a log directory; OSError if its disk fails."""
+    """List a log directory; raise OSError if its disk fails."""
     found = Inventory(home)
     with os.scandir(home.path) as listing:
         for entry in listing:
@@ -56,7 +56,7 @@ def take_inventory(home: LogDirectory) -> Inventory:
 
 
 def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
-    """StartupError if a partition lies in two log directories: which of the two counts, only a person can say."""
+    """Raise StartupError if a partition is in two log directories: only a person can decide which one is right."""
     seen: dict[TopicPartition, str] = {}
     for found in inventories:
         for key, path in found.logs.items():
@@ -69,23 +69,22 @@ def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
 
 
 class RecoverySummary:
-    """Makes a line of what was recovered in each directory, besides one for each log that lost something.
+    """Reports one line per directory with recovered logs, and one per log that lost something.
 
-    Logs may be opened by several threads.
+    Several threads may open logs.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._found: list[Recovered] = []
 
-    def note(self, found: Recovered) -> None:
-        """A log was recovered."""
+    def add(self, found: Recovered) -> None:
         self._found.append(found)
         if found.cut is not None:
             self._report(found)
 
-    def tell(self) -> None:
-        """All logs are open."""
+    def report_totals(self) -> None:
+        """Report the lines of the directories, when all logs are open."""
         cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
         for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
             self._report(

@@ -1,7 +1,16 @@
-"""The log directories of a broker: held and marked as its own, and which of their logs are online.
+"""The log directories of a broker: locked, identified, and marked as its own.
 
-A directory whose disk fails goes offline, and its logs with it; the others go on.  So does the rest of a directory
-where something is wrong with the files of one log.
+Each directory has an id (`directory.id` of meta.properties). The coordination tree remembers which one was at which
+path of `log.dirs`, so that an unmounted directory is not taken for a new, empty one:
+
+| remembered | found           | decision                                                                   |
+|------------|-----------------|----------------------------------------------------------------------------|
+| X          | X               | use it                                                                     |
+| X          | Y, known        | use it: directories changed places                                         |
+| nothing    | any, or none    | use it: a new path                                                         |
+| X          | none, or Y, new | take it offline: X is probably not mounted, and this is its mount point    |
+
+A path is forgotten when it is not in `log.dirs` any more.
 """
 
 from __future__ import annotations
@@ -15,172 +24,159 @@ from itertools import combinations
 import attrs
 
 from pylogbroker.errors import StartupError
-from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.files import TRANSIENT_ERRNOS
-from pylogbroker.storage.log.log import Log
 from pylogbroker.storage.log.partition_metadata import id_text
-from pylogbroker.storage.logdirs.directory_ids import expected_directory_ids, unexpected_directories
-from pylogbroker.storage.logdirs.log_directory import Identity, LogDirectory, Notice
+from pylogbroker.storage.logdirs.log_directory import DirectoryIdentity, LogDirectory, Notice
 
 
 class LogDirectories:
-    """Where the logs are.  All methods but `isolate` and `fail_directory` block on the disk."""
+    """Iterates over the log directories, also offline ones. All methods but `fail` and `check_ids` block on the disk.
 
-    def __init__(self, directories: Iterable[str]) -> None:
-        self.directories = tuple(LogDirectory(os.path.abspath(path)) for path in directories)
-        self.logs: dict[TopicPartition, Log] = {}
-        self.offline: dict[TopicPartition, str] = {}  # logs that failed, or whose directories did, and why
+    A start calls `read_identity`, `check_ids`, `lock`, `claim` and `expected_ids`, in this order. Nothing is written
+    before all directories are locked.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._directories = tuple(LogDirectory(os.path.abspath(path)) for path in paths)
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        return iter(self._directories)
 
     @property
     def online(self) -> list[LogDirectory]:
-        """The directories that work."""
-        return [directory for directory in self.directories if not directory.failure]
+        """Directories that work."""
+        return [directory for directory in self if not directory.failure]
 
-    # Start
+    def at(self, path: str) -> LogDirectory:
+        """Return the directory at `path`."""
+        return next(directory for directory in self if directory.path == path)
 
-    def lock(self) -> list[Notice]:
-        """Hold all directories that are not offline yet; tells of those that can't be used.
-
-        StartupError if another broker holds one, if one is named twice, or if none can be used.
-        """
-        if len({os.path.realpath(directory.path) for directory in self.directories}) < len(self.directories):
-            raise StartupError("a log directory is named twice in log.dirs")
-        try:
-            for directory in self.online:
-                with self._failing(directory):
-                    directory.lock()
-        except StartupError:
-            self.unlock()
-            raise
-        self._need_one()
-        return [Notice(directory.path, directory.failure) for directory in self.directories if directory.failure]
+    def fail(self, path: str, reason: str) -> None:
+        """Take a directory offline."""
+        directory = self.at(path)
+        directory.failure = directory.failure or reason
+        directory.logs = 0
 
     @contextmanager
-    def _failing(self, directory: LogDirectory) -> Iterator[None]:
-        """An error of the disk within a `with` block takes the directory offline."""
+    def failing(self, directory: LogDirectory) -> Iterator[None]:
+        """Take the directory offline at an OSError within a `with` block."""
         try:
             yield
         except OSError as error:
-            self.fail_directory(directory.path, reason_of(directory, error))
+            self.fail(directory.path, directory.reason(error))
 
-    def _need_one(self) -> None:
-        if not self.online:
-            failures = "; ".join(directory.failure for directory in self.directories)
-            raise StartupError(f"no log directory can be used: {failures}")
-
-    def unlock(self) -> None:
-        """Release all directories as they are; for a broker whose logs were opened, `close` does it."""
-        for directory in self.directories:
-            directory.unlock()
-
-    def read_identity(self) -> Identity:
-        """Whose data the directories hold; StartupError if they disagree.  Nothing is made or held for it."""
-        found = Identity()
+    def read_identity(self) -> DirectoryIdentity:
+        """Return the identity of the data; raise StartupError if directories differ. Nothing is created or locked."""
+        found = DirectoryIdentity()
         for directory in self.online:
-            with self._failing(directory):
-                present = directory.identity()
-                found = found.agree(present, directory.path)
+            with self.failing(directory):
+                present = directory.read_identity()
+                found = found.merge(present, directory.path)
                 directory.id = present.directory_id
         return found
 
-    def check_directory_ids(self, remembered: Mapping[str, str], certain: str) -> None:
-        """After `identities`: take offline, untouched, what is not the directory that was at its path before.
+    def check_ids(self, remembered: Mapping[str, str], certain: str) -> None:
+        """Take directories offline, unchanged, that are not those which were at their paths before.
 
-        `remembered` has the ids by the paths; the directory at `certain`, if it is one of these, is known to be right.
+        `remembered` has the ids by path. The directory at `certain`, if it is one of these, is known to be right.
         """
         found = {directory.path: directory.id for directory in self.online}
         if found.get(certain, "") is None and remembered.get(certain) not in found.values():
             found[certain] = remembered.get(certain)
         for directory in self.online:
             directory.id = found[directory.path]
-        for path, wanted in unexpected_directories(found, remembered).items():
+        for path, expected in unexpected_directories(found, remembered).items():
             if path != certain:
-                self.fail_directory(path, _not_there(path, wanted))
+                self.fail(path, _unexpected(path, expected))
 
-    def identify(self, broker_id: int, cluster_id: str) -> None:
-        """Mark the directories as this broker's, and with ids; StartupError if one is another's."""
-        owner = Identity(broker_id, cluster_id)
-        for directory in self.online:
-            with self._failing(directory):
-                present = directory.identity()
-                owner.agree(present, directory.path)
-                directory.id = self._mark(directory, present, owner)
-        _refuse_copies(self.online)
-        self._need_one()
+    def lock(self) -> list[Notice]:
+        """Lock all directories that are online; return notices about those that cannot be used.
 
-    def _mark(self, directory: LogDirectory, present: Identity, owner: Identity) -> str | None:
-        """Write what is missing of a directory's identity; its id, None if there is no room for that now."""
-        own = present.directory_id or directory.id or id_text(uuid.uuid4())
-        wanted = attrs.evolve(owner, directory_id=own)
-        if present == wanted:
-            return own
-        try:
-            directory.write_identity(wanted)
-        except OSError as error:
-            if error.errno not in TRANSIENT_ERRNOS or present != owner:
-                raise
-            return None  # written by a release without ids: the next start gives it one
-        return own
-
-    def expected_directory_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
-        """After `identify`: which directory lies where, as `recognize` wants to be told at the next start."""
-        found = {directory.path: None if directory.failure else directory.id for directory in self.directories}
-        return expected_directory_ids(found, remembered)
-
-    # Failure
-
-    def isolate(self, log: Log) -> list[TopicPartition]:
-        """After a StorageFailure: if it was not just a full disk, take the log offline, or the whole directory.
-
-        Says which logs went offline.
+        Raise StartupError if another broker holds one, if one is named twice, or if none can be used.
         """
-        key = log.topic, log.partition
-        if not log.offline_reason or self.logs.get(key) is not log:
-            return []
-        home = self._home(log)
-        if home.fails_with(log.failure_errno):
-            return self.fail_directory(home.path, log.offline_reason)
-        self.logs.pop(key).take_offline(log.offline_reason)
-        self.offline[key] = log.offline_reason
-        home.logs -= 1
-        return [key]
+        if len({os.path.realpath(directory.path) for directory in self}) < len(self._directories):
+            raise StartupError("a log directory is named twice in log.dirs")
+        try:
+            for directory in self.online:
+                with self.failing(directory):
+                    directory.lock()
+        except StartupError:
+            self.unlock()
+            raise
+        self._require_one()
+        return [Notice(directory.path, directory.failure) for directory in self if directory.failure]
 
-    def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
-        """Take a directory and its logs offline; says which logs these are."""
-        for directory in self.directories:
-            if directory.path == path:
-                directory.failure = directory.failure or reason
-                directory.logs = 0
-        gone = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
-        for key in gone:
-            self.logs.pop(key).take_offline(reason)
-            self.offline[key] = reason
-        return gone
+    def unlock(self) -> None:
+        """Release all directories as they are. If logs are open, `LogManager.close` does it."""
+        for directory in self:
+            directory.unlock()
 
-    def _home(self, log: Log) -> LogDirectory:
-        path = os.path.dirname(log.path)
-        return next(directory for directory in self.directories if directory.path == path)
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Write the ids into the directories; raise StartupError if one is another broker's."""
+        owner = DirectoryIdentity(broker_id, cluster_id)
+        for directory in self.online:
+            with self.failing(directory):
+                present = directory.read_identity()
+                owner.merge(present, directory.path)
+                directory.id = _complete_identity(directory, present, owner)
+        _check_copies(self.online)
+        self._require_one()
+
+    def expected_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
+        """After `claim`, return the ids by path that `check_ids` should get at the next start."""
+        found = {directory.path: None if directory.failure else directory.id for directory in self}
+        return expected_ids(found, remembered)
+
+    def _require_one(self) -> None:
+        if not self.online:
+            failures = "; ".join(directory.failure for directory in self)
+            raise StartupError(f"no log directory can be used: {failures}")
 
 
-def _not_there(path: str, wanted: str) -> str:
+def unexpected_directories(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
+    """Return the paths where another directory is expected, with that one's id."""
+    known = set(remembered.values())
+    return {path: remembered[path] for path, own in found.items() if path in remembered and own not in known}
+
+
+def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
+    """Return the ids to expect at the next start, by path; `found` has None for offline directories.
+
+    A missing id stays expected: at its path or, if another directory is there now, at a path without directory.
+    """
+    present = {path: own for path, own in found.items() if own is not None}
+    missing = {path: own for path, own in remembered.items() if path in found and own not in present.values()}
+    kept = {path: own for path, own in missing.items() if path not in present}
+    moved = [own for path, own in missing.items() if path in present]
+    free = [path for path in found if path not in present and path not in kept]
+    return {**present, **kept, **dict(zip(free, moved, strict=False))}
+
+
+def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owner: DirectoryIdentity) -> str | None:
+    """Write missing ids; return the directory's id, or None if the disk is too full to write it."""
+    own = present.directory_id or directory.id or id_text(uuid.uuid4())
+    wanted = attrs.evolve(owner, directory_id=own)
+    if present == wanted:
+        return own
+    try:
+        directory.write_identity(wanted)
+    except OSError as error:
+        if error.errno not in TRANSIENT_ERRNOS or present != owner:
+            raise
+        return None  # written by a release without ids: the next start gives it one
+    return own
+
+
+def _unexpected(path: str, expected: str) -> str:
     return (
-        f"{path} is not the directory that was there before (directory.id {wanted}): is it mounted? "
-        "To give up what was in it, take it out of log.dirs for one start"
+        f"{path} is not the directory that was there before (directory.id {expected}): is it mounted? "
+        "To abandon its data, remove it from log.dirs for one start"
     )
 
 
-def _refuse_copies(directories: Iterable[LogDirectory]) -> None:
+def _check_copies(directories: Iterable[LogDirectory]) -> None:
     for one, other in combinations(directories, 2):
         if one.id is not None and one.id == other.id:
             raise StartupError(
                 f"{one.path} and {other.path} have the same directory.id, {one.id}: leave the copy out of log.dirs"
             )
-
-
-def reason_of(directory: LogDirectory, error: OSError) -> str:
-    return f"{error.filename or directory.path}: {error.strerror or error}"
-
-
-def is_fatal(home: LogDirectory, error: OSError) -> bool:
-    """Whether an error takes the whole directory."""
-    return error.errno not in TRANSIENT_ERRNOS and home.fails_with(error.errno)

@@ -1,8 +1,8 @@
-"""One log directory: who uses it, whose it is, how it was left, and its checkpoints.
+"""One log directory: lock, identity, clean-shutdown marker and checkpoints.
 
-`.lock` is held (flock) as long as the broker runs, so that two brokers never share a directory.  `meta.properties`
-tells broker and cluster id, and the directory's own id (KIP-858).  `.kafka_cleanshutdown` is there only between a clean
-stop and the next start.
+`.lock` is held (flock) while the broker runs, so that no two brokers use a directory. `meta.properties` has broker id,
+cluster id, and the directory's own id (KIP-858). `.kafka_cleanshutdown` exists only between a clean stop and the next
+start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import javaproperties
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_offsets, write_offsets
-from pylogbroker.storage.files import PATH_ERRNOS, read_file, remove, replace_file, sync_file
+from pylogbroker.storage.files import PATH_ERRNOS, TRANSIENT_ERRNOS, read_file, remove, replace_file, sync_file
 
 _CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 _META_VERSION: Final = "0"
@@ -27,48 +27,58 @@ _META_VERSION: Final = "0"
 
 @attrs.frozen
 class Notice:
-    """Something about a directory or file that whoever runs the broker should know."""
+    """Message about a directory or file for the operator."""
 
     path: str
     text: str
-    is_transient: bool = False  # the disk is full, or the like: another try may succeed
+    is_transient: bool = False  # the disk is full, or the like: a retry may succeed
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}"
 
 
 @attrs.frozen
-class Identity:
-    """Whose data a directory holds, and which one it is; None where it does not say."""
+class DirectoryIdentity:
+    """Identity in meta.properties; None for missing ids."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
     directory_id: str | None = None
 
-    def agree(self, other: Identity, path: str) -> Identity:
-        """Whose data this and what `path` says are of; StartupError if they contradict each other."""
+    def merge(self, other: DirectoryIdentity, path: str) -> DirectoryIdentity:
+        """Return the ids of this and of `path`'s identity; raise StartupError if they differ."""
         broker, cluster = self.broker_id, self.cluster_id
         if None not in (broker, other.broker_id) and broker != other.broker_id:
             raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {broker}")
         if None not in (cluster, other.cluster_id) and cluster != other.cluster_id:
             raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {cluster}")
-        return Identity(other.broker_id if broker is None else broker, cluster or other.cluster_id)
+        return DirectoryIdentity(other.broker_id if broker is None else broker, cluster or other.cluster_id)
+
+
+@attrs.frozen
+class _Lock:
+    """Held lock, and the directory as it was then."""
+
+    fd: int
+    directory: os.stat_result
 
 
 @attrs.define(eq=False)
 class LogDirectory:
-    """A log directory.  `failure` says why it is offline, if it is.  All methods block on the disk."""
+    """A log directory. `failure` is the reason if it is offline. All methods block on the disk."""
 
     path: str
     failure: str = ""
-    id: str | None = None  # which one it is; None until that is known
-    logs: int = 0  # how many are open in it
-    _lock: int = -1
-    _place: os.stat_result | None = None  # what the path led to when it was locked
+    id: str | None = None  # None until it is known
+    logs: int = 0  # number of open ones
+    _lock: _Lock | None = None
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 
     def lock(self) -> None:
-        """Make the directory, if there is none, and hold it.  StartupError if somebody else does; OSError."""
+        """Lock the directory; create it if it is missing.
+
+        Raise StartupError if another broker holds it, or OSError.
+        """
         os.makedirs(self.path, exist_ok=True)
         fd = os.open(f"{self.path}/{names.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -76,35 +86,36 @@ class LogDirectory:
         except BlockingIOError:
             os.close(fd)
             raise StartupError(f"the log directory {self.path} is in use by another broker") from None
-        self._lock, self._place = fd, os.stat(self.path)
+        self._lock = _Lock(fd, os.stat(self.path))
 
     def unlock(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        if self._lock is not None:
+            os.close(self._lock.fd)
+            self._lock = None
 
-    def identity(self) -> Identity:
-        """What meta.properties says; StartupError if that makes no sense.
+    # Identity
 
-        Only whole lines count: of a file that was torn, or lost, what is missing is written again.
+    def read_identity(self) -> DirectoryIdentity:
+        """Return the identity in meta.properties; raise StartupError if the file is invalid.
+
+        Only complete lines count. Ids that are missing, for instance in a torn file, are written again by `claim`.
         """
         path = f"{self.path}/{names.META}"
         data = read_file(path)
         if data is None:
-            return Identity()
+            return DirectoryIdentity()
         try:
             found = javaproperties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
             broker_id = found.get("broker.id")
             number = None if broker_id is None else int(broker_id)
-            identity = Identity(number, found.get("cluster.id"), found.get("directory.id"))
+            identity = DirectoryIdentity(number, found.get("cluster.id"), found.get("directory.id"))
         except ValueError as error:
             raise StartupError(f"{path}: {error}") from None
         if found.get("version", _META_VERSION) != _META_VERSION:
             raise StartupError(f"{path}: version {found['version']} is not {_META_VERSION}")
         return identity
 
-    def write_identity(self, identity: Identity) -> None:
-        """Write meta.properties."""
+    def write_identity(self, identity: DirectoryIdentity) -> None:
         fields = {
             "version": _META_VERSION,
             "broker.id": str(identity.broker_id),
@@ -114,8 +125,10 @@ class LogDirectory:
         text = javaproperties.dumps(fields, timestamp=False)
         replace_file(f"{self.path}/{names.META}", text.encode("latin-1"))
 
+    # Clean shutdown
+
     def take_clean_marker(self) -> bool:
-        """Whether the last stop was clean; the marker is gone then, so that it speaks for one start only."""
+        """Return whether the last stop was clean; remove the marker, which is valid for one start."""
         path = f"{self.path}/{names.CLEAN_SHUTDOWN}"
         data = read_file(path)
         if data is not None:
@@ -126,8 +139,10 @@ class LogDirectory:
     def leave_clean_marker(self) -> None:
         replace_file(f"{self.path}/{names.CLEAN_SHUTDOWN}", _CLEAN)
 
+    # Checkpoints
+
     def load_offsets(self, name: str) -> tuple[dict[TopicPartition, int], Notice | None]:
-        """A checkpoint; without it, or if it is damaged, nothing, and what to say about that."""
+        """Return a checkpoint's offsets; if it is damaged, none and a notice."""
         path = f"{self.path}/{name}"
         try:
             offsets = read_offsets(path)
@@ -139,35 +154,44 @@ class LogDirectory:
         return offsets, None
 
     def has_offset_of(self, log: TopicPartition) -> bool:
-        """Whether a checkpoint tells of a log; from memory."""
+        """Return whether a checkpoint has an offset of a log, by the copy in memory."""
         return any(log in offsets for offsets in tuple(self._saved.values()))
 
     def saved_offsets(self, name: str, logs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that a checkpoint in memory has of some logs."""
+        """Return a checkpoint's offsets of some logs, by the copy in memory."""
         saved = self._saved.get(name, {})
         return {log: saved[log] for log in logs if log in saved}
 
     def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint, unless it says the same already."""
+        """Replace a checkpoint, if its offsets changed."""
         if self._saved.get(name) != offsets:
             write_offsets(f"{self.path}/{name}", offsets)
             self._saved[name] = dict(offsets)
 
-    def is_there(self) -> bool:
-        """Whether the path still leads to the directory that is held: it may be removed, moved, or unmounted.
+    # Failures
 
-        Files that are open would not show it: they are written to, and nobody would find them again.
+    def is_present(self) -> bool:
+        """Return whether the path still leads to the locked directory: it may be removed, moved or unmounted.
+
+        Writes to open files would not fail then, but nobody would find the data again.
         """
         try:
-            return self._place is None or os.path.samestat(self._place, os.stat(self.path))
+            return self._lock is None or os.path.samestat(self._lock.directory, os.stat(self.path))
         except OSError:
             return False
 
-    def fails_with(self, code: int | None) -> bool:
-        """Whether an error, met at some path in here and not a passing one, takes the whole directory."""
-        return code not in PATH_ERRNOS or not self.is_there() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
+    def is_lost_to(self, error: OSError) -> bool:
+        """Return whether an error at a path in the directory takes all of it offline."""
+        return error.errno not in TRANSIENT_ERRNOS and self.is_lost_to_errno(error.errno)
+
+    def is_lost_to_errno(self, code: int | None) -> bool:
+        """Like `is_lost_to`, for an error that is not transient."""
+        return code not in PATH_ERRNOS or not self.is_present() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
+
+    def reason(self, error: OSError) -> str:
+        return f"{error.filename or self.path}: {error.strerror or error}"
 
     def space(self) -> tuple[int, int]:
-        """Bytes of the file system: all, and those that are free."""
+        """Return the file system's total and free bytes."""
         usage = shutil.disk_usage(self.path)
         return usage.total, usage.free

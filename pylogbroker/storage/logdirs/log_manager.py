@@ -1,11 +1,12 @@
 """All logs of a broker, in one or several log directories.
 
-A start goes: `identities` (whose data it is), `recognize` (is everything where it was?), `lock` (nothing is touched
-before all directories are held), `identify` (they are marked as this broker's), `to_remember`, `load`.  A stop is
-`close`.  In between logs are created and deleted, and checkpoints written.
+After the directories are claimed (see `LogDirectories`), `load` opens the logs. From then on logs are created and
+deleted, and checkpoints written, until `close`. A directory whose disk fails goes offline with its logs; the others
+stay online. If only one log's files fail, only that log goes offline.
 
-Thread rules: `load`, `checkpoint_...`, `close`, and `remove` of what was deleted block on the disk; `checkpoint_...`
-and `remove` may run in workers while the reactor's thread uses the logs.  All else belongs to the reactor's thread.
+Thread rules: `load`, `checkpoint_...`, `close`, `drop_stale_checkpoints`, `sync_deletions`, and `remove` of deleted
+directories block on the disk. `checkpoint_...` and `remove` may run in workers while the reactor's thread uses logs.
+All else belongs to the reactor's thread.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from pylogbroker.storage.logdirs.inventory import (
     check_duplicate_partitions,
     take_inventory,
 )
-from pylogbroker.storage.logdirs.log_directories import LogDirectories, is_fatal, reason_of
+from pylogbroker.storage.logdirs.log_directories import LogDirectories
 from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
-from pylogbroker.storage.logdirs.ownership import ForeignDirectory, Topics, foreign
+from pylogbroker.storage.logdirs.ownership import ForeignDirectory, TopicIds, find_foreign
 
 _SYNC_THREADS: Final = 16
 _CHECKPOINTS: Final = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_CHECKPOINT)
-"""In the order of what a log is told of them, see `Checkpointed`."""
+"""In the order of the fields of `Checkpointed`."""
 _Outcome = Log | ForeignDirectory | OSError | DamagedFile
 
 
-def _unheard(finding: object) -> None:
-    """Of a log that is being made there is nothing to tell."""
+def _ignore(finding: object) -> None:
+    """Ignore what is found when a log is created."""
 
 
 ConfigOf = Callable[[str], LogConfig]
@@ -57,7 +58,7 @@ ConfigOf = Callable[[str], LogConfig]
 
 @attrs.frozen
 class _Task:
-    """A log to be opened."""
+    """Log to open."""
 
     home: LogDirectory
     key: TopicPartition
@@ -65,11 +66,13 @@ class _Task:
     saved: Checkpointed
 
 
-class LogManager(LogDirectories):
-    """The logs by topic and partition, and the directories they lie in."""
+class LogManager:
+    """The logs by topic and partition, and their directories."""
 
-    def __init__(self, directories: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
-        super().__init__(directories)
+    def __init__(self, paths: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
+        self.directories = LogDirectories(paths)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.offline: dict[TopicPartition, str] = {}  # reasons, by log
         self.foreign: dict[
             TopicPartition, ForeignDirectory
         ] = {}  # directories that are named like partitions, and left alone
@@ -77,30 +80,29 @@ class LogManager(LogDirectories):
         self._threads = recovery_threads
         self._saving = threading.Lock()
         self._deletions = 0
-        self._listed = 0  # how many of the deletions the last checkpoint knew of
+        self._checkpointed_deletions = 0  # how many of them the last checkpoint knows
 
     # Start
 
     def load(
-        self, config_of: ConfigOf, now_ms: int, report: Report, topics: Topics | None = None
+        self, config_of: ConfigOf, now_ms: int, report: Report, topics: TopicIds | None = None
     ) -> list[DeletedDirectory]:
         """Open all logs; returns deleted partitions that are still to be removed.
 
         With `topics`, only logs of these are opened: other directories are left as they are, and listed in `unowned`.
         StartupError, with all left as it was, if a partition lies in two directories; whatever `config_of` raises.
         """
-        inventories = self._survey(report)
+        inventories = self._take_inventories(report)
         check_duplicate_partitions(inventories)
-        recoveries = RecoverySummary(report)
-        note = recoveries.note
+        summary = RecoverySummary(report)
         tasks = [task for found in inventories for task in self._tasks(found, report)]
 
         def open_one(task: _Task) -> _Outcome:
             topic, partition = task.key
             try:
-                found = None if topics is None else foreign(task.path, task.key, topics)
+                found = None if topics is None else find_foreign(task.path, task.key, topics)
                 return found or load_log(
-                    topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, note
+                    topic, partition, task.path, config_of(topic), self._pools, task.saved, now_ms, summary.add
                 )
             except (OSError, DamagedFile) as error:
                 return error
@@ -108,13 +110,13 @@ class LogManager(LogDirectories):
         with ThreadPoolExecutor(self._threads) as executor:
             run = executor.map if self._threads > 1 else map
             for task, outcome in zip(tasks, run(open_one, tasks), strict=True):
-                self._admit(task, outcome, report)
-        recoveries.tell()
+                self._register(task, outcome, report)
+        summary.report_totals()
         return [deleted for found in inventories for deleted in found.deleted]
 
-    def _survey(self, report: Report) -> list[Inventory]:
+    def _take_inventories(self, report: Report) -> list[Inventory]:
         inventories = []
-        for directory in self.online:
+        for directory in self.directories.online:
             try:
                 inventories.append(take_inventory(directory))
             except OSError as error:
@@ -122,7 +124,7 @@ class LogManager(LogDirectories):
         return inventories
 
     def _tasks(self, found: Inventory, report: Report) -> list[_Task]:
-        """The logs in a directory, with what its checkpoints say of them."""
+        """Return the logs of a directory with their values in its checkpoints."""
         home = found.home
         self.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
         try:
@@ -143,7 +145,7 @@ class LogManager(LogDirectories):
             report(notice)
         return offsets
 
-    def _admit(self, task: _Task, outcome: _Outcome, report: Report) -> None:
+    def _register(self, task: _Task, outcome: _Outcome, report: Report) -> None:
         home, reason = task.home, task.home.failure
         if isinstance(outcome, ForeignDirectory):
             self.foreign[task.key] = outcome
@@ -151,8 +153,8 @@ class LogManager(LogDirectories):
         if isinstance(outcome, DamagedFile):
             reason = reason or outcome.detail
         if isinstance(outcome, OSError) and not reason:
-            reason = reason_of(home, outcome)
-            if is_fatal(home, outcome):
+            reason = home.reason(outcome)
+            if home.is_lost_to(outcome):
                 self._fail(home, outcome, report)
         if isinstance(outcome, Log) and not reason:
             self.logs[task.key] = outcome
@@ -161,14 +163,14 @@ class LogManager(LogDirectories):
             self.offline[task.key] = reason
 
     def _fail(self, directory: LogDirectory, error: OSError, report: Report) -> None:
-        reason = reason_of(directory, error)
+        reason = directory.reason(error)
         self.fail_directory(directory.path, reason)
         report(Notice(directory.path, f"offline, {reason}"))
 
     # Use
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """A log; None if there is none.  StorageFailure if it or its directory is offline."""
+        """Return a log or None; raise StorageFailure if it or its directory is offline."""
         log = self.logs.get((topic, partition))
         if log is None and (topic, partition) in self.offline:
             raise StorageFailure(self.offline[topic, partition])
@@ -183,43 +185,43 @@ class LogManager(LogDirectories):
         *,
         topic_id: UUID | None = None,
         is_new: bool = True,
-        report: Report = _unheard,
+        report: Report = _ignore,
     ) -> Log:
-        """The log, made if there is none, in the directory with the fewest logs.
+        """Return the log; create it if it is missing, in the directory with the fewest logs.
 
-        One of another topic of that name, as the directory's `topic_id` tells, is set aside; one whose directory tells
-        nothing counts as the topic's unless this `is_new`.  StorageFailure if that fails, or if the log is not `is_new`
-        and may lie in a directory that is offline.
+        A log with another topic's id is renamed to `-stray`. A log without topic id belongs to the topic, unless the
+        topic `is_new`. Raise StorageFailure if the disk fails, or if the log of a topic that is not new may be in an
+        offline directory.
         """
         log = self.get(topic, partition)
         if log is not None:
             if _belongs(log, topic_id, is_new):
                 return log
-            self._set_aside(log, report)
-        self._make_way((topic, partition), report)
-        if not is_new and len(self.online) < len(self.directories):
-            raise StorageFailure(f"partition {partition} of {topic} may lie in a directory that is offline")
-        if not self.online:
+            self._make_stray(log, report)
+        self._rename_foreign((topic, partition), report)
+        if not is_new and any(directory.failure for directory in self.directories):
+            raise StorageFailure(f"partition {partition} of {topic} may be in a directory that is offline")
+        if not self.directories.online:
             raise StorageFailure("all log directories are offline")
-        home = min(self.online, key=attrgetter("logs"))
-        self._forget_former(home, (topic, partition))
+        home = min(self.directories.online, key=attrgetter("logs"))
+        self._drop_stale_checkpoints(home, (topic, partition))
         path = f"{home.path}/{names.partition_directory(topic, partition)}"
         was_there = os.path.lexists(path)
         try:
             os.makedirs(path, exist_ok=True)
-            log = load_log(topic, partition, path, config, self._pools, Checkpointed(), now_ms, _unheard)
+            log = load_log(topic, partition, path, config, self._pools, Checkpointed(), now_ms, _ignore)
             if topic_id is not None:
-                _mark(log, topic_id)
+                _set_topic_id(log, topic_id)
         except OSError as error:
-            if not was_there:  # else another try may find the next directory emptier, and the log would lie in two
+            if not was_there:  # else a retry may choose another directory, and the log would be in two
                 shutil.rmtree(path, ignore_errors=True)
             raise self._failure(home, error) from error
         self.logs[topic, partition] = log
         home.logs += 1
         return log
 
-    def _make_way(self, key: TopicPartition, report: Report) -> None:
-        """Rename a directory that has a new log's name; StorageFailure if it is none of the broker's."""
+    def _rename_foreign(self, key: TopicPartition, report: Report) -> None:
+        """Rename a foreign directory with a new log's name; raise StorageFailure if the broker did not write it."""
         found = self.foreign.get(key)
         if found is None:
             return
@@ -237,27 +239,29 @@ class LogManager(LogDirectories):
         del self.foreign[key]
 
     def has_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> bool:
-        """Whether a checkpoint may speak of former logs of these names: see `drop_stale_checkpoints`."""
-        return self._listed != self._deletions or any(home.has_offset_of(key) for home in self.online for key in keys)
+        """Return whether a checkpoint may have offsets of deleted logs with these names."""
+        return self._checkpointed_deletions != self._deletions or any(
+            home.has_offset_of(key) for home in self.directories.online for key in keys
+        )
 
     def drop_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> None:
-        """Write checkpoints that do not speak of former logs of these names.  Blocks; any thread.
+        """Write checkpoints without offsets of deleted logs with these names. Blocks; any thread.
 
-        `create` does so if need be, but blocks.
+        `create` does it, too, if needed, but would block the reactor's thread.
         """
-        with self._saving:  # one that is being written may speak of them
-            known = any(home.has_offset_of(key) for home in self.online for key in keys)
+        with self._saving:  # a checkpoint that is being written may have them
+            known = any(home.has_offset_of(key) for home in self.directories.online for key in keys)
         if known:
             self._checkpoint_all()
 
-    def _forget_former(self, home: LogDirectory, key: TopicPartition) -> None:
-        """Have no checkpoint speak of an earlier log of that name: after a crash it would be believed of the new one.
+    def _drop_stale_checkpoints(self, home: LogDirectory, key: TopicPartition) -> None:
+        """Remove offsets of a deleted log of that name: after a crash they would be taken for the new one's.
 
-        Blocks only where such a log was deleted since the last checkpoint.
+        Blocks only if such a log was deleted since the last checkpoint.
         """
-        if self._listed == self._deletions and not home.has_offset_of(key):
+        if self._checkpointed_deletions == self._deletions and not home.has_offset_of(key):
             return
-        with self._saving:  # one that is being written may speak of it
+        with self._saving:  # a checkpoint that is being written may have it
             known = home.has_offset_of(key)
         if not known:
             return
@@ -266,25 +270,25 @@ class LogManager(LogDirectories):
                 raise StorageFailure(str(notice))
 
     def _failure(self, home: LogDirectory, error: OSError) -> StorageFailure:
-        reason = reason_of(home, error)
-        if is_fatal(home, error):
+        reason = home.reason(error)
+        if home.is_lost_to(error):
             self.fail_directory(home.path, reason)
         return StorageFailure(reason)
 
-    def _set_aside(self, log: Log, report: Report) -> None:
-        path = self._take_away(log, names.stray_directory)
-        whose = f"another topic of that name, {id_text(log.topic_id)}" if log.topic_id else "an earlier topic"
-        report(Notice(log.path, f"the log of {whose}: kept, not served, as {path}"))
+    def _make_stray(self, log: Log, report: Report) -> None:
+        path = self._rename(log, names.stray_directory)
+        owner = f"another topic of that name, {id_text(log.topic_id)}" if log.topic_id else "an earlier topic"
+        report(Notice(log.path, f"the log of {owner}: kept, not served, as {path}"))
 
     def delete(self, topic: str, partition: int) -> DeletedDirectory | None:
-        """Take a log away; a worker has to `remove` what is returned.  None if there is none."""
+        """Delete a log, if it exists; a worker has to `remove` the returned directory."""
         log = self.get(topic, partition)
         if log is None:
             return None
-        return DeletedDirectory(self._take_away(log, names.deleted_directory))
+        return DeletedDirectory(self._rename(log, names.deleted_directory))
 
     def sync_deletions(self, deleted: Iterable[DeletedDirectory]) -> list[Notice]:
-        """Force to the disk that logs were deleted, so that none returns after a loss of power; tells what failed.
+        """Sync the deletions, so that no log comes back after a loss of power; return what failed.
 
         Blocks; any thread.
         """
@@ -296,8 +300,8 @@ class LogManager(LogDirectories):
                 failed.append(Notice(home, error.strerror or str(error)))
         return failed
 
-    def _take_away(self, log: Log, new_name: Callable[[str], str]) -> str:
-        """Rename a log's directory and forget the log; says where it is now."""
+    def _rename(self, log: Log, new_name: Callable[[str], str]) -> str:
+        """Rename a log's directory and close the log; return the new path."""
         home = self._home(log)
         path = f"{home.path}/{new_name(os.path.basename(log.path))}"
         try:
@@ -310,25 +314,55 @@ class LogManager(LogDirectories):
         home.logs -= 1
         return path
 
+    # Failures
+
+    def isolate(self, log: Log) -> list[TopicPartition]:
+        """Take a log offline after a StorageFailure, or its directory, unless the error was transient.
+
+        Return the logs that went offline.
+        """
+        key = log.topic, log.partition
+        if not log.offline_reason or self.logs.get(key) is not log:
+            return []
+        home = self._home(log)
+        if home.is_lost_to_errno(log.failure_errno):
+            return self.fail_directory(home.path, log.offline_reason)
+        self.logs.pop(key).take_offline(log.offline_reason)
+        self.offline[key] = log.offline_reason
+        home.logs -= 1
+        return [key]
+
+    def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
+        """Take a directory and its logs offline; return the logs."""
+        self.directories.fail(path, reason)
+        failed = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
+        for key in failed:
+            self.logs.pop(key).take_offline(reason)
+            self.offline[key] = reason
+        return failed
+
+    def _home(self, log: Log) -> LogDirectory:
+        return self.directories.at(os.path.dirname(log.path))
+
     # Checkpoints
 
     def checkpoint_recovery_points(self) -> list[Notice]:
-        """Keep up to where logs are safe on the disk.
+        """Write the recovery points.
 
-        This and the others say which directories failed at that: those should be taken offline, unless it passes.
+        All checkpoint methods return the directories that failed. Take these offline, unless the error is transient.
         """
         return self._checkpoint(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> list[Notice]:
-        """Keep where logs begin, if not at their first segment."""
+        """Write the log start offsets that are not a first segment's base offset."""
         return self._checkpoint(names.LOG_STARTS, _start_within_segment)
 
     def checkpoint_high_watermarks(self) -> list[Notice]:
-        """Keep up to where logs may be read."""
+        """Write the high watermarks."""
         return self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def checkpoint_cleaned(self) -> list[Notice]:
-        """Keep up to where logs were compacted."""
+        """Write the ends of the compacted parts."""
         return self._checkpoint(names.CLEANER_CHECKPOINT, lambda log: log.cleaner_checkpoint or None)
 
     def _checkpoint_all(self) -> list[Notice]:
@@ -342,16 +376,16 @@ class LogManager(LogDirectories):
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
         failed = []
         with self._saving:
-            self._listed = self._deletions
+            self._checkpointed_deletions = self._deletions
             logs, others = list(self.logs.items()), list(self.foreign.items())
-            for directory in self.online:
+            for directory in self.directories.online:
                 offsets = {
                     key: offset
                     for key, log in logs
                     if os.path.dirname(log.path) == directory.path and (offset := offset_of(log)) is not None
                 }
-                left_alone = [key for key, other in others if os.path.dirname(other.path) == directory.path]
-                offsets |= directory.saved_offsets(name, left_alone)
+                kept = [key for key, other in others if os.path.dirname(other.path) == directory.path]
+                offsets |= directory.saved_offsets(name, kept)
                 try:
                     directory.save_offsets(name, offsets)
                 except OSError as error:
@@ -362,32 +396,32 @@ class LogManager(LogDirectories):
     # Stop
 
     def close(self) -> list[Notice]:
-        """Bring everything to the disk, mark what is whole as cleanly stopped, and let go; tells what failed."""
-        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system commits them together
+        """Sync and close all logs, mark directories without failure as clean, unlock them; return the failures."""
+        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system then commits many syncs at once
             outcomes = list(executor.map(_close, list(self.logs.values())))
         failed = [notice for notice in outcomes if notice is not None]
         failed += self._checkpoint_all()
         unclean = {notice.path for notice in failed}
-        for directory in self.online:
+        for directory in self.directories.online:
             if directory.path not in unclean:
-                with self._failing(directory):
+                with self.directories.failing(directory):
                     directory.leave_clean_marker()
-        self.unlock()
+        self.directories.unlock()
         return failed
 
 
 def _belongs(log: Log, topic_id: UUID | None, is_new: bool) -> bool:
-    """Whether a log that was found is the topic's; it is marked as such if it was not."""
+    """Return whether a log is the topic's; write the topic id if it is missing."""
     if topic_id is None or log.topic_id == topic_id:
         return True
     if is_new or log.topic_id is not None:
         return False
-    with suppress(OSError):  # then the next start does it
-        _mark(log, topic_id)
+    with suppress(OSError):  # the next start writes it
+        _set_topic_id(log, topic_id)
     return True
 
 
-def _mark(log: Log, topic_id: UUID) -> None:
+def _set_topic_id(log: Log, topic_id: UUID) -> None:
     write_topic_id(log.path, topic_id)
     log.topic_id = topic_id
 

@@ -29,7 +29,7 @@ from pylogbroker.storage.log.partition_metadata import id_text, read_topic_id
 FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
 
-Topics = Mapping[TopicPartition, UUID]
+TopicIds = Mapping[TopicPartition, UUID]
 """Topic ids of the partitions in the coordination tree."""
 
 
@@ -45,7 +45,7 @@ class ForeignDirectory:
     topic_id: UUID | None = None
 
 
-def foreign(path: str, key: TopicPartition, topics: Topics) -> ForeignDirectory | None:
+def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
     """Why a directory that is named after a partition must not be opened; None if it may.  Blocks; OSError."""
     marked = read_topic_id(path)
     wanted = topics.get(key)

@@ -604,7 +604,7 @@ def test_the_other_logs_are_served(tmp_path: Path) -> None:
 def with_logs(path: Path, work: Callable[[LogManager], object], reported: list[Any] | None = None) -> None:
     """Do something with all logs of a directory."""
     manager = LogManager([str(path)])
-    manager.lock()
+    manager.directories.lock()
     manager.load(lambda topic: COMPACT, NOW, (reported if reported is not None else []).append)
     work(manager)
     manager.close()
