@@ -23,13 +23,11 @@ from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
 from pylogbroker.records.columnar.batch_headers import BatchHeaders
 from pylogbroker.records.columnar.entry_groups import EntryGroup, entry_groups
-from pylogbroker.records.columnar.record_starts import record_starts
-from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, NotUniform, raw_varints, signed
+from pylogbroker.records.columnar.record_starts import ZIGZAG_LENGTH_MAX, RecordPositions, find_records
+from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, NotUniform, raw_varints, require
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Header
 
-_RECORD_BYTES_MIN: Final = 7  # bytes of a record
-_ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta, still zigzag
 _HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
 _GATHERED_SPAN_BYTES_MAX: Final = 1024  # bytes of a span; longer ones are faster to slice one by one
 _GATHERED_BYTES_MAX: Final = 1 << 16  # bytes gathered before they are split into spans
@@ -157,7 +155,7 @@ def columns_of(piece: EntryGroup, *, in_place: bool = False) -> Iterator[Columns
 
 def _decode_messages(piece: EntryGroup) -> Columns:
     """Decode uncompressed messages; Unsure for compressed sets, whose size is unknown."""
-    _require(_column(entry.count for entry in piece.entries) >= 0)
+    require(_column(entry.count for entry in piece.entries) >= 0)
     return _one_by_one(piece)
 
 
@@ -166,14 +164,11 @@ def _decode_together(piece: EntryGroup, in_place: bool) -> Columns:
     heads = piece.heads
     counts = heads["count"].astype(np.int64)
     raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
-    _require((counts > 0) & (counts <= sizes // _RECORD_BYTES_MIN))
     bases, firsts = heads["base_offset"], heads["first_timestamp"]
-    _require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
+    require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
     ends = begins + sizes
-    start = record_starts(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
-    end = np.append(start[1:], ends[-1:])
-    end[np.cumsum(counts) - 1] = ends
-    return _columns_at(piece, raw, heads, start, end)
+    found = find_records(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
+    return _columns_at(piece, raw, heads, found)
 
 
 def _in_place(piece: EntryGroup) -> tuple[Buffer, Ints, Ints]:
@@ -189,19 +184,13 @@ def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
 
-def _columns_at(piece: EntryGroup, raw: Buffer, heads: BatchHeaders, start: Ints, end: Ints) -> Columns:
+def _columns_at(piece: EntryGroup, raw: Buffer, heads: BatchHeaders, found: RecordPositions) -> Columns:
     data = np.frombuffer(raw, np.uint8)
-    length, body = raw_varints(data, start)
-    _require((length & 1 == 0) & (length < _ZIGZAG_LENGTH_MAX))
-    _require(body + (length >> 1) == end)
-    elapsed, at = raw_varints(data, body + 1)
-    delta, at = raw_varints(data, at)
-    key_start, key_length, at = _field(data, at)
+    key_start, key_length, at = _field(data, found.key_length_at)
     value_start, value_length, at = _field(data, at)
-    has_headers = _check_headers(data, at, end)
-    _require(delta < _ZIGZAG_LENGTH_MAX)
-    times, kinds = _timestamps(heads, elapsed)
-    offsets = signed(delta) + np.repeat(heads["base_offset"].astype(np.int64), heads["count"])
+    has_headers = _check_headers(data, at, found.end)
+    times, kinds = _timestamps(heads, found.timestamp_delta)
+    offsets = found.offset_delta + np.repeat(heads["base_offset"].astype(np.int64), heads["count"])
     return Columns(
         piece.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
     )
@@ -209,7 +198,7 @@ def _columns_at(piece: EntryGroup, raw: Buffer, heads: BatchHeaders, start: Ints
 
 def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
     size, start = raw_varints(data, at)
-    _require(size < _ZIGZAG_LENGTH_MAX)
+    require(size < ZIGZAG_LENGTH_MAX)
     null = size & 1
     length = size >> 1
     if not null.any():
@@ -222,28 +211,28 @@ def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
     """Return True if some records have headers; Unsure unless headers end where their records do."""
     some = np.flatnonzero(data.take(at, mode="clip"))
     if not some.size:
-        _require(at + 1 == end)
+        require(at + 1 == end)
         return False
     count, behind = raw_varints(data, at)
-    _require((count & 1 == 0) & (count <= _HEADERS_MAX << 1))
+    require((count & 1 == 0) & (count <= _HEADERS_MAX << 1))
     count >>= 1
     while (left := np.flatnonzero(count)).size:
         size, key = raw_varints(data, behind[left])
-        _require((size & 1 == 0) & (size < _ZIGZAG_LENGTH_MAX))
+        require((size & 1 == 0) & (size < ZIGZAG_LENGTH_MAX))
         _, _, behind[left] = _field(data, key + (size >> 1))
-        _require(behind[left] <= end[left])
+        require(behind[left] <= end[left])
         count[left] -= 1
-    _require(behind == end)
+    require(behind == end)
     return True
 
 
 def _timestamps(heads: BatchHeaders, elapsed: Ints) -> tuple[Ints, Ints]:
     counts = heads["count"]
-    times = signed(elapsed) + np.repeat(heads["first_timestamp"].astype(np.int64), counts)
+    times = elapsed + np.repeat(heads["first_timestamp"].astype(np.int64), counts)
     kinds = np.repeat((heads["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
     if kinds.any():
         newest = heads["max_timestamp"].astype(np.int64)
-        _require(newest > -_ADDEND_MAX)
+        require(newest > -_ADDEND_MAX)
         times = np.where(kinds, np.repeat(newest, counts), times)
     return times, kinds
 
@@ -275,8 +264,3 @@ def _column(numbers: Iterable[int]) -> Ints:
         return np.fromiter(numbers, np.int64)
     except OverflowError:
         raise CorruptRecords("a number exceeds 64 bits") from None
-
-
-def _require(good: Flags) -> None:
-    if not good.all():
-        raise NotUniform

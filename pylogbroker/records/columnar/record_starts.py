@@ -12,13 +12,48 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
 import numpy as np
 
 from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columnar.parallel_search import find_in_parallel
-from pylogbroker.records.columnar.varints import MAX_SHIFT, Bytes, Ints, NotUniform, raw_varints
+from pylogbroker.records.columnar.varints import MAX_SHIFT, Bytes, Ints, NotUniform, raw_varints, require, signed
 
 WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on one more byte is needed
+
+
+RECORD_BYTES_MIN: Final = 7
+ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta
+
+
+@attrs.frozen(eq=False)
+class RecordPositions:
+    """Positions of records, and their numbers before the key, in the order of their batches."""
+
+    start: Ints
+    end: Ints
+    timestamp_delta: Ints
+    offset_delta_at: Ints
+    offset_delta: Ints
+    key_length_at: Ints
+
+
+def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> RecordPositions:
+    """Find the records of non-empty batches, whose payloads are from `begins` to `ends`; `raw` has the bytes of `data`.
+
+    NotUniform unless lengths and counts agree.
+    """
+    require((counts > 0) & (counts <= (ends - begins) // RECORD_BYTES_MIN))
+    start = record_starts(data, raw, begins, ends, counts)
+    end = np.append(start[1:], ends[-1:])
+    end[np.cumsum(counts) - 1] = ends
+    length, body = raw_varints(data, start)
+    require((length & 1 == 0) & (length < ZIGZAG_LENGTH_MAX))
+    require(body + (length >> 1) == end)
+    timestamp_delta, offset_delta_at = raw_varints(data, body + 1)
+    offset_delta, key_length_at = raw_varints(data, offset_delta_at)
+    require(offset_delta < ZIGZAG_LENGTH_MAX)
+    return RecordPositions(start, end, signed(timestamp_delta), offset_delta_at, signed(offset_delta), key_length_at)
 
 
 def record_starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> Ints:

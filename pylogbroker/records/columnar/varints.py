@@ -52,3 +52,9 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 def signed(raw: Ints) -> Ints:
     return (raw >> 1) ^ -(raw & 1)
+
+
+def require(good: Flags) -> None:
+    """Raise NotUniform unless all flags are set."""
+    if not good.all():
+        raise NotUniform
