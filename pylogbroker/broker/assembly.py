@@ -14,9 +14,10 @@ from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.coordinators.group_service import GroupService
+from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.service import FetchService
-from pylogbroker.broker.group_service import GroupService
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
@@ -26,7 +27,6 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree

@@ -24,8 +24,8 @@ from contextlib import suppress
 
 import attrs
 
-from pylogbroker.broker.group_service import OFFSETS_TOPIC
-from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import embedded
 from pylogbroker.offline.stopped_broker import OfflineError

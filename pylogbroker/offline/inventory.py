@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC
+from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import LogDirectory, Pools, names

@@ -27,10 +27,10 @@ from uuid import UUID
 
 from twisted.internet.defer import maybeDeferred
 
-from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.broker.topic_store import TopicStore
-from pylogbroker.broker.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
 from pylogbroker.errors import StartupError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from pylogbroker.broker.group_service import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.errors import ConfigError
 from pylogbroker.groups import CommittedOffset, GroupReplay, TopicPartition
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.broker.coordinator_appends import append
+from pylogbroker.broker.coordinators.partition_writer import append
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.records import Buffer, Record, build, entries

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import produce
-from pylogbroker.broker.transaction_service import TransactionService
+from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build
 from pylogbroker.transactions import TransactionCoordinator

@@ -11,9 +11,9 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import end_txn, init_producer_id, offset_fetch
-from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.transaction_service import TransactionService
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.records import Buffer, end_marker
 from pylogbroker.records.batch import CONTROL

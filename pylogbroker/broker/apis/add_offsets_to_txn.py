@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError

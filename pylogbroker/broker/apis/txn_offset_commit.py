@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
 from pylogbroker.errors import ErrorCode

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from pylogbroker.broker.coordinator_appends import AppendCallback, append
+from pylogbroker.broker.coordinators.partition_writer import AppendCallback, append
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.errors import ErrorCode, KafkaError

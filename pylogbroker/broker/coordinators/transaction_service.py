@@ -12,10 +12,10 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordinator_appends import append
-from pylogbroker.broker.coordinator_driver import CoordinatorDriver
-from pylogbroker.broker.group_service import OFFSETS_TOPIC
-from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.driver import CoordinatorDriver
+from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.partition_writer import append
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError

@@ -12,8 +12,8 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordinator_driver import CoordinatorDriver
-from pylogbroker.broker.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.driver import CoordinatorDriver
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import (

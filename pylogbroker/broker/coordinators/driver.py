@@ -21,7 +21,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from pylogbroker.broker.internal_topic import InternalTopic, Replay
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic, Replay
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.metadata.topic_names import Topic

@@ -1,0 +1,1 @@
+"""The group and the transaction coordinator in their broker."""
