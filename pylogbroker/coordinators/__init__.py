@@ -1,6 +1,57 @@
-"""Building blocks of state machines without a clock: timers that a driver fires, and an event queue without nesting."""
+"""The runtime that the group coordinator and the transaction coordinator share. It does no I/O and reads no clock.
+
+A coordinator keeps its state in the partitions of an internal topic. Each partition is a shard: the broker that leads
+the partition loads the shard from the log, serves it, and unloads it when another broker leads the partition.
+
+`runtime` has the states of a shard. `replay` reads a log back; `record_writer` and `log_port` append to it. Timers and
+`event_queue` order what happens. `pylogbroker.broker.coordinators` drives all of it.
+"""
 
 from pylogbroker.coordinators.event_queue import EventQueue
-from pylogbroker.coordinators.timers import Action, Timer, Timers, no_wakeup
+from pylogbroker.coordinators.log_port import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    AppendCallback,
+    LogPort,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
+from pylogbroker.coordinators.record_writer import (
+    APPEND_ERRORS,
+    RECORDS_INLINE_MAX,
+    LazyRecords,
+    RecordWriter,
+    record,
+)
+from pylogbroker.coordinators.replay import PartitionReplay, ReplayState
+from pylogbroker.coordinators.runtime import CoordinatorContext, CoordinatorRuntime, ShardHandler
+from pylogbroker.coordinators.states import IllegalTransition, Reply, check_transition
+from pylogbroker.coordinators.timers import Action, Timer, Timers, cancel, no_wakeup
 
-__all__ = ["Action", "EventQueue", "Timer", "Timers", "no_wakeup"]
+__all__ = [
+    "APPEND_ERRORS",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "RECORDS_INLINE_MAX",
+    "Action",
+    "AppendCallback",
+    "CoordinatorContext",
+    "CoordinatorRuntime",
+    "EventQueue",
+    "IllegalTransition",
+    "LazyRecords",
+    "LogPort",
+    "PartitionReplay",
+    "ProducerIdAndEpoch",
+    "RecordWriter",
+    "ReplayState",
+    "Reply",
+    "ShardHandler",
+    "Timer",
+    "Timers",
+    "TopicPartition",
+    "cancel",
+    "check_transition",
+    "no_wakeup",
+    "record",
+]

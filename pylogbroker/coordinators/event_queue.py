@@ -1,13 +1,12 @@
-"""Event queue: calls that an operation causes run after the operation, never within it.
+"""Event queue: the calls that an operation causes run after the operation, never within it.
 
-A response may make a connection submit its next request at once, and a store may finish before `append` returns.
-Either would find a group between two states.  So both are queued, and the queue runs, in order, when the outermost
-operation ends:
+A reply may make a connection submit its next request at once, and an append may finish before `append` returns. Either
+would find a state machine between two states. So both are queued, and run in order when the outermost operation ends:
 
-    with turns:
+    with events:
         ...                             # change the state
-        turns.soon(reply, result)       # runs at the end of the operation
-        store.append(..., turns.later(stored))
+        events.enqueue(reply, result)   # runs at the end of the operation
+        log.append(..., events.as_event(stored))
 """
 
 from __future__ import annotations

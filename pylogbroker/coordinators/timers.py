@@ -28,6 +28,12 @@ class Timer:
         self.live = False
 
 
+def cancel(timer: Timer | None) -> None:
+    """Cancel a timer if there is one."""
+    if timer is not None:
+        timer.cancel()
+
+
 def no_wakeup(due: int) -> None:
     """Do nothing: for a driver that polls `next_due`."""
 
@@ -43,6 +49,16 @@ class Timers:
     def start(self, due: int, action: Action) -> Timer:
         timer = Timer(action, due, due)
         self._push(timer)
+        return timer
+
+    def start_periodic(self, due: int, interval_ms: int, action: Action) -> Timer:
+        """Run `action` at `due` and then every `interval_ms`, until the timer is cancelled."""
+
+        def run(now_ms: int) -> None:
+            self.move(timer, now_ms + interval_ms)
+            action(now_ms)
+
+        timer = self.start(due, run)
         return timer
 
     def move(self, timer: Timer, due: int) -> None:

@@ -1,4 +1,4 @@
-"""Timers and turns."""
+"""Timers, and the event queue."""
 
 import pytest
 from hypothesis import given
@@ -70,8 +70,33 @@ class TestTimers:
         assert sorted(fired) == sorted((due, number) for number, due in wanted.items())
 
 
-class TestDeferredActions:
-    def test_what_is_caused_runs_after_the_event_in_order(self) -> None:
+class TestPeriodicTimers:
+    def test_they_fire_until_they_are_cancelled(self) -> None:
+        timers, fired = Timers(), list[int]()
+        timer = timers.start_periodic(10, 5, fired.append)
+        for now_ms in range(30):
+            timers.fire(now_ms)
+            if now_ms == 22:
+                timer.cancel()
+        assert fired == [10, 15, 20]
+        assert timers.next_due() is None
+
+    def test_an_action_may_cancel_its_timer(self) -> None:
+        timers = Timers()
+        timer = timers.start_periodic(10, 5, lambda now_ms: timer.cancel())
+        timers.fire(10)
+        assert timers.next_due() is None
+
+    def test_a_failure_does_not_end_them(self) -> None:
+        timers = Timers()
+        timers.start_periodic(10, 5, lambda now_ms: [][0])
+        with pytest.raises(IndexError):
+            timers.fire(10)
+        assert timers.next_due() == 15
+
+
+class TestEventQueue:
+    def test_what_is_caused_runs_after_the_operation_in_order(self) -> None:
         events, seen = EventQueue(), []
         with events:
             events.enqueue(seen.append, 1)

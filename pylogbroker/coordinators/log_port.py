@@ -1,0 +1,48 @@
+"""The port through which a coordinator appends to the partitions of its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record
+
+TopicPartition = tuple[str, int]
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
+AppendCallback = Callable[[ErrorCode, int], None]
+"""Called once per append with its error and the time in ms."""
+
+
+@attrs.frozen
+class ProducerIdAndEpoch:
+    """A transactional producer, whose open transaction an append belongs to."""
+
+    producer_id: int
+    epoch: int
+
+
+class LogPort(Protocol):
+    """Append-only logs, one per partition. The log assigns the offsets of the records."""
+
+    def append(
+        self,
+        partition: int,
+        records: Collection[Record],
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
+        on_disk: bool = False,
+    ) -> None:
+        """Append all records or none, and call `done`, at once or later.
+
+        `done` is called when the records are as safe as the log's settings demand, with `on_disk` when they are synced.
+        Appends to one partition are made, and their `done` called, in the order of the calls. A long collection of
+        records may be iterated over in a worker thread.
+
+        Errors are passed to `done`, never raised: INVALID_PRODUCER_EPOCH if the log has a newer epoch of `producer`,
+        MESSAGE_TOO_LARGE if the records cannot be encoded.
+        """

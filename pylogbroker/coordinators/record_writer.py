@@ -1,0 +1,78 @@
+"""Appends a coordinator's records and translates the log's errors for its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import attrs
+
+from pylogbroker.coordinators.event_queue import EventQueue
+from pylogbroker.coordinators.log_port import AppendCallback, LogPort, ProducerIdAndEpoch
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record
+from pylogbroker.wire import EncodingError
+
+RECORDS_INLINE_MAX = 500
+"""Records that are encoded at once, in about 1 ms. Longer collections are encoded with their batch, in a thread."""
+
+APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""The error of a client's request, by the error of the append that it needed. Others are returned unchanged."""
+
+
+def record(key: bytes, value: bytes | None, now_ms: int) -> Record:
+    """Return a record that has no offset yet; without value it is a tombstone."""
+    return Record(offset=0, timestamp=now_ms, key=key, value=value)
+
+
+@attrs.frozen
+class LazyRecords(Collection[Record]):
+    """`count` records that `encode` yields anew on each iteration; any thread may iterate."""
+
+    _count: int
+    _encode: Callable[[], Iterator[Record]]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._encode()
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
+
+
+@attrs.frozen
+class RecordWriter:
+    """Appends records; the callback of each append runs as an event of its own."""
+
+    _log: LogPort
+    _events: EventQueue
+
+    def append(
+        self,
+        partition: int,
+        records: Collection[Record],
+        now_ms: int,
+        done: AppendCallback,
+        errors: Mapping[ErrorCode, ErrorCode] = APPEND_ERRORS,
+        producer: ProducerIdAndEpoch | None = None,
+        on_disk: bool = False,
+    ) -> None:
+        """Append all records or none; `done` gets the error as `errors` translates it.
+
+        MESSAGE_TOO_LARGE is the error if a string or a list does not fit into the record schema.
+        """
+        report = self._events.as_event(lambda error, done_ms: done(errors.get(error, error), done_ms))
+        try:
+            encoded = list(records) if len(records) <= RECORDS_INLINE_MAX else records
+        except EncodingError:
+            report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
+        else:
+            self._log.append(partition, encoded, report, producer, on_disk)

@@ -1,0 +1,59 @@
+"""Reads a partition of an internal topic back: later records replace earlier ones, tombstones remove them.
+
+A replay changes only itself and its state, so it may run in another thread than the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import LogEntry, Record, parse_marker
+
+
+class ReplayState(Protocol):
+    """State that is rebuilt record by record."""
+
+    def apply(self, record: Record, producer_id: int | None) -> None:
+        """Apply a record; `producer_id` if it is part of a transaction. CorruptRecords if the record is unreadable."""
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Apply the marker that ends the transaction of a producer."""
+
+
+S = TypeVar("S", bound=ReplayState)
+
+
+@attrs.define(eq=False)
+class PartitionReplay(Generic[S]):
+    """The replay of one partition, up to some offset. `problems` are sentences about records that were skipped."""
+
+    partition: int
+    leader_epoch: int
+    state: S
+    problems: list[str] = attrs.field(factory=list, init=False)
+
+    def replay(self, entries: Iterable[LogEntry]) -> None:
+        """Apply the log entries that follow those of the last call."""
+        for entry in entries:
+            try:
+                self._replay_entry(entry)
+            except CorruptRecords as problem:
+                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
+
+    def _replay_entry(self, entry: LogEntry) -> None:
+        entry.check()
+        if entry.is_control:
+            marker = parse_marker(entry)
+            if marker is not None:
+                self.state.end_transaction(entry.producer_id, marker.committed)
+            return
+        producer_id = entry.producer_id if entry.is_transactional else None
+        for record in entry.records():
+            try:
+                self.state.apply(record, producer_id)
+            except CorruptRecords as problem:
+                self.problems.append(f"offset {record.offset}: {problem.detail}")

@@ -1,0 +1,196 @@
+"""The shards of a coordinator, and when requests to them are served.
+
+A shard is the state that one partition of the coordinator's topic holds. `epoch` is the partition's leader epoch.
+
+    state      requests                       load(epoch)             activate(replay)   unload(epoch)
+    --------   ----------------------------   ---------------------   ----------------   ------------------
+    unloaded   NOT_COORDINATOR                loading                 -                  -
+    loading    COORDINATOR_LOAD_IN_PROGRESS   loading, if newer       active             unloaded, if newer
+    active     served                         loading, if newer       -                  unloaded, if newer
+
+With a newer epoch another broker may have written to the log in between, so the shard is read again. A call whose epoch
+is not newer comes late and changes nothing.
+
+The driver calls `load` when this broker becomes the leader of a partition. It replays the partition's log into the
+result and calls `activate`, or `abort` if the log is unreadable: a shard without its log would answer as if nothing had
+ever been stored. The driver calls `tick` at `next_deadline()`; `watch_deadlines` reports when that becomes earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from pylogbroker.coordinators.event_queue import EventQueue
+from pylogbroker.coordinators.log_port import LogPort
+from pylogbroker.coordinators.record_writer import RecordWriter
+from pylogbroker.coordinators.replay import PartitionReplay, ReplayState
+from pylogbroker.coordinators.timers import Timer, Timers
+from pylogbroker.errors import ErrorCode
+from pylogbroker.partition_hash import partition_for
+
+R = TypeVar("R", bound=ReplayState)
+S = TypeVar("S")
+
+
+@attrs.define(eq=False)
+class CoordinatorContext:
+    """Objects that the parts of one coordinator share."""
+
+    _log_port: LogPort
+    events: EventQueue = attrs.field(factory=EventQueue, init=False)
+    timers: Timers = attrs.field(factory=Timers, init=False)
+    writer: RecordWriter = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.writer = RecordWriter(self._log_port, self.events)
+
+
+class ShardHandler(Protocol[R, S]):
+    """Builds the shards of one coordinator, and acts on their transitions."""
+
+    @property
+    def sweep_interval_ms(self) -> int:
+        """Return the time between two calls of `sweep`."""
+
+    def new_state(self) -> R:
+        """Return the state to replay a log into."""
+
+    def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> S:
+        """Return the shard with the state of a complete replay."""
+
+    def on_active(self, shard: S, state: R, now_ms: int) -> None:
+        """Continue what the shard's former coordinator left unfinished."""
+
+    def on_unload(self, shard: S, now_ms: int) -> None:
+        """Answer waiting requests and stop all timers."""
+
+    def sweep(self, shard: S, now_ms: int) -> None:
+        """Expire what is older than its retention time; called once per `sweep_interval_ms`."""
+
+
+@attrs.frozen
+class _ActiveShard(Generic[S]):
+    shard: S
+    epoch: int
+    sweep: Timer
+
+
+@attrs.define(eq=False)
+class CoordinatorRuntime(Generic[R, S]):
+    """The shards of one coordinator; `partitions` is the partition count of its topic, set before the first load."""
+
+    partitions: int
+    _context: CoordinatorContext
+    _handler: ShardHandler[R, S]
+    _loading: dict[int, PartitionReplay[R]] = attrs.field(factory=dict, init=False)
+    _active: dict[int, _ActiveShard[S]] = attrs.field(factory=dict, init=False)
+
+    # -- shards ----------------------------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """Return the partition that holds the state of a group or transactional id."""
+        return partition_for(key, self.partitions)
+
+    def error_for(self, key: str) -> ErrorCode:
+        """Return the error of requests about `key`; NONE if its shard is active."""
+        partition = self.partition_for(key)
+        if partition in self._active:
+            return ErrorCode.NONE
+        loading = partition in self._loading
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
+
+    def shard_for(self, key: str) -> S:
+        """Return the active shard that holds `key`; KeyError if it is not active."""
+        return self._active[self.partition_for(key)].shard
+
+    def shard(self, partition: int) -> S | None:
+        """Return the active shard of a partition."""
+        active = self._active.get(partition)
+        return None if active is None else active.shard
+
+    def shards(self) -> Iterator[S]:
+        """Iterate over the active shards."""
+        return (active.shard for active in self._active.values())
+
+    def loading(self) -> list[R]:
+        """Return the states of the shards that are being loaded."""
+        return [replay.state for replay in self._loading.values()]
+
+    # -- transitions -----------------------------------------------------------------------------------------------
+
+    def load(self, partition: int, epoch: int, now_ms: int) -> PartitionReplay[R] | None:
+        """Begin to load a shard; None if it was loaded with this epoch or a newer one."""
+        if self._epoch(partition) >= epoch:
+            return None
+        self._remove(partition, now_ms)
+        replay = self._loading[partition] = PartitionReplay(partition, epoch, self._handler.new_state())
+        return replay
+
+    def activate(self, replay: PartitionReplay[R], now_ms: int) -> None:
+        """Serve a shard whose log has been replayed completely. No effect if the load was superseded."""
+        if not self.is_loading(replay):
+            return
+        partition, handler = replay.partition, self._handler
+        del self._loading[partition]
+        with self._context.events:
+            shard = handler.make_shard(replay, now_ms)
+            sweep = self._start_sweep(partition, shard, now_ms)
+            self._active[partition] = _ActiveShard(shard, replay.leader_epoch, sweep)
+            handler.on_active(shard, replay.state, now_ms)
+
+    def is_loading(self, replay: PartitionReplay[R]) -> bool:
+        """Return False after the load was superseded or the shard unloaded."""
+        return self._loading.get(replay.partition) is replay
+
+    def abort(self, replay: PartitionReplay[R]) -> None:
+        """Unload a shard whose log is unreadable. No effect if the load was superseded."""
+        if self.is_loading(replay):
+            del self._loading[replay.partition]
+
+    def unload(self, partition: int, now_ms: int, epoch: int | None = None) -> None:
+        """Stop serving a shard: another broker leads its partition since `epoch`, or, without epoch, nobody does."""
+        if epoch is None or self._epoch(partition) < epoch:
+            self._remove(partition, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Unload all shards."""
+        for partition in [*self._loading, *self._active]:
+            self._remove(partition, now_ms)
+
+    def _epoch(self, partition: int) -> int:
+        if partition in self._loading:
+            return self._loading[partition].leader_epoch
+        return self._active[partition].epoch if partition in self._active else -1
+
+    def _remove(self, partition: int, now_ms: int) -> None:
+        self._loading.pop(partition, None)
+        active = self._active.pop(partition, None)
+        if active is not None:
+            active.sweep.cancel()
+            with self._context.events:
+                self._handler.on_unload(active.shard, now_ms)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def watch_deadlines(self, on_earlier: Callable[[int], None]) -> None:
+        """Call `on_earlier` with each deadline that is before all others."""
+        self._context.timers.on_earlier = on_earlier
+
+    def next_deadline(self) -> int | None:
+        """Return when `tick` is next due, in ms; None if nothing is scheduled."""
+        return self._context.timers.next_due()
+
+    def tick(self, now_ms: int) -> None:
+        """Run the timers that are due."""
+        with self._context.events:
+            self._context.timers.fire(now_ms)
+
+    def _start_sweep(self, partition: int, shard: S, now_ms: int) -> Timer:
+        """Start the shard's sweeps, at another point of the interval for each partition."""
+        interval_ms = max(self._handler.sweep_interval_ms, 1)
+        first_ms = now_ms + max(interval_ms * (partition + 1) // self.partitions, 1)
+        return self._context.timers.start_periodic(first_ms, interval_ms, partial(self._handler.sweep, shard))

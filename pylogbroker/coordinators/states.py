@@ -1,0 +1,25 @@
+"""Checked transitions between the states of a state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from typing import TypeVar
+
+from pylogbroker.errors import PylogbrokerError
+
+_E = TypeVar("_E", bound=Enum)
+_T = TypeVar("_T")
+
+Reply = Callable[[_T], None]
+"""Called once with the result of a request, at once or later."""
+
+
+class IllegalTransition(PylogbrokerError):
+    """A state was about to be followed by one that may not follow it: a defect of this program."""
+
+
+def check_transition(present: _E, wanted: _E, predecessors: Mapping[_E, Collection[_E]]) -> None:
+    """Raise `IllegalTransition` unless `present` is one of the `predecessors` of `wanted`."""
+    if present not in predecessors[wanted]:
+        raise IllegalTransition(f"{wanted.name} does not follow {present.name}")
