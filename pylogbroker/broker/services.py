@@ -23,7 +23,7 @@ from pylogbroker.errors import InvalidRecords, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.topic_names import Assignment, ConfigChange, Topic
 from pylogbroker.storage import Log, LogManager
-from pylogbroker.transactions import MarkersWritten, TransactionCoordinator, TransactionMarker
+from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 
 
 class Topics(Protocol):
@@ -117,7 +117,7 @@ class CoordinatorService(Protocol):
 class TransactionMarkers(CoordinatorService, Protocol):
     """The service around the transaction coordinator, which also writes transaction markers."""
 
-    def write_markers(self, marker: TransactionMarker, done: MarkersWritten, /) -> None: ...
+    def write_markers(self, marker: TransactionMarker, done: MarkersCallback, /) -> None: ...
 
 
 class ProducerIdSource(Protocol):

@@ -1,19 +1,20 @@
-"""Consumer groups and their offsets: Kafka's classic group protocol as a state machine that does no I/O.
+"""Consumer groups and their offsets: Kafka's group coordinator, without I/O.
 
-    coordinator = GroupCoordinator(GroupSettings(), store)      # where the records go
-    coordinator.load(partition, entries, now_ms)                # once per partition of __consumer_offsets
-    coordinator.join(Join(...), reply, now_ms)                  # reply(JoinResult(...)), now or later
-    coordinator.tick(now_ms)                                    # whenever coordinator.next_deadline() has come
+    coordinator = GroupCoordinator(GroupSettings(), log_port)
+    replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __consumer_offsets
+    replay.replay(entries)
+    coordinator.runtime.activate(replay, now_ms)
+    coordinator.join(Join(...), reply, now_ms)                              # reply(JoinResult(...)), now or later
+    coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 
-`states` draws what a group goes through, `layout` the bytes of its records. `membership`, `rebalance` and `commits`
-hold the rules; `group`, `member` and `offsets` hold what is remembered.
+`classic` is the classic group protocol; its `states` has the states of a group. `offset_manager` handles offsets.
+`record_schema` has the bytes of the records, `record_writer` writes them and `replay` reads them back.
 """
 
 from pylogbroker.groups.classic.rebalance import NewGeneration
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.coordinator import GROUP_TYPE, GroupCoordinator
-from pylogbroker.groups.log_port import AppendCallback, GroupLogPort, ProducerIdAndEpoch
-from pylogbroker.groups.replay import GroupReplay
+from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import (
     Commit,
     CommitResult,
@@ -29,17 +30,14 @@ from pylogbroker.groups.requests import (
     LeaveResult,
     Leaving,
     MemberDescription,
-    Reply,
     Sync,
     SyncResult,
-    TopicPartition,
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
 
 __all__ = [
     "GROUP_TYPE",
-    "AppendCallback",
     "Commit",
     "CommitResult",
     "CommittedOffset",
@@ -47,9 +45,7 @@ __all__ = [
     "FetchResult",
     "GroupCoordinator",
     "GroupDescription",
-    "GroupLogPort",
     "GroupOverview",
-    "GroupReplay",
     "GroupSettings",
     "GroupState",
     "Heartbeat",
@@ -60,10 +56,8 @@ __all__ = [
     "Leaving",
     "MemberDescription",
     "NewGeneration",
-    "ProducerIdAndEpoch",
-    "Reply",
+    "ReplayedGroups",
     "Sync",
     "SyncResult",
-    "TopicPartition",
     "TransactionalCommit",
 ]

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue
+from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.membership import check_generation
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE
-from pylogbroker.groups.log_port import ProducerIdAndEpoch
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
@@ -27,8 +26,6 @@ from pylogbroker.groups.requests import (
     CommittedOffset,
     DeleteOffsetsResult,
     FetchResult,
-    Reply,
-    TopicPartition,
     TransactionalCommit,
 )
 from pylogbroker.groups.settings import GroupSettings
@@ -92,11 +89,11 @@ class OffsetManager:
         commit: TransactionalCommit,
         reply: Reply[CommitResult],
         now_ms: int,
-        touch: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
-        """Store offsets as part of the producer's transaction, and show them when that is committed.
+        """Store offsets as part of the producer's transaction; they count when that is committed.
 
-        `touch` is called when what the transaction has pending in the group may have changed.
+        `on_change` is called when the transaction's pending offsets in the group may have changed.
         """
         taken, result = self._split_by_size(commit)
         if not taken:
@@ -104,12 +101,12 @@ class OffsetManager:
             return
         producer_id, offsets = commit.producer_id, group.offsets
         offsets.begin_in_transaction(producer_id, taken)
-        touch()
+        on_change()
 
         def stored(error: ErrorCode, later_ms: int) -> None:
             settle = offsets.fail_in_transaction if error else offsets.complete_in_transaction
             settle(producer_id, taken)
-            touch()
+            on_change()
             self._events.enqueue(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored, ProducerIdAndEpoch(producer_id, commit.producer_epoch))
@@ -141,22 +138,21 @@ class OffsetManager:
             else ErrorCode.NONE
             for partition in partitions
         }
-        self.forget(group, [partition for partition, error in result.items() if not error], now_ms)
+        self.remove(group, [partition for partition, error in result.items() if not error], now_ms)
         return DeleteOffsetsResult(ErrorCode.NONE, result)
 
-    def expire(self, group: Group, now_ms: int) -> bool:
-        """Forget what is older than the retention time; whether the whole group is gone with it."""
-        return self.forget(group, self._expired(group, now_ms), now_ms)
+    def expire(self, group: Group, now_ms: int) -> None:
+        """Remove the offsets that are older than their retention time; a group without any becomes Dead."""
+        self.remove(group, self._expired(group, now_ms), now_ms)
 
-    def forget(self, group: Group, partitions: Iterable[TopicPartition], now_ms: int) -> bool:
-        """Forget the offsets of these partitions; whether the group, left with nothing at all, is dead now."""
+    def remove(self, group: Group, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Remove the offsets of these partitions. An Empty group that has no offset left becomes Dead."""
         removed = group.offsets.remove(partitions)
-        is_over = group.state is GroupState.EMPTY and not group.offsets and not group.pending
-        if is_over:
+        is_dead = group.state is GroupState.EMPTY and not group.offsets and not group.pending
+        if is_dead:
             group.move(GroupState.DEAD, now_ms)
         was_stored = group.generation > 0
-        self._writer.forget(group, removed, is_over and was_stored, now_ms)
-        return is_over
+        self._writer.write_tombstones(group, removed, is_dead and was_stored, now_ms)
 
     def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
         offsets, retention_ms = group.offsets, self._settings.retention_ms

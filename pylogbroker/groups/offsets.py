@@ -26,7 +26,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import attrs
 
-from pylogbroker.groups.requests import CommittedOffset, TopicPartition
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.groups.requests import CommittedOffset
 
 
 @attrs.define(eq=False)

@@ -1,19 +1,18 @@
-"""Reading a partition of `__consumer_offsets` back: later records replace earlier ones, tombstones remove them.
+"""Rebuilds groups and offsets from the records of `__consumer_offsets`.
 
-What was committed in a transaction is held back until its marker comes, and dropped if that says so. Transactions that
-are still open at the end stay so: their offsets are pending.
+Offsets that were committed in a transaction stay pending until its marker, which commits or drops them. A transaction
+that is still open at the end of the log stays open.
 
-A `GroupReplay` touches nothing but itself while it replays, so another thread may do that. What results are values;
-the coordinator makes groups of them, in its own thread, when everything has been replayed.
+The replay results in values. The coordinator makes groups of them in its own thread when the log has been read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue
+from pylogbroker.coordinators import EventQueue, TopicPartition
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.groups import record_schema
 from pylogbroker.groups.classic.group import Group
@@ -21,61 +20,37 @@ from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.record_schema import GroupMetadataKey, GroupMetadataValue, MemberMetadata, OffsetCommitKey
-from pylogbroker.groups.requests import CommittedOffset, TopicPartition
-from pylogbroker.records import LogEntry, Record, parse_marker
+from pylogbroker.groups.requests import CommittedOffset
+from pylogbroker.records import Record
 
 
 @attrs.define(eq=False)
-class GroupReplay:
-    """What has been replayed of one partition so far. `problems` tells of records that were passed over.
+class ReplayedGroups:
+    """The groups and offsets of a partition, up to some record.
 
-    `transactions` are the open ones, by producer id: the groups that have something pending.
-    `gone` are partitions that were deleted meanwhile; the coordinator keeps it, the replay does not look at it.
+    `transactions` are the open ones by producer id, each with the groups in which it has pending offsets.
+    `deleted_partitions` is set by the coordinator: partitions whose topic was deleted during the replay.
     """
 
-    partition: int
-    problems: list[str] = attrs.field(factory=list, init=False)
     transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)
     deleted_partitions: set[TopicPartition] = attrs.field(factory=set, init=False)
     _groups: dict[str, GroupMetadataValue] = attrs.field(factory=dict, init=False)
     _offsets: dict[str, GroupOffsets] = attrs.field(factory=dict, init=False)
 
-    def replay(self, entries: Iterable[LogEntry]) -> None:
-        """Take in the entries of the log that follow those taken in before."""
-        for entry in entries:
-            try:
-                self._replay_entry(entry)
-            except CorruptRecords as problem:
-                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
-
-    def _replay_entry(self, entry: LogEntry) -> None:
-        entry.check()
-        if entry.is_control:
-            self._replay_marker(entry)
+    def apply(self, record: Record, producer_id: int | None) -> None:
+        key = None if record.key is None else record_schema.decode_key(record.key)
+        if isinstance(key, OffsetCommitKey):
+            self._apply_offset(key, record.value, producer_id)
+        elif isinstance(key, GroupMetadataKey):
+            self._apply_group(key, record.value)
         else:
-            producer_id = entry.producer_id if entry.is_transactional else None
-            for record in entry.records():
-                self._replay(record, producer_id)
+            raise CorruptRecords("the key is not of a known version")
 
-    def _replay_marker(self, entry: LogEntry) -> None:
-        marker = parse_marker(entry)
-        if marker is not None:
-            for group_id in self.transactions.pop(entry.producer_id, ()):
-                self._offsets[group_id].end_transaction(entry.producer_id, marker.committed)
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        for group_id in self.transactions.pop(producer_id, ()):
+            self._offsets[group_id].end_transaction(producer_id, committed)
 
-    def _replay(self, record: Record, producer_id: int | None) -> None:
-        try:
-            key = None if record.key is None else record_schema.decode_key(record.key)
-            if isinstance(key, OffsetCommitKey):
-                self._replay_offset(key, record.value, producer_id)
-            elif isinstance(key, GroupMetadataKey):
-                self._replay_group(key, record.value)
-            else:
-                self.problems.append(f"offset {record.offset}: the key is not of a known version")
-        except CorruptRecords as problem:
-            self.problems.append(f"offset {record.offset}: {problem.detail}")
-
-    def _replay_offset(self, key: OffsetCommitKey, value: bytes | None, producer_id: int | None) -> None:
+    def _apply_offset(self, key: OffsetCommitKey, value: bytes | None, producer_id: int | None) -> None:
         partition = key.topic, key.partition
         offset = None if value is None else record_schema.decode_offset_value(value)
         offsets = self._offsets.setdefault(key.group, GroupOffsets())
@@ -87,25 +62,25 @@ class GroupReplay:
             offsets.commit_in_transaction(producer_id, partition, offset)
             self.transactions.setdefault(producer_id, set()).add(key.group)
 
-    def _replay_group(self, key: GroupMetadataKey, value: bytes | None) -> None:
+    def _apply_group(self, key: GroupMetadataKey, value: bytes | None) -> None:
         if value is None:
             self._groups.pop(key.group, None)
         else:
             self._groups[key.group] = _checked(record_schema.decode_group_value(value))
 
     def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
-        """What is committed, by group."""
+        """Return the committed offsets by group."""
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
-    def groups(self, events: EventQueue, now_ms: int) -> Iterator[Group]:
-        """The groups that there were. One that only offsets tell of was never more than a place for them."""
+    def groups(self, partition: int, events: EventQueue, now_ms: int) -> Iterator[Group]:
+        """Make the groups. A group that has only offsets never had a member."""
         for group_id, value in self._groups.items():
-            group = _group(group_id, self.partition, value, events)
+            group = _group(group_id, partition, value, events)
             group.offsets = self._offsets.get(group_id, group.offsets)
             yield group
         for group_id, offsets in self._offsets.items():
             if offsets and group_id not in self._groups:
-                group = Group(group_id, self.partition, events, since=now_ms)
+                group = Group(group_id, partition, events, since=now_ms)
                 group.offsets = offsets
                 yield group
 

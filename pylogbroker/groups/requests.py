@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import attrs
 
+from pylogbroker.coordinators import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from pylogbroker.errors import ErrorCode
 
-_T = TypeVar("_T")
-Reply = Callable[[_T], None]
-TopicPartition = tuple[str, int]
 Protocols = tuple[tuple[str, bytes], ...]  # names by falling preference, each with the member's metadata for it
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 
 
 @attrs.frozen

@@ -1,17 +1,12 @@
-"""The settings of the group coordinator, under the field names of this room."""
+"""The settings of the group coordinator."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import attrs
 
+from pylogbroker.config import Values
+
 _MS_PER_MINUTE = 60_000
-
-
-class _Settings(Protocol):
-    def __getitem__(self, name: str, /) -> Any:
-        """The value of the setting with Kafka's name."""
 
 
 @attrs.frozen
@@ -28,15 +23,15 @@ class GroupSettings:
     max_metadata_bytes: int = 4_096  # offset.metadata.max.bytes
 
     @classmethod
-    def of(cls, config: _Settings) -> GroupSettings:
-        """Pick them out of a broker's settings."""
+    def of(cls, config: Values) -> GroupSettings:
+        """Return the coordinator's part of a broker's settings."""
         return cls(
-            min_session_timeout_ms=config["group.min.session.timeout.ms"],
-            max_session_timeout_ms=config["group.max.session.timeout.ms"],
-            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-            max_size=config["group.max.size"],
-            partitions=config["offsets.topic.num.partitions"],
-            retention_ms=config["offsets.retention.minutes"] * _MS_PER_MINUTE,
-            check_interval_ms=config["offsets.retention.check.interval.ms"],
-            max_metadata_bytes=config["offset.metadata.max.bytes"],
+            min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+            max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+            initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+            max_size=config.integer("group.max.size"),
+            partitions=config.integer("offsets.topic.num.partitions"),
+            retention_ms=config.integer("offsets.retention.minutes") * _MS_PER_MINUTE,
+            check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+            max_metadata_bytes=config.integer("offset.metadata.max.bytes"),
         )

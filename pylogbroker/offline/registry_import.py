@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.coordinators import PartitionReplay, TopicPartition
 from pylogbroker.errors import ConfigError
-from pylogbroker.groups import CommittedOffset, GroupReplay, TopicPartition
+from pylogbroker.groups import CommittedOffset, ReplayedGroups
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.offline import kafka07_import
@@ -189,10 +190,10 @@ class _Skipped(Exception):
 
 
 def _committed(log: Log, index: int) -> Committed:
-    loading = GroupReplay(index)
+    replay = PartitionReplay(index, 0, ReplayedGroups())
     offset = log.log_start_offset
     while (region := log.read(offset, _REPLAYED_BYTES, upto=log.log_end_offset)) is not None:
         found = list(entries(region.read()))
-        loading.replay(found)
+        replay.replay(found)
         offset = found[-1].next_offset
-    return loading.committed()
+    return replay.state.committed()

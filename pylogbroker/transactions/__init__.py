@@ -1,29 +1,22 @@
-"""Transactions over partitions: Kafka's transaction coordinator as a state machine that does no I/O.
+"""Transactions over partitions: Kafka's transaction coordinator, without I/O.
 
-    coordinator = TransactionCoordinator(TransactionSettings(), store)      # where records and markers go
-    coordinator.load(partition, entries, now_ms)                            # once per partition of __transaction_state
+    coordinator = TransactionCoordinator(TransactionSettings(), log_port, transaction_port)
+    replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __transaction_state
+    replay.replay(entries)
+    coordinator.runtime.activate(replay, now_ms)
     coordinator.init_producer_id(InitProducerId(...), reply, now_ms)        # reply(InitResult(...)), now or later
-    coordinator.tick(now_ms)                                                # whenever next_deadline() has come
+    coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 
-`states` draws what a transactional id goes through, `layout` the bytes of its records. `metadata` holds what every step
-makes of it, `initialization`, `ending` and `expiration` the rules of when; `store` is the seam to the logs.
+`states` has the states of a transactional id, `metadata` what each transition changes, `initialization` and
+`completion` when. `record_schema` has the bytes of the records, `record_writer` writes and `replay` reads them.
 """
 
+from pylogbroker.transactions.completion import TransactionTimeout
 from pylogbroker.transactions.coordinator import TransactionCoordinator
-from pylogbroker.transactions.log_port import (
-    AppendCallback,
-    MarkersWritten,
-    ProducerIdTaken,
-    TransactionLogPort,
-    TransactionMarker,
-    TransactionTimeout,
-)
-from pylogbroker.transactions.replay import TransactionReplay
+from pylogbroker.transactions.ports import MarkersCallback, ProducerIdCallback, TransactionMarker, TransactionPort
 from pylogbroker.transactions.requests import (
     InitProducerId,
     InitResult,
-    Reply,
-    TopicPartition,
     TransactionDescription,
     TransactionList,
     TransactionOverview,
@@ -32,20 +25,16 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import TransactionState
 
 __all__ = [
-    "AppendCallback",
     "InitProducerId",
     "InitResult",
-    "MarkersWritten",
-    "ProducerIdTaken",
-    "Reply",
-    "TopicPartition",
+    "MarkersCallback",
+    "ProducerIdCallback",
     "TransactionCoordinator",
     "TransactionDescription",
     "TransactionList",
-    "TransactionLogPort",
     "TransactionMarker",
     "TransactionOverview",
-    "TransactionReplay",
+    "TransactionPort",
     "TransactionSettings",
     "TransactionState",
     "TransactionTimeout",

@@ -1,11 +1,11 @@
-"""Ending transactions: the decision is stored, then every partition gets a marker, then it is stored that all have it.
+"""Ends transactions: the decision is stored, then each partition gets a marker, then the completion is stored.
 
-    end, fence, time-out --> Prepare* stored --> markers, of the partitions that are left --> Complete* stored
-                                                   ^                 |
-                                                   +-- some failed --+
+    end, fence, timeout --> Prepare* stored --> markers, of the partitions that are left --> Complete* stored
+                                                  ^                 |
+                                                  +-- some failed --+
 
-The producer is answered when the decision is stored. What comes after it nobody waits for, so it is tried until it is
-done, at ever longer intervals; after a restart it begins anew with what was stored.
+The producer is answered when the decision is stored. The rest is retried until it succeeds, at growing intervals. After
+a restart it continues from the stored state.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue, Timers
+from pylogbroker.coordinators import AppendCallback, EventQueue, Timers, TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions.log_port import AppendCallback, TransactionLogPort, TransactionMarker, TransactionTimeout
 from pylogbroker.transactions.metadata import TransactionMetadata, completed, fenced, prepared
+from pylogbroker.transactions.ports import TransactionMarker, TransactionPort
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
 from pylogbroker.transactions.transaction import Transaction
 
@@ -36,33 +35,51 @@ FINAL_MARKER_ERRORS = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""The partition has its marker, is gone, or is of a format that cannot have records of the transaction. Or it knows a
-later epoch of the producer, which was forgotten here: a loss of power may take the end of one log and not of another.
-Then the producer needs to get beyond that epoch, and with this transaction kept open it never would."""
+"""Errors of a marker that is not retried.
+
+The partition is deleted, or its format cannot hold records of a transaction. Or the partition knows a later epoch of
+the producer than this coordinator: a power failure may take the end of one log and spare another. A transaction that
+stayed open for that would keep the producer from ever getting beyond that epoch.
+"""
 
 FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 """Another coordinator decides about this transaction: it must not be completed here."""
 
 
+@attrs.frozen
+class TransactionTimeout:
+    """A transaction that was aborted because it was open for longer than its timeout."""
+
+    transactional_id: str
+    producer_id: int
+    open_ms: int
+    timeout_ms: int
+    partitions: int  # number of its partitions
+
+
+def ignore_timeout(timeout: TransactionTimeout) -> None:
+    """Do nothing."""
+
+
 @attrs.define(eq=False)
 class Completion:
-    """Decides how transactions end, and sees to it that they do."""
+    """Decides how transactions end, and completes them."""
 
     _abort_interval_ms: int
-    _log_port: TransactionLogPort
+    _port: TransactionPort
     _events: EventQueue
     _timers: Timers
     _writer: TransactionRecordWriter
-    _on_timed_out: Callable[[TransactionTimeout], None]
+    _on_timeout: Callable[[TransactionTimeout], None]
 
     # -- the decision ----------------------------------------------------------------------------------------------
 
     def end(self, transaction: Transaction, committed: bool, now_ms: int, done: AppendCallback) -> None:
-        """Commit or abort the transaction that is going on."""
+        """Commit or abort the open transaction."""
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
-        """Abort the transaction that is going on, and let its producer be heard no more."""
+        """Abort the open transaction with an epoch that no producer has, so that its producer is fenced."""
         self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
     def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
@@ -73,10 +90,10 @@ class Completion:
 
         self._writer.write(transaction, target, now_ms, decided)
 
-    # -- what follows ----------------------------------------------------------------------------------------------
+    # -- markers ---------------------------------------------------------------------------------------------------
 
     def resume(self, transaction: Transaction, now_ms: int) -> None:
-        """Do what a stored decision asks for."""
+        """Complete a transaction whose end is decided."""
         transaction.pending = completed(transaction.metadata, now_ms).state
         transaction.failures = 0
         self._proceed(transaction, now_ms)
@@ -94,7 +111,7 @@ class Completion:
             metadata.committed,
             tuple(sorted(metadata.partitions)),
         )
-        self._log_port.write_markers(marker, self._events.as_event(partial(self._written, transaction)))
+        self._port.write_markers(marker, self._events.as_event(partial(self._written, transaction)))
 
     def _written(self, transaction: Transaction, errors: Mapping[TopicPartition, ErrorCode], now_ms: int) -> None:
         if not transaction.shard.active or FENCED_ERROR in errors.values():
@@ -120,7 +137,7 @@ class Completion:
     # -- the transaction's timeout ---------------------------------------------------------------------------------
 
     def watch(self, transaction: Transaction) -> None:
-        """A transaction has begun: abort it if it lasts too long. It is looked for those at whole intervals."""
+        """Abort the open transaction after its timeout, at the next multiple of the abort interval."""
         metadata = transaction.metadata
         self._schedule_timeout_check(transaction, metadata.start_ms + metadata.timeout_ms + 1)
 
@@ -132,18 +149,16 @@ class Completion:
             self._timers.move(transaction.deadline, due)
 
     def _check_timeout(self, transaction: Transaction, now_ms: int) -> None:
-        """Of a transaction that has begun since, the deadline was moved: then this is not called."""
         if not transaction.metadata.has_timed_out(now_ms):
             return
-        self._schedule_timeout_check(transaction, now_ms + 1)  # the store may fail
+        self._schedule_timeout_check(transaction, now_ms + 1)  # in case the append fails
         if transaction.pending is None:
             self.fence(transaction, now_ms, partial(self._timed_out, transaction))
 
     def _timed_out(self, transaction: Transaction, error: ErrorCode, now_ms: int) -> None:
-        """A time-out that could not be stored comes again."""
         if not error:
             had = transaction.metadata
-            self._on_timed_out(
+            self._on_timeout(
                 TransactionTimeout(
                     transaction.transactional_id,
                     had.producer_id,

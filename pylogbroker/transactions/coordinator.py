@@ -1,49 +1,38 @@
-"""The transaction coordinator: finds the transactional id that a request is for, and lets the right part handle it.
+"""The transaction coordinator: finds the transactional id that a request concerns, and handles the request.
 
-    partition of __transaction_state   requests for its transactional ids are answered
-    ---------------------------------  -----------------------------------------------
-    not owned                          NOT_COORDINATOR
-    loading (`begin_load`)             COORDINATOR_LOAD_IN_PROGRESS
-    owned   (`finish_load`)            as the transactional id's state has it
-    given up (`unload`)                NOT_COORDINATOR, and so is everything that was waiting
-
-Nothing here reads a clock, a file or a socket. Every call takes the time; whoever drives the coordinator calls `tick`
-when `next_deadline` has come, and is told through `on_earlier_deadline` when that is now earlier than before.
-`on_timed_out` is told of transactions that are aborted because nobody ended them in time.
+Requests are served as the state of the transactional id's shard says, see `coordinators.runtime`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue, Timers, no_wakeup
-from pylogbroker.errors import ErrorCode
-from pylogbroker.partition_hash import partition_for
-from pylogbroker.records import LogEntry
-from pylogbroker.transactions.completion import Completion
-from pylogbroker.transactions.descriptions import describe, select
-from pylogbroker.transactions.expiration import Expiration
-from pylogbroker.transactions.initialization import Initialization
-from pylogbroker.transactions.log_port import TransactionLogPort, TransactionTimeout, ignore_timeout
-from pylogbroker.transactions.metadata import error_of_ending, extended
-from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.replay import TransactionReplay
-from pylogbroker.transactions.requests import (
+from pylogbroker.coordinators import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    InitProducerId,
-    InitResult,
+    CoordinatorContext,
+    CoordinatorRuntime,
+    EventQueue,
+    LogPort,
     Reply,
     TopicPartition,
-    TransactionDescription,
-    TransactionList,
 )
+from pylogbroker.errors import ErrorCode
+from pylogbroker.transactions.completion import Completion, TransactionTimeout, ignore_timeout
+from pylogbroker.transactions.descriptions import describe, select
+from pylogbroker.transactions.initialization import Initialization
+from pylogbroker.transactions.metadata import error_of_ending, extended
+from pylogbroker.transactions.ports import TransactionPort
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
+from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.requests import InitProducerId, InitResult, TransactionDescription, TransactionList
 from pylogbroker.transactions.settings import TransactionSettings
+from pylogbroker.transactions.shard import TransactionShardHandler
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.transaction import Shard, Transaction
+from pylogbroker.transactions.transaction import Transaction, TransactionShard
 from pylogbroker.wire import STRING_BYTES_MAX
 
 _T = TypeVar("_T")
@@ -51,94 +40,40 @@ _T = TypeVar("_T")
 
 @attrs.define(eq=False)
 class TransactionCoordinator:
-    """All transactional ids of the partitions that are owned, and every request about them."""
+    """All transactional ids of the active shards, and every request about them.
+
+    Every call gets the time. `runtime` is for the driver, which loads shards and calls `tick`.
+    """
 
     settings: TransactionSettings
-    _log_port: TransactionLogPort
-    _on_earlier_deadline: Callable[[int], None] = no_wakeup
-    _on_timed_out: Callable[[TransactionTimeout], None] = ignore_timeout
-    partitions: int = attrs.field(init=False)  # how many `__transaction_state` really has; set before they are loaded
-    _events: EventQueue = attrs.field(factory=EventQueue, init=False)
-    _timers: Timers = attrs.field(init=False)
+    _log_port: LogPort
+    _port: TransactionPort
+    _on_timeout: Callable[[TransactionTimeout], None] = ignore_timeout
+    runtime: CoordinatorRuntime[ReplayedTransactions, TransactionShard] = attrs.field(init=False)
+    _events: EventQueue = attrs.field(init=False)
     _writer: TransactionRecordWriter = attrs.field(init=False)
     _completion: Completion = attrs.field(init=False)
     _initialization: Initialization = attrs.field(init=False)
-    _expiration: Expiration = attrs.field(init=False)
-    _active: dict[int, Shard] = attrs.field(factory=dict, init=False)
-    _loading: dict[int, TransactionReplay] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.partitions = self.settings.partitions
-        self._timers = Timers(self._on_earlier_deadline)
-        self._writer = TransactionRecordWriter(self._log_port, self._events)
-        interval_ms = self.settings.abort_interval_ms
+        context = CoordinatorContext(self._log_port)
+        self._events = context.events
+        self._writer = TransactionRecordWriter(context.writer)
         self._completion = Completion(
-            interval_ms, self._log_port, self._events, self._timers, self._writer, self._on_timed_out
+            self.settings.abort_interval_ms,
+            self._port,
+            context.events,
+            context.timers,
+            self._writer,
+            self._on_timeout,
         )
-        self._initialization = Initialization(self._log_port, self._events, self._writer, self._completion)
-        self._expiration = Expiration(self.settings, self._timers, self._writer)
-
-    # -- partitions ------------------------------------------------------------------------------------------------
+        self._initialization = Initialization(self._port, context.events, self._writer, self._completion)
+        handler = TransactionShardHandler(self.settings, self._writer, self._completion)
+        self.runtime = CoordinatorRuntime(self.settings.partitions, context, handler)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that a transactional id belongs to."""
-        return partition_for(transactional_id, self.partitions)
-
-    def begin_load(self, partition: int, coordinator_epoch: int = 0) -> TransactionReplay:
-        """This broker becomes the coordinator of a partition, in this leader epoch. Replay its log into what is
-        returned, then finish."""
-        loading = self._loading[partition] = TransactionReplay(partition, coordinator_epoch)
-        return loading
-
-    def finish_load(self, loading: TransactionReplay, now_ms: int) -> None:
-        """Everything has been replayed. Nothing happens if the partition was given up in the meantime."""
-        if self._loading.get(loading.partition) is not loading:
-            return
-        del self._loading[loading.partition]
-        shard = self._active[loading.partition] = Shard(loading.partition, loading.coordinator_epoch)
-        with self._events:
-            for name, metadata in loading.replayed.items():
-                transaction = shard.transactions[name] = Transaction(name, shard, metadata)
-                self._resume(transaction, now_ms)
-            self._expiration.begin(shard, now_ms, (loading.partition + 1) / self.partitions)
-
-    def load(
-        self, partition: int, entries: Iterable[LogEntry], now_ms: int, coordinator_epoch: int = 0
-    ) -> TransactionReplay:
-        """Load a partition at once."""
-        loading = self.begin_load(partition, coordinator_epoch)
-        loading.replay(entries)
-        self.finish_load(loading, now_ms)
-        return loading
-
-    def unload(self, partition: int, now_ms: int) -> None:
-        """This broker is no longer the coordinator of a partition."""
-        self._loading.pop(partition, None)
-        shard = self._active.pop(partition, None)
-        if shard is not None:
-            shard.close()
-
-    def close(self, now_ms: int) -> None:
-        """Give up all partitions."""
-        for partition in [*self._loading, *self._active]:
-            self.unload(partition, now_ms)
-
-    def _resume(self, transaction: Transaction, now_ms: int) -> None:
-        if transaction.metadata.state is TransactionState.ONGOING:
-            self._completion.watch(transaction)
-        elif transaction.metadata.state in PREPARED:
-            self._completion.resume(transaction, now_ms)
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def next_deadline(self) -> int | None:
-        """When `tick` is next wanted, in ms."""
-        return self._timers.next_due()
-
-    def tick(self, now_ms: int) -> None:
-        """Do what is due."""
-        with self._events:
-            self._timers.fire(now_ms)
+        """Return the partition of `__transaction_state` that holds a transactional id."""
+        return self.runtime.partition_for(transactional_id)
 
     # -- producers -------------------------------------------------------------------------------------------------
 
@@ -150,7 +85,7 @@ class TransactionCoordinator:
             if error:
                 answer(InitResult(error))
                 return
-            shard = self._shard(request.transactional_id)
+            shard = self.runtime.shard_for(request.transactional_id)
             transaction = shard.transactions.get(request.transactional_id)
             if transaction is None:
                 self._initialization.create(shard, request, answer)
@@ -233,7 +168,7 @@ class TransactionCoordinator:
         error = self._check(transactional_id)
         if error:
             return TransactionDescription(error, transactional_id)
-        transaction = self._shard(transactional_id).transactions.get(transactional_id)
+        transaction = self.runtime.shard_for(transactional_id).transactions.get(transactional_id)
         if transaction is None:
             return TransactionDescription(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
         return describe(transaction)
@@ -247,9 +182,9 @@ class TransactionCoordinator:
     ) -> TransactionList:
         """ListTransactions: all, or those in one of these states, of one of these producer ids, and that have been
         going on for more than `duration_ms`."""
-        if self._loading:
+        if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        everything = (each for shard in self._active.values() for each in shard.transactions.values())
+        everything = (each for shard in self.runtime.shards() for each in shard.transactions.values())
         return select(everything, states, producer_ids, duration_ms, now_ms)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -268,13 +203,7 @@ class TransactionCoordinator:
     def _check(self, transactional_id: str) -> ErrorCode:
         if not transactional_id or len(transactional_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_REQUEST
-        partition = self.partition_for(transactional_id)
-        if partition in self._loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self._active else ErrorCode.NOT_COORDINATOR
-
-    def _shard(self, transactional_id: str) -> Shard:
-        return self._active[self.partition_for(transactional_id)]
+        return self.runtime.error_for(transactional_id)
 
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
@@ -283,7 +212,7 @@ class TransactionCoordinator:
         error = self._check(transactional_id)
         if error:
             return error
-        transaction = self._shard(transactional_id).transactions.get(transactional_id)
+        transaction = self.runtime.shard_for(transactional_id).transactions.get(transactional_id)
         if transaction is None or transaction.metadata.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if transaction.metadata.producer_epoch != producer_epoch:

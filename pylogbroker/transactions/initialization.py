@@ -1,16 +1,16 @@
-"""InitProducerId: who may have the next epoch of a transactional id, and which one that is.
+"""InitProducerId: which producers get the next epoch of a transactional id, and which epoch that is.
 
-    the transactional id           a producer that names no pair, or one that it may name
-    ----------------------------   ---------------------------------------------------------------------
-    is new                         has a new producer id at epoch 0
-    is between transactions        has the next epoch, after the last one a new producer id at epoch 0
-    has a transaction going on     is put off, while that is aborted and its producer fenced
-    is about to change             is put off
+    the transactional id           a producer without id and epoch, or with those that it may have
+    ----------------------------   ----------------------------------------------------------------------
+    is new                         gets a new producer id at epoch 0
+    has no open transaction        gets the next epoch; after the last one a new producer id at epoch 0
+    has an open transaction        CONCURRENT_TRANSACTIONS; the transaction is aborted, its producer fenced
+    is in a transition             CONCURRENT_TRANSACTIONS
 
 Any other producer was fenced before: PRODUCER_FENCED.
 
-An epoch is given when it is on the disk, whatever the log's settings: were it forgotten, it would be given again, and
-partitions would take what the second producer sends for what the first one has sent before.
+An epoch is assigned when its record is synced, whatever the log's settings. Otherwise a power failure could take the
+record and the epoch be assigned again: partitions would take the second producer's batches for duplicates.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from collections.abc import Callable
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue
+from pylogbroker.coordinators import EventQueue, Reply
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.completion import Completion
-from pylogbroker.transactions.log_port import TransactionLogPort
 from pylogbroker.transactions.metadata import TransactionMetadata, initialized, may_initialize, needs_new_id, rotated
+from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.requests import InitProducerId, InitResult, Reply
+from pylogbroker.transactions.requests import InitProducerId, InitResult
 from pylogbroker.transactions.states import PREPARED, TransactionState
-from pylogbroker.transactions.transaction import Shard, Transaction
+from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
 
 @attrs.define(eq=False)
 class Initialization:
-    """Gives producers their ids and epochs."""
+    """Assigns producer ids and epochs."""
 
-    _log_port: TransactionLogPort
+    _port: TransactionPort
     _events: EventQueue
     _writer: TransactionRecordWriter
     _completion: Completion
 
-    def create(self, shard: Shard, request: InitProducerId, reply: Reply[InitResult]) -> None:
-        """Initialize a producer with a transactional id that is not known."""
+    def create(self, shard: TransactionShard, request: InitProducerId, reply: Reply[InitResult]) -> None:
+        """Initialize the first producer of a transactional id."""
 
         def taken(error: ErrorCode, producer_id: int, now_ms: int) -> None:
             if error or not shard.active:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))
                 return
-            name = request.transactional_id
-            if name not in shard.transactions:  # else another producer was faster
+            transaction = shard.transactions.get(request.transactional_id)
+            if transaction is None:  # else another producer created it in the meantime
                 metadata = TransactionMetadata(producer_id, timeout_ms=request.timeout_ms, updated_ms=now_ms)
-                shard.transactions[name] = Transaction(name, shard, metadata)
-            self.initialize(shard.transactions[name], request, reply, now_ms)
+                transaction = shard.create(request.transactional_id, metadata)
+            self.initialize(transaction, request, reply, now_ms)
 
-        self._log_port.take_producer_id(self._events.as_event(taken))
+        self._port.allocate_producer_id(self._events.as_event(taken))
 
     def initialize(
         self, transaction: Transaction, request: InitProducerId, reply: Reply[InitResult], now_ms: int
     ) -> None:
-        """Initialize a producer with a transactional id that is known."""
+        """Initialize a producer of a known transactional id."""
         metadata = transaction.metadata
         error = _initialization_error(transaction, request)
         if error:
@@ -78,7 +78,7 @@ class Initialization:
                 self._assign(transaction, rotated(transaction.metadata, request, producer_id, now_ms), reply, now_ms)
 
         transaction.pending = TransactionState.EMPTY
-        self._log_port.take_producer_id(self._events.as_event(taken))
+        self._port.allocate_producer_id(self._events.as_event(taken))
 
     def _assign(
         self, transaction: Transaction, target: TransactionMetadata, reply: Reply[InitResult], now_ms: int
@@ -99,5 +99,5 @@ def _initialization_error(transaction: Transaction, request: InitProducerId) -> 
 
 
 def _answer_concurrent(reply: Reply[InitResult]) -> Callable[[ErrorCode, int], None]:
-    """The producer's next try finds the transaction aborted."""
+    """Reply CONCURRENT_TRANSACTIONS, so that the producer retries and finds the transaction aborted."""
     return lambda error, now_ms: reply(InitResult(error or ErrorCode.CONCURRENT_TRANSACTIONS))

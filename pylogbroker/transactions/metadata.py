@@ -16,14 +16,9 @@ from collections.abc import Collection
 
 import attrs
 
+from pylogbroker.coordinators import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions.requests import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_TIME,
-    InitProducerId,
-    TopicPartition,
-)
+from pylogbroker.transactions.requests import NO_TIME, InitProducerId
 from pylogbroker.transactions.states import IDLE, TransactionState
 
 EPOCH_MAX = 2**15 - 1

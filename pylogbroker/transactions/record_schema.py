@@ -18,10 +18,10 @@ Empty transactional id has null for partitions. A null value, the tombstone, say
 
 from collections.abc import Iterable
 
+from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import Buffer
 from pylogbroker.transactions.metadata import TransactionMetadata
-from pylogbroker.transactions.requests import TopicPartition
 from pylogbroker.transactions.states import TransactionState
 from pylogbroker.wire import Versions, WireMessage
 from pylogbroker.wire.schema import Int8, Int16, Int32, Int64, String, fresh, struct

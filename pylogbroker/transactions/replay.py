@@ -1,51 +1,29 @@
-"""Reading a partition of `__transaction_state` back: later records replace earlier ones, tombstones remove them.
-
-A `TransactionReplay` touches nothing but itself while it replays, so that may be done in another thread.
-"""
+"""Rebuilds transactional ids from the records of `__transaction_state`."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import LogEntry, Record
+from pylogbroker.records import Record
 from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
 
 
 @attrs.define(eq=False)
-class TransactionReplay:
-    """What has been replayed of one partition so far. `problems` tells of records that were passed over."""
+class ReplayedTransactions:
+    """The transactional ids of a partition, up to some record."""
 
-    partition: int
-    coordinator_epoch: int
-    problems: list[str] = attrs.field(factory=list, init=False)
-    replayed: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
+    metadata: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
 
-    def replay(self, entries: Iterable[LogEntry]) -> None:
-        """Take in the entries of the log that follow those taken in before."""
-        for entry in entries:
-            try:
-                self._replay_entry(entry)
-            except CorruptRecords as problem:
-                self.problems.append(f"entry at offset {entry.base_offset}: {problem.detail}")
-
-    def _replay_entry(self, entry: LogEntry) -> None:
-        entry.check()
-        if not entry.is_control:
-            for record in entry.records():
-                try:
-                    self._replay(record)
-                except CorruptRecords as problem:
-                    self.problems.append(f"offset {record.offset}: {problem.detail}")
-
-    def _replay(self, record: Record) -> None:
+    def apply(self, record: Record, producer_id: int | None) -> None:
         transactional_id = None if record.key is None else record_schema.decode_key(record.key)
         if transactional_id is None:
             raise CorruptRecords("the key is not of a known version")
         if record.value is None:
-            self.replayed.pop(transactional_id, None)
+            self.metadata.pop(transactional_id, None)
         else:
-            self.replayed[transactional_id] = record_schema.decode_value(record.value)
+            self.metadata[transactional_id] = record_schema.decode_value(record.value)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Do nothing: the records of this topic are not part of transactions."""

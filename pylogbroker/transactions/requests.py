@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import attrs
 
+from pylogbroker.coordinators import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from pylogbroker.errors import ErrorCode
 
-_T = TypeVar("_T")
-Reply = Callable[[_T], None]
-TopicPartition = tuple[str, int]
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 NO_TIME = -1
 
 

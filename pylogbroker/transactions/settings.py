@@ -1,15 +1,10 @@
-"""The settings of the transaction coordinator, under the field names of this room."""
+"""The settings of the transaction coordinator."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import attrs
 
-
-class _Settings(Protocol):
-    def __getitem__(self, name: str, /) -> Any:
-        """The value of the setting with Kafka's name."""
+from pylogbroker.config import Values
 
 
 @attrs.frozen
@@ -23,12 +18,12 @@ class TransactionSettings:
     expiration_interval_ms: int = 3_600_000  # transaction.remove.expired.transaction.cleanup.interval.ms
 
     @classmethod
-    def of(cls, config: _Settings) -> TransactionSettings:
-        """Pick them out of a broker's settings."""
+    def of(cls, config: Values) -> TransactionSettings:
+        """Return the coordinator's part of a broker's settings."""
         return cls(
-            partitions=config["transaction.state.log.num.partitions"],
-            max_timeout_ms=config["transaction.max.timeout.ms"],
-            abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
-            expiration_ms=config["transactional.id.expiration.ms"],
-            expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
+            partitions=config.integer("transaction.state.log.num.partitions"),
+            max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+            abort_interval_ms=config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            expiration_ms=config.integer("transactional.id.expiration.ms"),
+            expiration_interval_ms=config.integer("transaction.remove.expired.transaction.cleanup.interval.ms"),
         )

@@ -34,8 +34,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from pylogbroker.errors import PylogbrokerError
-
 
 class TransactionState(IntEnum):
     """A state by its number in the log; `label` is its name in DescribeTransactions and ListTransactions."""
@@ -77,13 +75,3 @@ PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
 """The states that each state may follow."""
-
-
-class IllegalTransition(PylogbrokerError):
-    """A transaction was about to enter a state that does not follow its present one: a defect of this program."""
-
-
-def check_transition(present: TransactionState, wanted: TransactionState) -> None:
-    """Raise `IllegalTransition` unless `wanted` may follow `present`."""
-    if present not in PREDECESSORS[wanted]:
-        raise IllegalTransition(f"{wanted.label} does not follow {present.label}")

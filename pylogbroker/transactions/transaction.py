@@ -1,51 +1,54 @@
-"""A transactional id as the coordinator holds it, and the partition of `__transaction_state` that it belongs to."""
+"""A transactional id, and the shard that it belongs to."""
 
 from __future__ import annotations
 
 import attrs
 
-from pylogbroker.coordinators import Timer
+from pylogbroker.coordinators import Timer, cancel
 from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.states import TransactionState
 
 
 @attrs.define(eq=False)
-class Shard:
-    """A partition whose transactions are coordinated here, from its loading until it is given up."""
+class TransactionShard:
+    """The transactional ids of a partition of `__transaction_state` that this broker leads.
+
+    `active` becomes False when the shard is unloaded; callbacks that come after that have no effect.
+    """
 
     partition: int
     coordinator_epoch: int
     transactions: dict[str, Transaction] = attrs.field(factory=dict)
     active: bool = True
-    sweep: Timer | None = None
+
+    def create(self, transactional_id: str, metadata: TransactionMetadata) -> Transaction:
+        """Add a transactional id."""
+        transaction = self.transactions[transactional_id] = Transaction(transactional_id, self, metadata)
+        return transaction
+
+    def remove(self, transaction: Transaction) -> None:
+        transaction.stop_timers()
+        del self.transactions[transaction.transactional_id]
 
     def close(self) -> None:
-        """Nothing more is to be done here, and what is still under way comes to nothing."""
+        """Stop all timers; appends and markers that are under way have no effect any more."""
         self.active = False
-        cancel(self.sweep)
         for transaction in self.transactions.values():
             transaction.stop_timers()
 
 
 @attrs.define(eq=False)
 class Transaction:
-    """What is stored of a transactional id, and the state it is about to enter."""
+    """The stored metadata of a transactional id, and the state that it is about to enter."""
 
     transactional_id: str
-    shard: Shard
+    shard: TransactionShard
     metadata: TransactionMetadata
     pending: TransactionState | None = None
-    deadline: Timer | None = None  # of the transaction that is going on
-    retry: Timer | None = None  # of what has to be done before it is complete
-    failures: int = 0  # in a row, of that
+    deadline: Timer | None = None  # of the open transaction
+    retry: Timer | None = None  # of the markers, or of the record of the completion
+    failures: int = 0  # of `retry`, in a row
 
     def stop_timers(self) -> None:
-        """Nothing is to happen by itself any more."""
         cancel(self.deadline)
         cancel(self.retry)
-
-
-def cancel(timer: Timer | None) -> None:
-    """Cancel a timer if there is one."""
-    if timer is not None:
-        timer.cancel()

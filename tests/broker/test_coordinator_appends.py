@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.broker.coordinators.partition_writer import append
+from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.records import Buffer, Record, build, entries
@@ -33,7 +33,8 @@ class BuiltInThreadTests(NodeTests):
         self.node.threads.holding = True
 
     def append(self, name: str, records: Buffer | Callable[[], Buffer]) -> None:
-        append(self.node.broker, (OFFSETS, 0), records, lambda error, now_ms: self.done.append((name, error)))
+        writer = PartitionWriter(self.node.broker)
+        writer.append((OFFSETS, 0), records, lambda error, now_ms: self.done.append((name, error)))
 
     def run_threads(self) -> None:
         while self.node.threads.held:
@@ -87,7 +88,7 @@ class BuiltInThreadTests(NodeTests):
 
     def test_the_coordinator_gives_the_partition_up_meanwhile(self) -> None:
         answers = self.commit(600)
-        self.node.broker.groups.unload(0, self.node.broker.runtime.now_ms())
+        self.node.broker.groups.runtime.unload(0, self.node.broker.runtime.now_ms())
         self.assertEqual(answers, [])
         self.run_threads()
         self.assertEqual([set(answer.values()) for answer in answers], [{ErrorCode.NONE}])  # they are in the log

@@ -2,13 +2,13 @@
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from pylogbroker.coordinators import AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import (
-    AppendCallback,
     Commit,
     CommitResult,
     CommittedOffset,
@@ -18,14 +18,14 @@ from pylogbroker.groups import (
     Join,
     JoinResult,
     Leaving,
-    ProducerIdAndEpoch,
+    ReplayedGroups,
     Sync,
     SyncResult,
     TransactionalCommit,
 )
+from pylogbroker.groups.shard import GroupShard
 from pylogbroker.records import Record, build, entries
-
-T = TypeVar("T")
+from tests.coordinators.harness import Answer, RuntimeHarness
 
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 SESSION = 10_000
@@ -46,9 +46,10 @@ class FakeLogPort:
     def append(
         self,
         partition: int,
-        records: Sequence[Record],
+        records: Collection[Record],
         done: AppendCallback,
         producer: ProducerIdAndEpoch | None = None,
+        on_disk: bool = False,
     ) -> None:
         def report() -> None:
             if not self.error:
@@ -99,39 +100,20 @@ def _transaction(producer: ProducerIdAndEpoch | None) -> dict[str, Any]:
     }
 
 
-class Answer(Generic[T]):
-    """A reply that remembers all answers it got."""
-
-    def __init__(self) -> None:
-        self.all: list[T] = []
-
-    def __call__(self, value: T) -> None:
-        self.all.append(value)
-
-    @property
-    def value(self) -> T:
-        assert len(self.all) == 1, f"{len(self.all)} answers"
-        return self.all[0]
-
-    @property
-    def waits(self) -> bool:
-        return not self.all
-
-
-class Harness:
+class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
     """One coordinator that owns all partitions, and the time."""
 
     def __init__(
         self, settings: GroupSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
     ) -> None:
-        self.now = 1_000_000
         self.log_port = FakeLogPort(lambda: self.now)
         self.ids = ids = ids or count(1)
         self.woken: list[int] = []
-        self.coordinator = GroupCoordinator(settings, self.log_port, self.woken.append, lambda: f"id{next(ids)}")
+        self.coordinator = GroupCoordinator(settings, self.log_port, lambda: f"id{next(ids)}")
+        super().__init__(self.coordinator.runtime)
+        self.runtime.watch_deadlines(self.woken.append)
         if loaded:
-            for partition in range(settings.partitions):
-                self.coordinator.load(partition, [], self.now)
+            self.load_all()
 
     def restarted(self, settings: GroupSettings | None = None) -> "Harness":
         """Another coordinator that has loaded what this one has written."""
@@ -139,19 +121,11 @@ class Harness:
         other.now = self.now
         for partition in range(self.coordinator.settings.partitions):
             log = b"".join(self.log_port.batches[partition])
-            other.coordinator.load(partition, entries(log), other.now)
+            other.load(partition, entries(log))
         return other
 
     def records(self, group_id: str = "g") -> list[Record]:
         return self.log_port.logs[self.coordinator.partition_for(group_id)]
-
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass, doing what is due when it is due."""
-        end = self.now + milliseconds
-        while (due := self.coordinator.next_deadline()) is not None and due <= end:
-            self.now = max(self.now, due)
-            self.coordinator.tick(self.now)
-        self.now = end
 
     def join(
         self,
@@ -199,8 +173,8 @@ class Harness:
         (error,) = self.coordinator.leave("g", [Leaving(member_id, instance_id)], self.now).members
         return error
 
-    def remove_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
-        for _ in self.coordinator.remove_partitions(partitions, self.now):
+    def delete_partitions(self, partitions: Collection[tuple[str, int]]) -> None:
+        for _ in self.coordinator.delete_partitions(partitions, self.now):
             pass
 
     def commit(
@@ -235,7 +209,7 @@ class Harness:
         """Write a marker into the group's partition, and tell the coordinator."""
         partition = self.coordinator.partition_for(group_id)
         self.log_port.end_transaction(partition, producer_id, committed)
-        self.coordinator.end_transaction(partition, producer_id, committed, self.now)
+        self.coordinator.end_transaction(partition, producer_id, committed)
 
     def stable_offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | ErrorCode | None:
         """What a consumer of committed records is told."""

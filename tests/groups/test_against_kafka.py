@@ -15,7 +15,7 @@ import pytest
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, record_schema
 from pylogbroker.records import Record, entries
-from tests.groups.harness import FakeLogPort, Harness, subscription
+from tests.groups.harness import Harness, subscription
 from tests.support.oracle_answers import OracleAnswers
 
 SEGMENT = zlib.decompress(
@@ -64,9 +64,10 @@ def records() -> Iterator[Record]:
 
 class TestWhatKafkaWrote:
     def loaded(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(GroupSettings(partitions=1), FakeLogPort(lambda: 0))
-        assert coordinator.load(0, entries(SEGMENT), now_ms=0).problems == []
-        return coordinator
+        harness = Harness(GroupSettings(partitions=1), loaded=False)
+        harness.now = 0
+        assert harness.load(0, entries(SEGMENT)).problems == []
+        return harness.coordinator
 
     def offsets(self, group_id: str) -> dict[tuple[str, int], int]:
         found = self.loaded().fetch(group_id).offsets
@@ -119,7 +120,7 @@ class TestWhatKafkaWrote:
 def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
     """The offsets are those that Kafka itself tells."""
     harness = Harness(GroupSettings(partitions=1), loaded=False)
-    assert harness.coordinator.load(0, entries(TRANSACTIONS), now_ms=0).problems == []
+    assert harness.load(0, entries(TRANSACTIONS)).problems == []
     assert [harness.offset("t", index, group_id) for index in (0, 1)] == offsets
     assert [harness.stable_offset("t", index, group_id) for index in (0, 1)] == stable
 

@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, DeleteOffsetsResult, FetchResult, GroupSettings
 from tests.groups.harness import SESSION, SETTINGS, Harness, subscription
@@ -143,7 +144,7 @@ class TestWhatIsStored:
         harness.commit({U0: 1})
         harness.log_port.hold()
         answer = harness.commit({T0: 1})
-        harness.remove_partitions([T0])
+        harness.delete_partitions([T0])
         harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.offset() is None
@@ -321,7 +322,7 @@ def test_offsets_of_deleted_partitions_are_forgotten_in_all_groups() -> None:
     harness = Harness()
     harness.commit({T0: 1, U0: 1})
     harness.commit({T0: 2}, group_id="h")
-    harness.remove_partitions([T0])
+    harness.delete_partitions([T0])
     assert (harness.offset(), harness.offset("u"), harness.offset(group_id="h")) == (None, 1, None)
     other = harness.restarted()
     assert (other.offset(), other.offset("u"), other.offset(group_id="h")) == (None, 1, None)
@@ -331,7 +332,7 @@ def test_many_deleted_partitions_are_forgotten_with_pauses() -> None:
     harness = Harness()
     partitions = [("large", index) for index in range(2500)]
     harness.commit({**dict.fromkeys(partitions, 1), U0: 1})
-    steps = harness.coordinator.remove_partitions(partitions, harness.now)
+    steps = harness.coordinator.delete_partitions(partitions, harness.now)
     assert harness.coordinator.count_offsets("g") == 2501
     next(steps)
     left = [harness.coordinator.count_offsets("g") for _ in steps]
@@ -368,4 +369,4 @@ def test_settings_come_from_the_brokers_settings() -> None:
         "offsets.retention.check.interval.ms": 7,
         "offset.metadata.max.bytes": 8,
     }
-    assert GroupSettings.of(names) == GroupSettings(1, 2, 3, 4, 5, 360_000, 7, 8)
+    assert GroupSettings.of(Values(names)) == GroupSettings(1, 2, 3, 4, 5, 360_000, 7, 8)

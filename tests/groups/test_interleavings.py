@@ -98,7 +98,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule()
     def another_coordinator_takes_over(self) -> None:
         self.harness.log_port.release()
-        self.harness.coordinator.close(self.harness.now)
+        self.harness.close()
         self.harness = self.harness.restarted()
 
     # -- what must hold --------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Interleavings(RuleBasedStateMachine):
     @invariant()
     def a_group_that_moves_has_a_deadline(self) -> None:
         if self.harness.state() in ("PreparingRebalance", "CompletingRebalance", "Stable"):
-            assert self.harness.coordinator.next_deadline() is not None
+            assert self.harness.runtime.next_deadline() is not None
 
     @invariant()
     def members_of_one_generation_agree(self) -> None:

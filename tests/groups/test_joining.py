@@ -309,7 +309,7 @@ class TestTimes:
         harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
         harness.woken.clear()
         harness.join()
-        assert min(harness.woken) == harness.coordinator.next_deadline() == harness.now + 3_000
+        assert min(harness.woken) == harness.runtime.next_deadline() == harness.now + 3_000
 
 
 class TestSize:

@@ -16,7 +16,7 @@ def log(*pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE) ->
 
 def loaded(*pairs: tuple[bytes | None, bytes | None]) -> Harness:
     harness = Harness(loaded=False)
-    harness.coordinator.load(harness.coordinator.partition_for("g"), entries(log(*pairs)), harness.now)
+    harness.load(harness.coordinator.partition_for("g"), entries(log(*pairs)))
     return harness
 
 
@@ -108,7 +108,7 @@ class TestWhatOthersWrote:
             [Record(0, 5, *pair) for pair in pairs[3:]], base_offset=3, codec=Codec.ZSTD
         )
         harness = Harness(loaded=False)
-        harness.coordinator.load(harness.coordinator.partition_for("g"), entries(whole), harness.now)
+        harness.load(harness.coordinator.partition_for("g"), entries(whole))
         assert [harness.offset("t", index) for index in range(5)] == [0, 1, 2, 3, 4]
 
     @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ class TestWhatOthersWrote:
         harness = Harness(loaded=False)
         good = (self.key, record_schema.encode_offset_value(CommittedOffset(4)))
         records = entries(log((key, value), good))
-        loading = harness.coordinator.load(harness.coordinator.partition_for("g"), records, harness.now)
+        loading = harness.load(harness.coordinator.partition_for("g"), records)
         assert len(loading.problems) == 1
         assert harness.offset() == 4
 
@@ -146,7 +146,7 @@ class TestWhatOthersWrote:
         bad[-3] ^= 1
         harness = Harness(loaded=False)
         whole = bytes(bad) + log((record_schema.encode_offset_key("g", "t", 1), value))
-        loading = harness.coordinator.load(harness.coordinator.partition_for("g"), entries(whole), harness.now)
+        loading = harness.load(harness.coordinator.partition_for("g"), entries(whole))
         assert len(loading.problems) == 1
         assert (harness.offset(), harness.offset("t", 1)) == (None, 4)
 
@@ -154,7 +154,7 @@ class TestWhatOthersWrote:
 class TestWhileLoading:
     def harness(self) -> Harness:
         harness = Harness(loaded=False)
-        harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
+        harness.begin_load(harness.coordinator.partition_for("g"))
         return harness
 
     def test_requests_are_put_off(self) -> None:
@@ -180,30 +180,30 @@ class TestWhileLoading:
 
     def test_slices_add_up(self) -> None:
         harness = Harness(loaded=False)
-        loading = harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
+        loading = harness.begin_load(harness.coordinator.partition_for("g"))
         value = record_schema.encode_offset_value(CommittedOffset(4))
         for index in range(3):
             loading.replay(entries(log((record_schema.encode_offset_key("g", "t", index), value))))
-        harness.coordinator.finish_load(loading, harness.now)
+        harness.runtime.activate(loading, harness.now)
         assert harness.coordinator.fetch("g").offsets.keys() == {("t", 0), ("t", 1), ("t", 2)}
         assert harness.coordinator.list_groups()[0] is ErrorCode.NONE
 
     def test_partitions_that_are_deleted_in_the_meantime_are_forgotten(self) -> None:
         harness = Harness(loaded=False)
-        loading = harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
+        loading = harness.begin_load(harness.coordinator.partition_for("g"))
         value = record_schema.encode_offset_value(CommittedOffset(4))
         loading.replay(entries(log((record_schema.encode_offset_key("g", "t", 0), value))))
-        harness.remove_partitions([T0])
+        harness.delete_partitions([T0])
         loading.replay(entries(log((record_schema.encode_offset_key("g", "t", 1), value))))
-        harness.coordinator.finish_load(loading, harness.now)
+        harness.runtime.activate(loading, harness.now)
         assert harness.coordinator.fetch("g").offsets.keys() == {("t", 1)}
 
     def test_unloaded_in_the_meantime(self) -> None:
         harness = Harness(loaded=False)
         partition = harness.coordinator.partition_for("g")
-        loading = harness.coordinator.begin_load(partition)
-        harness.coordinator.unload(partition, harness.now)
-        harness.coordinator.finish_load(loading, harness.now)
+        loading = harness.begin_load(partition)
+        harness.unload(partition)
+        harness.runtime.activate(loading, harness.now)
         assert harness.join().value.error is ErrorCode.NOT_COORDINATOR
 
 
@@ -217,13 +217,13 @@ class TestRevocation:
     def test_who_waits_is_notified(self) -> None:
         harness = Harness()
         joining = harness.join()
-        harness.coordinator.close(harness.now)
+        harness.close()
         assert joining.value.error is ErrorCode.NOT_COORDINATOR
         harness = Harness()
         leader, follower = harness.join(), harness.join()
         harness.advance(0)
         syncing = harness.sync(follower.value)
-        harness.coordinator.unload(harness.coordinator.partition_for("g"), harness.now)
+        harness.unload(harness.coordinator.partition_for("g"))
         assert syncing.value.error is ErrorCode.NOT_COORDINATOR
         assert harness.heartbeat(leader.value) is ErrorCode.NOT_COORDINATOR
 
@@ -232,13 +232,13 @@ class TestRevocation:
         harness.stable(3)
         harness.join()
         harness.join(version=4)
-        harness.coordinator.close(harness.now)
-        assert harness.coordinator.next_deadline() is None
+        harness.close()
+        assert harness.runtime.next_deadline() is None
 
     def test_what_is_still_being_stored_is_answered(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.commit({T0: 1})
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}

@@ -146,7 +146,7 @@ class TestWhileItIsStored:
 
     def test_a_coordinator_that_unloads_says_so(self) -> None:
         harness, _, again = self.replacing()
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert again.value.error is ErrorCode.NOT_COORDINATOR
 

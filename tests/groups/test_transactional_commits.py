@@ -108,7 +108,7 @@ def test_no_group_is_made_for_who_may_not_commit() -> None:
 def test_other_partitions_groups_are_rejected() -> None:
     harness = Harness(loaded=False)
     assert harness.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.NOT_COORDINATOR}
-    harness.coordinator.begin_load(harness.coordinator.partition_for("g"))
+    harness.begin_load(harness.coordinator.partition_for("g"))
     assert harness.commit_in_transaction({T0: 7}).value == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     assert harness.commit_in_transaction({T0: 7}, group_id="").value == {T0: ErrorCode.INVALID_GROUP_ID}
 
@@ -244,7 +244,7 @@ class TestOnTheWay:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.commit_in_transaction({T0: 7})
-        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, False, harness.now)
+        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, False)
         harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.stable_offset() is None
@@ -254,7 +254,7 @@ class TestOnTheWay:
         harness = Harness()
         harness.log_port.hold()
         harness.commit_in_transaction({T0: 7})
-        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, True, harness.now)
+        harness.coordinator.end_transaction(harness.coordinator.partition_for("g"), PRODUCER, True)
         assert harness.stable_offset() == 7
         harness.log_port.release()
         assert harness.stable_offset() == 7
@@ -305,20 +305,20 @@ class TestForgetting:
     def test_deleted_topics_are_forgotten(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7, U0: 8})
-        harness.remove_partitions([T0])
+        harness.delete_partitions([T0])
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("u")) == (None, 8)
 
     def test_nothing_is_kept_of_ended_and_failed_transactions(self) -> None:
         harness = Harness()
-        owned = harness.coordinator._active[harness.coordinator.partition_for("g")]
+        shard = harness.runtime.shard_for("g")
         for producer_id in range(10):
             harness.commit_in_transaction({T0: 7}, producer_id=producer_id)
             harness.end_transaction(committed=producer_id % 2 == 0, producer_id=producer_id)
         harness.log_port.error = ErrorCode.INVALID_PRODUCER_EPOCH
         harness.commit_in_transaction({T0: 7}, producer_id=99)
-        assert owned.transactions == {}
-        assert not any(owned.groups["g"].offsets.has_transaction(producer_id) for producer_id in range(100))
+        assert shard.transactions == {}
+        assert not any(shard.groups["g"].offsets.has_transaction(producer_id) for producer_id in range(100))
 
 
 class TestAfterARestart:
@@ -356,12 +356,12 @@ class TestAfterARestart:
         partition = harness.coordinator.partition_for("g")
         log = harness.log_port.batches[partition]
         other = Harness(loaded=False)
-        loading = other.coordinator.begin_load(partition)
+        loading = other.begin_load(partition)
         loading.replay(entries(log[0]))
         harness.end_transaction(committed=True)
-        other.coordinator.end_transaction(partition, PRODUCER, True, other.now)
+        other.coordinator.end_transaction(partition, PRODUCER, True)
         loading.replay(entries(log[1]))
-        other.coordinator.finish_load(loading, other.now)
+        other.runtime.activate(loading, other.now)
         assert other.stable_offset() == 7
 
 

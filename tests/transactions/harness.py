@@ -1,18 +1,17 @@
 """A transaction coordinator on a table: a clock of its own, logs that wait or fail, and short ways to ask things."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
-from typing import Generic, TypeVar
 
+from pylogbroker.coordinators import AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
 from pylogbroker.transactions import (
-    AppendCallback,
     InitProducerId,
     InitResult,
-    MarkersWritten,
-    ProducerIdTaken,
+    MarkersCallback,
+    ProducerIdCallback,
     TransactionCoordinator,
     TransactionMarker,
     TransactionSettings,
@@ -20,8 +19,9 @@ from pylogbroker.transactions import (
     record_schema,
 )
 from pylogbroker.transactions.metadata import TransactionMetadata
-
-T = TypeVar("T")
+from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.transaction import TransactionShard
+from tests.coordinators.harness import Answer, RuntimeHarness
 
 SETTINGS = TransactionSettings(partitions=3)
 TIMEOUT = 60_000
@@ -51,7 +51,14 @@ class FakeLogPort:
         self._clock = clock
         self._ids = ids
 
-    def append(self, partition: int, records: Sequence[Record], done: AppendCallback, on_disk: bool = False) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Collection[Record],
+        done: AppendCallback,
+        producer: ProducerIdAndEpoch | None = None,
+        on_disk: bool = False,
+    ) -> None:
         def work() -> Callable[[], None]:
             error = self.error
             if self.lies or not error:
@@ -60,7 +67,7 @@ class FakeLogPort:
 
         self._soon(work)
 
-    def take_producer_id(self, done: ProducerIdTaken) -> None:
+    def allocate_producer_id(self, done: ProducerIdCallback) -> None:
         def work() -> Callable[[], None]:
             error = self.id_error
             producer_id = -1 if error else next(self._ids)
@@ -68,7 +75,7 @@ class FakeLogPort:
 
         self._soon(work)
 
-    def write_markers(self, marker: TransactionMarker, done: MarkersWritten) -> None:
+    def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
         def work() -> Callable[[], None]:
             errors = {partition: self.marker_errors.get(partition, ErrorCode.NONE) for partition in marker.partitions}
             self.history += [(partition, marker) for partition, error in errors.items() if not error]
@@ -81,7 +88,7 @@ class FakeLogPort:
     def written(self) -> list[tuple[tuple[str, int], TransactionMarker]]:
         return [event for event in self.history if isinstance(event, tuple)]
 
-    def _keep(self, partition: int, records: Sequence[Record]) -> None:
+    def _keep(self, partition: int, records: Collection[Record]) -> None:
         base = len(self.records[partition])
         stored = [Record(base + index, each.timestamp, each.key, each.value) for index, each in enumerate(records)]
         self.records[partition] += stored
@@ -110,49 +117,21 @@ class FakeLogPort:
         self.held = None
 
 
-class Answer(Generic[T]):
-    """A reply that remembers all answers it got."""
-
-    def __init__(self) -> None:
-        self.all: list[T] = []
-        self._listener: Callable[[T], None] | None = None
-
-    def __call__(self, value: T) -> None:
-        self.all.append(value)
-        if self._listener is not None:
-            self._listener(value)
-
-    def listen(self, listener: Callable[[T], None]) -> None:
-        """Call it with the answer, now or when it comes."""
-        if self.all:
-            listener(self.value)
-        self._listener = listener
-
-    @property
-    def value(self) -> T:
-        assert len(self.all) == 1, f"{len(self.all)} answers"
-        return self.all[0]
-
-    @property
-    def waits(self) -> bool:
-        return not self.all
-
-
-class Harness:
+class Harness(RuntimeHarness[ReplayedTransactions, TransactionShard]):
     """One coordinator that owns all partitions, and the time."""
 
     def __init__(
         self, settings: TransactionSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None
     ) -> None:
-        self.now = 1_000_000
         self.ids = count(1_000) if ids is None else ids
         self.log_port = FakeLogPort(lambda: self.now, self.ids)
         self.woken: list[int] = []
         self.timed_out: list[TransactionTimeout] = []
-        self.coordinator = TransactionCoordinator(settings, self.log_port, self.woken.append, self.timed_out.append)
+        self.coordinator = TransactionCoordinator(settings, self.log_port, self.log_port, self.timed_out.append)
+        super().__init__(self.coordinator.runtime)
+        self.runtime.watch_deadlines(self.woken.append)
         if loaded:
-            for partition in range(settings.partitions):
-                self.coordinator.load(partition, [], self.now)
+            self.load_all()
 
     def restarted(self, coordinator_epoch: int = 1) -> "Harness":
         """Another coordinator that has loaded what this one has stored, and goes on with its logs."""
@@ -164,19 +143,11 @@ class Harness:
         other.log_port.marker_errors = self.log_port.marker_errors
         for partition in range(self.coordinator.settings.partitions):
             log = b"".join(self.log_port.batches[partition])
-            assert not other.coordinator.load(partition, entries(log), other.now, coordinator_epoch).problems
+            assert not other.load(partition, entries(log), coordinator_epoch).problems
         return other
 
     def log(self, name: str = "x") -> list[Record]:
         return self.log_port.records[self.coordinator.partition_for(name)]
-
-    def advance(self, milliseconds: int) -> None:
-        """Let time pass, doing what is due when it is due."""
-        end = self.now + milliseconds
-        while (due := self.coordinator.next_deadline()) is not None and due <= end:
-            self.now = max(self.now, due)
-            self.coordinator.tick(self.now)
-        self.now = end
 
     def ask_init(
         self, name: str = "x", pair: tuple[int, int] = NO_PAIR, timeout_ms: int = TIMEOUT

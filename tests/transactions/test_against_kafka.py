@@ -19,14 +19,16 @@ from pathlib import Path
 import attrs
 import pytest
 
+from pylogbroker.coordinators import PartitionReplay
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
-from pylogbroker.transactions import TransactionCoordinator, TransactionSettings, TransactionState, record_schema
+from pylogbroker.transactions import TransactionSettings, TransactionState, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
+from pylogbroker.transactions.replay import ReplayedTransactions
 from tests.peers import available
 from tests.peers.kafka import KafkaBroker
 from tests.support.oracle_answers import OracleAnswers
-from tests.transactions.harness import NO_PAIR, TIMEOUT, FakeLogPort, Harness
+from tests.transactions.harness import NO_PAIR, TIMEOUT, Harness
 from tests.transactions.kafka_coordinator import KafkaCoordinator
 from tests.transactions.recorded import Exchange, Recorded, Recording
 
@@ -145,12 +147,11 @@ def test_both_say_the_same(history: History) -> None:
 
 def test_what_kafka_wrote_is_read(history: History) -> None:
     both, _, log = history
-    coordinator = TransactionCoordinator(TransactionSettings(partitions=1), FakeLogPort(lambda: 0, iter(())))
-    loading = coordinator.begin_load(0)
-    loading.replay(entries(log))
-    assert loading.problems == []
+    replay = PartitionReplay(0, 0, ReplayedTransactions())
+    replay.replay(entries(log))
+    assert replay.problems == []
     for name in NAMES:
-        theirs, ours = loading.replayed[name], both.harness.coordinator.describe(name)
+        theirs, ours = replay.state.metadata[name], both.harness.coordinator.describe(name)
         assert (theirs.producer_id, theirs.producer_epoch) == both.theirs((ours.producer_id, ours.producer_epoch))
         assert (theirs.state.label, tuple(sorted(theirs.partitions))) == (ours.state, ours.partitions)
         assert (theirs.timeout_ms, theirs.start_ms == -1) == (ours.timeout_ms, ours.start_ms == -1)
@@ -236,7 +237,7 @@ def both_on_a_log_of_ours(broker: KafkaBroker) -> tuple[Both, KafkaCoordinator]:
     (broker.data / "__transaction_state-0" / "00000000000000000000.log").write_bytes(log)
     harness = Harness(TransactionSettings(partitions=1), loaded=False)
     harness.now = now_ms
-    assert harness.coordinator.load(0, entries(log), now_ms).problems == []
+    assert harness.load(0, entries(log)).problems == []
     coordinator = KafkaCoordinator(broker.start().port)
     both = Both(coordinator, harness)
     for metadata in STORED.values():

@@ -57,7 +57,7 @@ class TestMarkers:
         harness.in_state("PrepareAbort")
         begun, times = harness.now, []
         while harness.now < begun + 60_000:
-            due = harness.coordinator.next_deadline()
+            due = harness.runtime.next_deadline()
             assert due is not None
             harness.advance(due - harness.now)
             times.append(harness.now - begun)

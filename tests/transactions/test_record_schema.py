@@ -110,7 +110,7 @@ def test_a_transactional_id_is_in_the_partition_that_kafka_puts_it_in(name: str,
     """Java's hash of the name, its sign bit cleared."""
     coordinator = Harness(TransactionSettings()).coordinator
     assert coordinator.partition_for(name) == hashed % 50
-    coordinator.partitions = 7
+    coordinator.runtime.partitions = 7
     assert coordinator.partition_for(name) == hashed % 7
 
 

@@ -92,10 +92,10 @@ class TestReplay:
 
     def loaded(self, *logs: bytes) -> Harness:
         harness = Harness(loaded=False)
-        loading = harness.coordinator.begin_load(harness.coordinator.partition_for("x"))
+        loading = harness.begin_load(harness.coordinator.partition_for("x"))
         for each in logs:
             loading.replay(entries(each))
-        harness.coordinator.finish_load(loading, harness.now)
+        harness.runtime.activate(loading, harness.now)
         return harness
 
     def test_the_last_record_counts(self) -> None:
@@ -129,7 +129,7 @@ class TestReplay:
     def test_what_cannot_be_understood_is_passed_over(self, key: bytes | None, value: bytes) -> None:
         harness = Harness(loaded=False)
         whole = log((self.key, self.value(4)), (key, value))
-        loading = harness.coordinator.load(harness.coordinator.partition_for("x"), entries(whole), harness.now)
+        loading = harness.load(harness.coordinator.partition_for("x"), entries(whole))
         assert len(loading.problems) == 1
         assert "offset 1" in loading.problems[0]
         assert harness.now_has() == (7, 4)
@@ -147,16 +147,16 @@ class TestOwnership:
 
     def test_what_is_loading(self) -> None:
         harness = Harness(loaded=False)
-        harness.coordinator.begin_load(harness.coordinator.partition_for("x"))
+        harness.begin_load(harness.coordinator.partition_for("x"))
         self.everything_is(harness, E.COORDINATOR_LOAD_IN_PROGRESS)
         assert harness.coordinator.list().error is E.COORDINATOR_LOAD_IN_PROGRESS
 
     def test_what_was_unloaded(self) -> None:
         harness = Harness()
         harness.in_state("Ongoing")
-        harness.coordinator.close(harness.now)
+        harness.close()
         self.everything_is(harness, E.NOT_COORDINATOR)
-        assert harness.coordinator.next_deadline() is None
+        assert harness.runtime.next_deadline() is None
 
     def everything_is(self, harness: Harness, error: ErrorCode) -> None:
         assert harness.init().error is error
@@ -168,9 +168,9 @@ class TestOwnership:
     def test_unloaded_while_loading(self) -> None:
         harness = Harness(loaded=False)
         partition = harness.coordinator.partition_for("x")
-        loading = harness.coordinator.begin_load(partition)
-        harness.coordinator.unload(partition, harness.now)
-        harness.coordinator.finish_load(loading, harness.now)
+        loading = harness.begin_load(partition)
+        harness.unload(partition)
+        harness.runtime.activate(loading, harness.now)
         assert harness.init().error is E.NOT_COORDINATOR
 
     @pytest.mark.parametrize("steps", [0, 1])
@@ -180,7 +180,7 @@ class TestOwnership:
         answer = harness.ask_init()
         for _ in range(steps):
             harness.log_port.step()
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert answer.value.error is E.NOT_COORDINATOR
         assert len(harness.log()) == steps  # the record was under way already
@@ -189,7 +189,7 @@ class TestOwnership:
         harness = harness_with_epoch(32_766)
         harness.log_port.hold()
         answer = harness.ask_init()
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert answer.value.error is E.NOT_COORDINATOR
         assert len(harness.log()) == 1
@@ -200,7 +200,7 @@ class TestOwnership:
         pair = harness.in_state("Ongoing")
         harness.log_port.hold()
         answer = harness.ask_end(pair)
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert answer.value is E.NOT_COORDINATOR
         assert harness.log_port.markers == []
@@ -215,12 +215,12 @@ class TestOwnership:
         harness.log_port.hold()
         harness.ask_end(pair)
         harness.log_port.step()
-        harness.coordinator.close(harness.now)
+        harness.close()
         before = len(harness.log())
         harness.log_port.marker_errors = dict.fromkeys((T0, U0), marked)
         harness.log_port.release()
         assert len(harness.log()) == before
-        assert harness.coordinator.next_deadline() is None
+        assert harness.runtime.next_deadline() is None
         harness.log_port.marker_errors = {}
         assert harness.restarted().state() == "CompleteCommit"
 
@@ -231,10 +231,10 @@ class TestOwnership:
         harness.ask_end(pair)
         harness.log_port.step()
         harness.log_port.step()
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.error = E.NOT_ENOUGH_REPLICAS
         harness.log_port.release()
-        assert harness.coordinator.next_deadline() is None
+        assert harness.runtime.next_deadline() is None
         assert harness.restarted().state() == "CompleteCommit"
 
     def test_unloaded_and_owned_again(self) -> None:
@@ -244,8 +244,8 @@ class TestOwnership:
         partition = harness.coordinator.partition_for("x")
         harness.log_port.hold()
         answer = harness.ask_add((1000, 0))
-        harness.coordinator.unload(partition, harness.now)
-        harness.coordinator.load(partition, entries(b"".join(harness.log_port.batches[partition])), harness.now)
+        harness.unload(partition)
+        harness.load(partition, entries(b"".join(harness.log_port.batches[partition])))
         harness.log_port.release()
         assert answer.value is E.NOT_COORDINATOR
         assert harness.state() == "Empty"
@@ -255,6 +255,6 @@ class TestOwnership:
         harness.pair()
         harness.log_port.hold()
         harness.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
-        harness.coordinator.close(harness.now)
+        harness.close()
         harness.log_port.release()
         assert harness.restarted().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND

@@ -2,9 +2,11 @@
 
 import pytest
 
+from pylogbroker.config import Values
+from pylogbroker.coordinators import IllegalTransition, check_transition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TransactionSettings
-from pylogbroker.transactions.states import PREDECESSORS, IllegalTransition, TransactionState, check_transition
+from pylogbroker.transactions.states import PREDECESSORS, TransactionState
 from tests.transactions.harness import T0, T1, TIMEOUT, U0, Answer, Harness
 
 E = ErrorCode
@@ -251,8 +253,8 @@ def test_which_state_may_follow_which() -> None:
         for present in TransactionState
     }
     assert allowed == FOLLOWS
-    with pytest.raises(IllegalTransition, match="Ongoing does not follow PrepareCommit"):
-        check_transition(TransactionState.PREPARE_COMMIT, TransactionState.ONGOING)
+    with pytest.raises(IllegalTransition, match="ONGOING does not follow PREPARE_COMMIT"):
+        check_transition(TransactionState.PREPARE_COMMIT, TransactionState.ONGOING, PREDECESSORS)
 
 
 def test_the_settings_come_from_the_brokers() -> None:
@@ -263,4 +265,4 @@ def test_the_settings_come_from_the_brokers() -> None:
         "transactional.id.expiration.ms": 4,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 5,
     }
-    assert TransactionSettings.of(named) == TransactionSettings(1, 2, 3, 4, 5)
+    assert TransactionSettings.of(Values(named)) == TransactionSettings(1, 2, 3, 4, 5)

@@ -12,8 +12,9 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
+from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import CommittedOffset, FetchResult, TopicPartition
+from pylogbroker.groups import CommittedOffset, FetchResult
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

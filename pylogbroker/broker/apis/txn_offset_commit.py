@@ -15,8 +15,9 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
+from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import CommitResult, CommittedOffset, TopicPartition, TransactionalCommit
+from pylogbroker.groups import CommitResult, CommittedOffset, TransactionalCommit
 from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,

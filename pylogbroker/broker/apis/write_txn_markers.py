@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
+from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.transactions import TopicPartition, TransactionMarker
+from pylogbroker.transactions import TransactionMarker
 from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

@@ -1,85 +1,83 @@
-"""A topic in which a coordinator keeps its records: made on demand, read back slice by slice, appended to."""
+"""A topic that holds the records of a coordinator: created on demand, replayed in pieces, appended to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Protocol
 
 import attrs
 
-from pylogbroker.broker.coordinators.partition_writer import AppendCallback, append
+from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
+from pylogbroker.coordinators import RECORDS_INLINE_MAX, AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import ProducerIdAndEpoch
 from pylogbroker.metadata.topic_names import Topic
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
 
-RECORDS_INLINE_MAX = 500  # records in a batch that is built on the reactor thread: about 1 ms
-
-
-class Replay(Protocol):
-    """What the entries of a partition are read back into."""
-
-    def replay(self, entries: Iterable[LogEntry], /) -> None:
-        """Take in the entries that follow those taken in before; called in a worker thread."""
+Replay = Callable[[Iterable[LogEntry]], None]
 
 
 @attrs.define(eq=False)
 class InternalTopic:
-    """`slice_bytes` are read at a time; `overrides` are the settings that the topic is made with."""
+    """The log port of a coordinator.
+
+    `partitions` and `overrides` are used when the topic is created. A replay reads `replay_bytes` at a time.
+    """
 
     _services: LogServices
+    _writer: PartitionWriter
     name: str
     partitions: int
     overrides: Mapping[str, str]
-    slice_bytes: int
+    replay_bytes: int
     codec: Codec = Codec.NONE
 
     async def ensure(self) -> None:
-        """Make the topic if it is not there; KafkaError if it cannot be made."""
-        if self.name in self._services.catalog.topics:
+        """Create the topic if it does not exist; KafkaError if it cannot be created."""
+        catalog = self._services.catalog
+        if self.name in catalog.topics:
             return
         try:
-            await self._services.catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
+            await catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
 
     def find(self) -> Topic | None:
-        """The topic, if it is there."""
+        """Return the topic, if it exists."""
         return self._services.catalog.topics.get(self.name)
 
     def partition(self, index: int) -> Partition | None:
-        """A partition, if this broker leads it."""
+        """Return a partition, if this broker leads it."""
         return self._services.partitions.led.get((self.name, index))
 
-    async def replay(self, partition: Partition, loading: Replay, is_wanted: Callable[[], bool]) -> None:
-        """Read a partition from its start to its end, also to what is appended meanwhile."""
-        records = partition.log
-        offset = records.log_start_offset
-        while is_wanted() and offset < records.log_end_offset:
-            region = records.read(offset, self.slice_bytes, upto=records.log_end_offset)
+    async def replay(self, partition: Partition, replay: Replay, is_wanted: Callable[[], bool]) -> None:
+        """Call `replay` with all entries of a partition, in order, in a worker thread; stop when they are not wanted.
+
+        Entries that are appended meanwhile are included.
+        """
+        log = partition.log
+        offset = log.log_start_offset
+        while is_wanted() and offset < log.log_end_offset:
+            region = log.read(offset, self.replay_bytes, upto=log.log_end_offset)
             if region is None:
                 break
-            offset = await self._services.runtime.in_thread(_replay_region, loading, region)
+            offset = await self._services.runtime.in_thread(_replay_region, replay, region)
 
     def append(
         self,
-        index: int,
+        partition: int,
         records: Collection[Record],
         done: AppendCallback,
         producer: ProducerIdAndEpoch | None = None,
         on_disk: bool = False,
     ) -> None:
-        """Append records to a partition, perhaps as part of a transaction; errors are reported to `done`.
-
-        The batch of many records is built in a worker thread; later appends to the partition wait for it.
-        """
-        make = partial(_build, records, self.codec, producer)
-        append(self._services, (self.name, index), make if len(records) > RECORDS_INLINE_MAX else make(), done, on_disk)
+        """Append records to a partition, see `LogPort`. A worker thread builds the batch of many records."""
+        build_batch = partial(_build, records, self.codec, producer)
+        batch = build_batch if len(records) > RECORDS_INLINE_MAX else build_batch()
+        self._writer.append((self.name, partition), batch, done, on_disk)
 
 
 def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpoch | None) -> bytes:
@@ -95,8 +93,8 @@ def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpo
     )
 
 
-def _replay_region(loading: Replay, region: FileRegion) -> int:
-    """Replay a piece of the log; where the next one begins. Runs in a worker thread."""
-    pieces = list(entries(region.read()))
-    loading.replay(pieces)
-    return pieces[-1].next_offset
+def _replay_region(replay: Replay, region: FileRegion) -> int:
+    """Replay a piece of the log; return the offset of the next piece. Runs in a worker thread."""
+    found = list(entries(region.read()))
+    replay(found)
+    return found[-1].next_offset

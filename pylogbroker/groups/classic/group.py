@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue, Timer
+from pylogbroker.coordinators import EventQueue, Reply, Timer, cancel, check_transition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.member import Member
-from pylogbroker.groups.classic.states import GroupState, check_transition
+from pylogbroker.groups.classic.states import PREDECESSORS, GroupState
 from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE, subscribed_topics
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import (
@@ -23,7 +23,6 @@ from pylogbroker.groups.requests import (
     JoinedMember,
     JoinResult,
     Protocols,
-    Reply,
     SyncResult,
 )
 
@@ -189,7 +188,7 @@ class Group:
 
     def move(self, state: GroupState, now_ms: int) -> None:
         """Enter a state."""
-        check_transition(self.state, state)
+        check_transition(self.state, state, PREDECESSORS)
         self.state = state
         self.since = now_ms
 
@@ -279,9 +278,3 @@ class Group:
 def names(protocols: Protocols) -> Collection[str]:
     """The protocols' names, each once."""
     return dict(protocols).keys()
-
-
-def cancel(timer: Timer | None) -> None:
-    """Cancel a timer if there is one."""
-    if timer is not None:
-        timer.cancel()

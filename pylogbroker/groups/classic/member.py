@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import attrs
 
-from pylogbroker.coordinators import Timer
-from pylogbroker.groups.requests import JoinResult, MemberDescription, Protocols, Reply, SyncResult
+from pylogbroker.coordinators import Reply, Timer
+from pylogbroker.groups.requests import JoinResult, MemberDescription, Protocols, SyncResult
 
 
 @attrs.define(eq=False)

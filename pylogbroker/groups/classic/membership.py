@@ -13,7 +13,7 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.coordinators import EventQueue
+from pylogbroker.coordinators import EventQueue, Reply
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.member import Member
@@ -27,7 +27,6 @@ from pylogbroker.groups.requests import (
     JoinResult,
     Leaving,
     Protocols,
-    Reply,
     Sync,
     SyncResult,
 )

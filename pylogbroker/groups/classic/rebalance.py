@@ -17,9 +17,9 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.coordinators import Timers
+from pylogbroker.coordinators import Timers, cancel
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.classic.group import Group, InitialDelay, cancel
+from pylogbroker.groups.classic.group import Group, InitialDelay
 from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.classic.states import GroupState
 from pylogbroker.groups.record_writer import GroupRecordWriter

@@ -32,8 +32,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from pylogbroker.errors import PylogbrokerError
-
 
 class GroupState(Enum):
     """A group's state; the value is its name in DescribeGroups and ListGroups."""
@@ -55,13 +53,3 @@ PREDECESSORS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: _LIVING,
 }
 """The states that each state may follow."""
-
-
-class IllegalTransition(PylogbrokerError):
-    """A group was about to enter a state that does not follow its present one: a defect of this program."""
-
-
-def check_transition(present: GroupState, wanted: GroupState) -> None:
-    """Raise `IllegalTransition` unless `wanted` may follow `present`."""
-    if present not in PREDECESSORS[wanted]:
-        raise IllegalTransition(f"{wanted.value} does not follow {present.value}")

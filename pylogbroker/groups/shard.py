@@ -1,0 +1,109 @@
+"""The groups of one partition of `__consumer_offsets`: loaded, swept for expired offsets, and unloaded together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+from pylogbroker.coordinators import EventQueue, PartitionReplay, TopicPartition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.rebalance import Rebalancer
+from pylogbroker.groups.classic.states import GroupState
+from pylogbroker.groups.offset_manager import OffsetManager
+from pylogbroker.groups.replay import ReplayedGroups
+from pylogbroker.groups.requests import JoinResult, SyncResult
+from pylogbroker.groups.settings import GroupSettings
+
+
+@attrs.define(eq=False)
+class GroupShard:
+    """The groups of a partition that this broker leads.
+
+    `transactions` are the open ones by producer id, each with the groups in which it has pending offsets.
+    """
+
+    partition: int
+    groups: dict[str, Group] = attrs.field(factory=dict)
+    transactions: dict[int, set[str]] = attrs.field(factory=dict)
+
+    def create(self, group_id: str, events: EventQueue, now_ms: int) -> Group:
+        """Add an empty group."""
+        group = self.groups[group_id] = Group(group_id, self.partition, events, since=now_ms)
+        return group
+
+    def remove_if_dead(self, group: Group) -> None:
+        if group.state is GroupState.DEAD:
+            del self.groups[group.group_id]
+
+    def update_transaction(self, producer_id: int, group: Group) -> None:
+        """Note whether the producer's transaction has pending offsets in the group."""
+        groups = self.transactions.setdefault(producer_id, set())
+        if group.offsets.has_transaction(producer_id):
+            groups.add(group.group_id)
+        else:
+            groups.discard(group.group_id)
+        if not groups:
+            del self.transactions[producer_id]
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Commit or drop the pending offsets of the producer's transaction."""
+        for group_id in self.transactions.pop(producer_id, ()):
+            group = self.groups.get(group_id)
+            if group is not None:
+                group.offsets.end_transaction(producer_id, committed)
+
+
+@attrs.frozen
+class GroupShardHandler:
+    """Loads and unloads the shards of the group coordinator, and expires their offsets."""
+
+    _settings: GroupSettings
+    _events: EventQueue
+    _rebalancer: Rebalancer
+    _offsets: OffsetManager
+
+    @property
+    def sweep_interval_ms(self) -> int:
+        return self._settings.check_interval_ms
+
+    def new_state(self) -> ReplayedGroups:
+        return ReplayedGroups()
+
+    def make_shard(self, replay: PartitionReplay[ReplayedGroups], now_ms: int) -> GroupShard:
+        groups = replay.state.groups(replay.partition, self._events, now_ms)
+        return GroupShard(replay.partition, {group.group_id: group for group in groups}, replay.state.transactions)
+
+    def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> None:
+        """Start the sessions of members; rebalance groups that exceed the size limit, which may be lower now."""
+        for group in shard.groups.values():
+            for member in group.members.values():
+                self._rebalancer.keep_alive(group, member, now_ms)
+            if len(group.members) > self._settings.max_size:
+                self._rebalancer.prepare(group, now_ms)
+        if state.deleted_partitions:
+            for group in list(shard.groups.values()):
+                self.delete_offsets(shard, group, state.deleted_partitions, now_ms)
+
+    def on_unload(self, shard: GroupShard, now_ms: int) -> None:
+        for group in shard.groups.values():
+            group.stop_timers()
+            group.move(GroupState.DEAD, now_ms)
+            for member in group.members.values():
+                group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
+                group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
+
+    def sweep(self, shard: GroupShard, now_ms: int) -> None:
+        for group in list(shard.groups.values()):
+            self._offsets.expire(group, now_ms)
+            shard.remove_if_dead(group)
+
+    def delete_offsets(
+        self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int
+    ) -> None:
+        """Delete the group's offsets of deleted partitions."""
+        affected = group.offsets.partitions(deleted_partitions)
+        if affected:
+            self._offsets.remove(group, affected, now_ms)
+            shard.remove_if_dead(group)

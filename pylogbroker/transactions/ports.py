@@ -1,0 +1,41 @@
+"""The port through which the transaction coordinator gets producer ids and writes markers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import attrs
+
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.errors import ErrorCode
+
+ProducerIdCallback = Callable[[ErrorCode, int, int], None]
+"""Called once with the error, the producer id (-1 after an error) and the time in ms."""
+
+MarkersCallback = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
+"""Called once with the error of each partition and the time in ms."""
+
+
+@attrs.frozen
+class TransactionMarker:
+    """Ends a producer's transaction in these partitions, by one control batch in each."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+class TransactionPort(Protocol):
+    """Each `done` is called once, at once or later. Errors are passed to `done`, never raised."""
+
+    def allocate_producer_id(self, done: ProducerIdCallback) -> None:
+        """Allocate a producer id that was never used before."""
+
+    def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
+        """Append the marker to each of its partitions.
+
+        The error of a partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
+        """

@@ -1,0 +1,73 @@
+"""Loads and unloads the shards of the transaction coordinator, and expires transactional ids that are not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from pylogbroker.coordinators import PartitionReplay
+from pylogbroker.transactions.completion import Completion
+from pylogbroker.transactions.record_writer import TransactionRecordWriter
+from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.settings import TransactionSettings
+from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
+from pylogbroker.transactions.transaction import Transaction, TransactionShard
+
+_APPEND_BYTES_MAX = 256 * 1024  # of transactional ids in one append, well below the limit of a batch
+
+
+@attrs.frozen
+class TransactionShardHandler:
+    """Continues transactions after a load; expires transactional ids that were not used for their retention time."""
+
+    _settings: TransactionSettings
+    _writer: TransactionRecordWriter
+    _completion: Completion
+
+    @property
+    def sweep_interval_ms(self) -> int:
+        return self._settings.expiration_interval_ms
+
+    def new_state(self) -> ReplayedTransactions:
+        return ReplayedTransactions()
+
+    def make_shard(self, replay: PartitionReplay[ReplayedTransactions], now_ms: int) -> TransactionShard:
+        shard = TransactionShard(replay.partition, replay.leader_epoch)
+        for transactional_id, metadata in replay.state.metadata.items():
+            shard.create(transactional_id, metadata)
+        return shard
+
+    def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
+        """Start the timeouts of open transactions; write the markers of those whose end is decided."""
+        for transaction in shard.transactions.values():
+            if transaction.metadata.state is TransactionState.ONGOING:
+                self._completion.watch(transaction)
+            elif transaction.metadata.state in PREPARED:
+                self._completion.resume(transaction, now_ms)
+
+    def on_unload(self, shard: TransactionShard, now_ms: int) -> None:
+        shard.close()
+
+    def sweep(self, shard: TransactionShard, now_ms: int) -> None:
+        expired = [each for each in shard.transactions.values() if self._is_expired(each, now_ms)]
+        for some in _in_appends(expired):
+            self._writer.write_tombstones(shard, some, now_ms)
+
+    def _is_expired(self, transaction: Transaction, now_ms: int) -> bool:
+        metadata = transaction.metadata
+        unused_since = now_ms - self._settings.expiration_ms
+        return transaction.pending is None and metadata.state in IDLE and metadata.updated_ms <= unused_since
+
+
+def _in_appends(transactions: Iterable[Transaction]) -> Iterator[list[Transaction]]:
+    some: list[Transaction] = []
+    size = 0
+    for transaction in transactions:
+        some.append(transaction)
+        size += len(transaction.transactional_id)
+        if size > _APPEND_BYTES_MAX:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
