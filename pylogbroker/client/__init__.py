@@ -50,7 +50,7 @@ __all__ = [
     "Whitelist",
 ]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "Blacklist": "consumer.filters",
     "ConsumerConnector": "consumer.connector",
     "EARLIEST": "simple_consumer",
@@ -68,10 +68,10 @@ _ROOMS: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOMS.get(name)
-    if room is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{room}"), name)
+    return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

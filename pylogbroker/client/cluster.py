@@ -271,14 +271,14 @@ class Cluster:
             return mine
         waiting = self._looking[key, kind] = [mine]
 
-        def tell(outcome: int | Failure) -> None:
+        def resolve(outcome: int | Failure) -> None:
             del self._looking[key, kind]
             if not isinstance(outcome, Failure):
                 self._coordinators[key, kind] = outcome
             for each in waiting:
                 each.callback(outcome)
 
-        ensureDeferred(self._retrying(lambda: self._ask_coordinator(key, kind))).addBoth(tell)
+        ensureDeferred(self._retrying(lambda: self._ask_coordinator(key, kind))).addBoth(resolve)
         return mine
 
     async def _ask_coordinator(self, key: str, kind: CoordinatorType) -> int:

@@ -35,8 +35,8 @@ from pylogbroker.records.columnar.varints import Ints
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
 
-_FEW: Final = 100  # records that are decoded faster one by one than in columns
-_STRIDE: Final = 1024  # messages decoded at a time
+_SINGLE_RECORDS_MAX: Final = 100  # records that are decoded faster one by one than in columns
+_MESSAGES_AT_ONCE: Final = 1024  # messages decoded at a time
 _TYPES: Final = tuple(TimestampType)
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 
@@ -138,7 +138,7 @@ class MessageSet:
 
     def _rows(self) -> Iterator[Iterable[Row]]:
         for piece in self._pieces():
-            if piece.is_v2 and piece.most >= _FEW:
+            if piece.is_v2 and piece.most >= _SINGLE_RECORDS_MAX:
                 for columns in columns_of(piece):
                     yield from self._rows_of_columns(columns)
             else:
@@ -160,8 +160,8 @@ class MessageSet:
         if early.any():
             columns = columns.some(~early)
         topic, partition = repeat(self.topic), repeat(self.partition)
-        for start in range(0, len(columns), _STRIDE):
-            some = columns.some(slice(start, start + _STRIDE))
+        for start in range(0, len(columns), _MESSAGES_AT_ONCE):
+            some = columns.some(slice(start, start + _MESSAGES_AT_ONCE))
             offsets, behind = _offsets(some.offsets)
             headers = some.headers() if some.has_headers else repeat(_NO_HEADERS)
             yield zip(

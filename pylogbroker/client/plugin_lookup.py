@@ -100,12 +100,12 @@ def _resolve_named(kind: PluginKind[T], setting: str, text: str, settings: Setti
     if name not in there:
         there = installed(kind.title, kind.factory, kind.interface)
     if name not in there:
-        raise _refusal(setting, repr(text), f"expected any of {', '.join(sorted(there))}")
+        raise _invalid_choice(setting, repr(text), f"expected any of {', '.join(sorted(there))}")
     found = there[name]
     if kind.factory.providedBy(found):
         return _made(kind, setting, found, repr(text), argument, settings)
     if colon:
-        raise _refusal(setting, repr(text), f"{name} takes no argument")
+        raise _invalid_choice(setting, repr(text), f"{name} takes no argument")
     return _checked(kind, setting, found, repr(text), name)
 
 
@@ -118,7 +118,7 @@ def _made(
         raise
     except BaseException as error:
         what = str(error) if isinstance(error, ValueError) else f"making it failed with {error!r}"
-        raise _refusal(setting, said, what) from error
+        raise _invalid_choice(setting, said, what) from error
     return _checked(kind, setting, plugin, said, _name_of(factory))
 
 
@@ -127,11 +127,11 @@ def _checked(kind: PluginKind[T], setting: str, plugin: Any, said: str, name: st
         verifyObject(kind.interface, plugin)
     except Invalid as error:
         what = " ".join(str(error).split())
-        raise _refusal(setting, said, f"{what} ({kind.title}s provide {kind.interface.__name__})") from None
+        raise _invalid_choice(setting, said, f"{what} ({kind.title}s provide {kind.interface.__name__})") from None
     return ResolvedPlugin(kind, name, plugin)
 
 
-def _refusal(setting: str, said: str, why: str) -> ConfigError:
+def _invalid_choice(setting: str, said: str, why: str) -> ConfigError:
     return ConfigError(f"{setting}: {said} is not accepted; {why}")
 
 

@@ -153,7 +153,7 @@ def test_the_coordinator_moves_and_everything_stays() -> None:
     assert machine.state is MemberState.FINDING
     assert machine.next_due() == 3110
     assert machine.tick(3110) == [FindCoordinator()]
-    assert machine.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, 3120) == []
+    assert machine.request_rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, 3120) == []
     assert machine.next_due() == 3320  # the pause has grown
     assert machine.tick(3320) == [FindCoordinator()]
     assert machine.found(3330) == [SendHeartbeat("me", 1)]
@@ -211,7 +211,7 @@ def test_thrown_out_while_joining() -> None:
     machine.start(0)
     machine.found(0)
     machine.joined(answer(code=ErrorCode.MEMBER_ID_REQUIRED), 1)
-    assert said(machine.refused(ErrorCode.UNKNOWN_MEMBER_ID, 2)) == [join()]
+    assert said(machine.request_rejected(ErrorCode.UNKNOWN_MEMBER_ID, 2)) == [join()]
 
 
 def test_a_rebalance_in_the_middle_of_another() -> None:
@@ -220,7 +220,7 @@ def test_a_rebalance_in_the_middle_of_another() -> None:
     machine.found(0)
     machine.joined(answer(1), 1)
     assert said(machine.synced(ErrorCode.REBALANCE_IN_PROGRESS, NOTHING, 2)) == [join("me", generation=1)]
-    assert machine.refused(ErrorCode.REBALANCE_IN_PROGRESS, 3) == []
+    assert machine.request_rejected(ErrorCode.REBALANCE_IN_PROGRESS, 3) == []
     assert machine.next_due() == 103
     assert said(machine.tick(103)) == [join("me", generation=1)]
 
@@ -229,7 +229,7 @@ def test_a_coordinator_that_is_loading() -> None:
     machine = member()
     machine.start(0)
     machine.found(0)
-    assert machine.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 10) == []
+    assert machine.request_rejected(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 10) == []
     assert said(machine.tick(110)) == [join()]
 
 
@@ -288,6 +288,6 @@ def test_leaving_twice_or_before_anything() -> None:
 def test_answers_that_come_too_late_can_be_reported() -> None:
     machine = stable(parts(A))
     machine.tick(3000)
-    sent = machine.ticket
+    sent = machine.revision
     machine.rejoin("changed", 3005)
-    assert machine.ticket != sent
+    assert machine.revision != sent

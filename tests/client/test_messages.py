@@ -42,7 +42,7 @@ def values(count: int, first: int = 0, **more: object) -> bytes:
 
 @pytest.fixture(params=[0, 10**9], ids=["by columns", "one by one"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "_FEW", request.param)
+    monkeypatch.setattr(messages, "_SINGLE_RECORDS_MAX", request.param)
 
 
 @given(
@@ -58,7 +58,7 @@ def test_every_format(parts: list[Any], draw: st.DataObject) -> None:
     expected = plain(data)
     for threshold in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(messages, "_FEW", threshold)
+            patch.setattr(messages, "_SINGLE_RECORDS_MAX", threshold)
             found = MessageSet("t", 3, data)
             assert list(found) == expected
             assert [type(each) for each in found] == [Message] * len(expected)
@@ -71,8 +71,8 @@ def test_messages_that_are_alike(records: list[Record], first: int) -> None:
     expected = [as_message(each) for each in records if each.offset >= first]
     for stride in (1, 64, 1024):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(messages, "_FEW", 0)
-            patch.setattr(messages, "_STRIDE", stride)
+            patch.setattr(messages, "_SINGLE_RECORDS_MAX", 0)
+            patch.setattr(messages, "_MESSAGES_AT_ONCE", stride)
             found = list(MessageSet("t", 3, build(records, base_offset=None), first))
             assert found == expected
             assert {type(cell) for each in found for cell in each} <= PLAIN

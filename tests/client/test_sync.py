@@ -209,7 +209,7 @@ def test_what_takes_too_long(topic: str) -> None:
 
 
 def test_no_space_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylogbroker.client.sync.submissions.RESPONSE_BYTES_MAX", 10_000)
+    monkeypatch.setattr("pylogbroker.client.sync.submissions.UNACKNOWLEDGED_BYTES_MAX", 10_000)
     producer = Producer(NOWHERE, timeout=0.05)
     submitted = [producer.submit(topic, bytes(4_000)) for _ in range(2)]
     with pytest.raises(TimedOut, match="no space"):

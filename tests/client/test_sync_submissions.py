@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from pylogbroker.client.producer.model import RecordMetadata
-from pylogbroker.client.sync import submissions as submitting
+from pylogbroker.client.sync import submissions as module
 from pylogbroker.client.sync.submissions import Submissions
 
 
@@ -41,7 +41,7 @@ def calls() -> Calls:
 
 @pytest.fixture
 def submissions(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Submissions:
-    monkeypatch.setattr(submitting, "RESPONSE_BYTES_MAX", 100)
+    monkeypatch.setattr(module, "UNACKNOWLEDGED_BYTES_MAX", 100)
     return Submissions(calls)
 
 

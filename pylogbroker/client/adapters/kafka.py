@@ -128,7 +128,7 @@ class KafkaAdapter:
             check_crcs=self._check_crcs,
         )
         if answer.error_code:
-            return FetchResult(messages, False, _refusal(answer.error_code, wanted.topic, wanted.partition))
+            return FetchResult(messages, False, _partition_error(answer.error_code, wanted.topic, wanted.partition))
         end = answer.last_stable_offset if self._committed_only else answer.high_watermark
         return FetchResult(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
 
@@ -234,14 +234,14 @@ def _coordinator_of(group: str) -> Request:
     return FindCoordinatorRequest(key=group)
 
 
-def _refusal(code: int, topic: str, partition: int) -> KafkaError:
+def _partition_error(code: int, topic: str, partition: int) -> KafkaError:
     error = error_of(code)
     return KafkaError(f"{topic}/{partition}: {error.detail}", error.code)
 
 
 def _raise_for(code: int, topic: str, partition: int) -> None:
     if code:
-        raise _refusal(code, topic, partition)
+        raise _partition_error(code, topic, partition)
 
 
 def _topic_of(wanted: FetchTarget) -> str:

@@ -254,10 +254,10 @@ class AssignedPartitions:
             self.relay.forget(partition)
 
     async def _call_listener(
-        self, tell: Callable[[Collection[TopicPartition]], Any], partitions: Collection[TopicPartition]
+        self, method: Callable[[Collection[TopicPartition]], Any], partitions: Collection[TopicPartition]
     ) -> None:
         try:
-            await maybeDeferred(tell, partitions)
+            await maybeDeferred(method, partitions)
         except Exception:
             log.failure("the rebalance listener failed")
 

@@ -45,7 +45,7 @@ class CommitGuard(Protocol):
     def check(self) -> None:
         """Raise if nothing can be committed now, since the group has not accepted this member yet."""
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         """Handle a rejected commit: the member may be unknown to the group now."""
 
 
@@ -128,7 +128,7 @@ class Committer:
         except KafkaError as error:
             if error.code in _OUTDATED and self._guard.generation != generation:
                 raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS) from error
-            self._guard.refused(error.code)
+            self._guard.commit_rejected(error.code)
             raise
 
     def _commit_periodically(self, interval: float, buffers: Callable[[], Iterable[FetchBuffer]]) -> None:

@@ -89,7 +89,7 @@ class ConsumerConnector:
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
-        self._refused: dict[str, KafkaError] = {}  # topics whose errors the streams have received
+        self._reported_errors: dict[str, KafkaError] = {}  # topics whose errors the streams have received
         self._assigned = make_assigned_partitions(self._reactor, values, self._streams_of, listener or NoListener())
         self._group = self._make_group(coordination)
         self._store = self._make_store(coordination)
@@ -258,23 +258,23 @@ class ConsumerConnector:
             await self._cluster.all_topics()
         else:
             self._cluster.want(self._subscribed.topics)
-            patience = self.settings.integer("default.api.timeout.ms") / 1000
-            await retrying(self._cluster.refresh, self._pauses, Backoff.of(self.settings), patience)
-            for error in self._refusals().values():
+            timeout = self.settings.integer("default.api.timeout.ms") / 1000
+            await retrying(self._cluster.refresh, self._pauses, Backoff.of(self.settings), timeout)
+            for error in self._topic_errors().values():
                 raise error
 
-    def _refusals(self) -> dict[str, KafkaError]:
+    def _topic_errors(self) -> dict[str, KafkaError]:
         found = {topic: self._cluster.error_of_topic(topic) for topic in self._subscribed.topics}
         return {topic: error for topic, error in found.items() if error is not None}
 
     def _look_at_topics(self) -> None:
         self._assigned.fetcher.wake()
         self._group.check_topics()
-        refused = self._refusals()
-        for topic in refused.keys() - self._refused.keys():
+        errors = self._topic_errors()
+        for topic in errors.keys() - self._reported_errors.keys():
             for stream in self._streams_of(topic):
-                stream.fail(refused[topic])
-        self._refused = refused
+                stream.fail(errors[topic])
+        self._reported_errors = errors
 
     def _fail(self, error: Exception) -> None:
         """Report the error to the readers and end the streams."""

@@ -48,7 +48,7 @@ class GroupMembership(Protocol):
     def check(self) -> None:
         """Raise if offsets cannot be committed now, since the group has not accepted this member yet."""
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         """Handle a rejected commit: the member may be unknown to the group now."""
 
     async def join(self, subscribed: StreamSubscription) -> None:
@@ -91,9 +91,9 @@ class CoordinatorMembership:
         if self.member is not None and self.generation == NO_GENERATION:
             raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         if self.member is not None:
-            self.member.refused(code)
+            self.member.commit_rejected(code)
 
     async def join(self, subscribed: StreamSubscription) -> None:
         self.member = MemberDriver(self._cluster, self._reactor, self._settings, self._assignors, self)
@@ -154,7 +154,7 @@ class TreeMembership:
     def check(self) -> None:
         """Accept: brokers take offsets from anyone while their group has no members."""
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         """Ignore the error: it does not concern the registry."""
 
     async def join(self, subscribed: StreamSubscription) -> None:

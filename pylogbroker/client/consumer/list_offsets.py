@@ -22,10 +22,10 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 
 Found = dict[TopicPartition, int]
-Refused = dict[TopicPartition, ErrorCode]
+Errors = dict[TopicPartition, ErrorCode]
 
 
-async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Refused]:
+async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Errors]:
     """Return the first offset at or after each time (ms, LATEST or EARLIEST), -1 if there is none; and errors.
 
     With `committed`, the end is the last stable offset. A leader that is unknown or does not answer gives a retriable
@@ -33,23 +33,23 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     found: Found = {}
-    refused: Refused = {}
+    errors: Errors = {}
     for key, time in times.items():
         leader = cluster.leader_of(*key)
         if leader is None:
-            refused[key] = ErrorCode.LEADER_NOT_AVAILABLE
+            errors[key] = ErrorCode.LEADER_NOT_AVAILABLE
         else:
             by_leader.setdefault(leader, {})[key] = time
     for leader, asked in by_leader.items():
         try:
             answer = await cluster.send(leader, _request(asked, committed))
         except (ConnectionLost, RequestTimedOut):
-            refused.update(dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION))
+            errors.update(dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION))
         else:
-            _read(answer, found, refused)
-    for key in refused:
+            _read(answer, found, errors)
+    for key in errors:
         cluster.leader_is_stale(*key)
-    return found, refused
+    return found, errors
 
 
 def _request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
@@ -60,12 +60,12 @@ def _request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffset
     return ListOffsetsRequest(-1, int(committed), list(topics.values()))
 
 
-def _read(answer: ListOffsetsResponse, found: Found, refused: Refused) -> None:
+def _read(answer: ListOffsetsResponse, found: Found, errors: Errors) -> None:
     for topic in answer.topics:
         for each in topic.partitions:
             key = (topic.name, each.partition_index)
             if each.error_code:
-                refused[key] = code_of(each.error_code)
+                errors[key] = code_of(each.error_code)
             else:
                 found[key] = _offset(each)
 

@@ -166,9 +166,9 @@ class MemberDriver:
         elif self._machine.leads and self._machine.state is MemberState.STABLE and self._have_grown():
             self._do(self._machine.rejoin("topics have changed", self._now()))
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         if self._machine.state in (MemberState.STABLE, MemberState.PREPARING):
-            self._do(self._machine.refused(code, self._now()))
+            self._do(self._machine.request_rejected(code, self._now()))
 
     async def leave(self) -> None:
         waits_for_others = self._machine.state in (MemberState.JOINING, MemberState.SYNCING)
@@ -233,19 +233,19 @@ class MemberDriver:
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
         """Do the work and report its outcome, unless the state machine has moved on since."""
-        ticket = self._machine.ticket
+        revision = self._machine.revision
         try:
             outcome = await work
         except (CancelledError, Closed):
             return
         except Exception as error:
             outcome = partial(self._after, error)
-        if self._machine.ticket == ticket:
+        if self._machine.revision == revision:
             self._do(outcome())
 
     def _after(self, error: Exception) -> Actions:
         if isinstance(error, KafkaError):
-            return self._machine.refused(error.code, self._now(), error)
+            return self._machine.request_rejected(error.code, self._now(), error)
         if is_retriable(error):
             log.debug(
                 "a request to the coordinator of {group} failed: {error}", group=self._settings.group, error=error

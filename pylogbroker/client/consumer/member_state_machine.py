@@ -85,7 +85,7 @@ class MemberStateMachine:
     cooperative: bool = False
     static: bool = False
     state: MemberState = MemberState.IDLE
-    ticket: int = 0
+    revision: int = 0
     member_id: str = ""
     generation: int = NO_GENERATION
     leads: bool = False
@@ -182,7 +182,7 @@ class MemberStateMachine:
             self.member_id = answer.member_id
             return self._join(now)
         if code:
-            return self.refused(code, now)
+            return self.request_rejected(code, now)
         self._failures, self._must_join, self.unsubscribed = 0, False, _NOTHING
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self._protocol = answer.protocol_name or ""
@@ -203,7 +203,7 @@ class MemberStateMachine:
     def synced(self, code: ErrorCode, part: Partitions, now: int) -> Actions:
         """Handle the SyncGroup response with this member's assignment."""
         if code:
-            return self.refused(code, now)
+            return self.request_rejected(code, now)
         self._failures, self._heard, self._beat_due = 0, now, now + self.heartbeat_interval_ms
         self._beat_sent = None
         added, gone = part - self.owned, self.owned - part
@@ -222,7 +222,7 @@ class MemberStateMachine:
             self._failures, self._heard = 0, now if sent is None else sent
         if not code or (code is ErrorCode.REBALANCE_IN_PROGRESS and self.state is MemberState.PREPARING):
             return []
-        return self.refused(code, now)
+        return self.request_rejected(code, now)
 
     def left(self) -> None:
         """Handle the end of LeaveGroup, answered or not."""
@@ -244,7 +244,7 @@ class MemberStateMachine:
 
     # -- errors ----------------------------------------------------------------------------------------------------
 
-    def refused(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
+    def request_rejected(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
         """Handle an error of a request, including commits."""
         if self.state in (MemberState.LEAVING, MemberState.GONE):
             return []
@@ -260,7 +260,7 @@ class MemberStateMachine:
 
     def disconnected(self, now: int) -> Actions:
         """Handle a lost connection to the coordinator, or a timeout."""
-        return self.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
+        return self.request_rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     def failed(self, error: Exception) -> Actions:
         """End the membership with a permanent error."""
@@ -332,5 +332,5 @@ class MemberStateMachine:
 
     def _enter(self, state: MemberState) -> None:
         self.state = state
-        self.ticket += 1
+        self.revision += 1
         self._due = self._beat_sent = None

@@ -80,7 +80,7 @@ class Positions:
         waiting = _without_position(buffers)
         while waiting:
             try:
-                found, refused = await list_offsets(
+                found, errors = await list_offsets(
                     self._cluster, {buffer.key: time for buffer in waiting}, self._read_committed
                 )
             except PylogbrokerError as error:
@@ -89,12 +89,12 @@ class Positions:
             for buffer in _without_position(waiting):
                 if buffer.key in found:
                     buffer.begin(found[buffer.key])
-                elif not refused[buffer.key].retriable:
-                    self._on_error(buffer, error_of(refused[buffer.key]))
+                elif not errors[buffer.key].retriable:
+                    self._on_error(buffer, error_of(errors[buffer.key]))
             waiting = [
                 buffer
                 for buffer in _without_position(waiting)
-                if buffer.key not in found and refused[buffer.key].retriable
+                if buffer.key not in found and errors[buffer.key].retriable
             ]
             if waiting:
                 await self._pause()

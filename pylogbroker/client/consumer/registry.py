@@ -265,11 +265,11 @@ class GroupRegistry:
             log.failure("the listener of the group {group} failed", group=self._group)
 
     async def _call_listener(
-        self, tell: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Collection[TopicPartition]
+        self, method: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Collection[TopicPartition]
     ) -> None:
         """Notify the listener and wait. Its failure must not keep partitions from the group."""
         try:
-            await tell(partitions)
+            await method(partitions)
         except Exception:
             log.failure(
                 "the listener of the group {group} failed to handle a change of its partitions", group=self._group

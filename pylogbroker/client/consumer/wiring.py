@@ -70,9 +70,9 @@ def complete(
     guard: CommitGuard,
 ) -> None:
     """Add the committer, the fetcher and the start positions."""
-    patience = settings.integer("default.api.timeout.ms") / 1000
+    timeout = settings.integer("default.api.timeout.ms") / 1000
     backoff = Backoff.of(settings)
-    assigned.committer = Committer(pauses, store.commit, guard, assigned.is_ours, backoff, patience)
+    assigned.committer = Committer(pauses, store.commit, guard, assigned.is_ours, backoff, timeout)
     assigned.fetcher = Fetcher(
         cluster,
         pauses.clock,

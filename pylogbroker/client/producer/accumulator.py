@@ -212,10 +212,10 @@ class Accumulator:
         return [batch for queue in queues for batch in (*queue.in_flight, *queue.requeued, *queue.unsent)]
 
     def _fitting(self, batch: Batch, sizes: Sequence[int]) -> int:
-        room, records = self.limits.batch_bytes - batch.size, self.limits.batch_records
+        space, records = self.limits.batch_bytes - batch.size, self.limits.batch_records
         most = records - batch.count if records else len(sizes)
-        ends = accumulate(sizes[: min(most, room // OVERHEAD + 1)])
-        return max(1, sum(1 for _ in takewhile(lambda end: end <= room, ends)))
+        ends = accumulate(sizes[: min(most, space // OVERHEAD + 1)])
+        return max(1, sum(1 for _ in takewhile(lambda end: end <= space, ends)))
 
     def _new_batch(self, queue: BatchQueue, now: float) -> Batch:
         limits = self.limits

@@ -56,7 +56,7 @@ class BufferAdmission:
             self._wait(size, proceed, reject)
         return True
 
-    def room(self) -> Deferred[None]:
+    def space_available(self) -> Deferred[None]:
         """Fire when all current waiters have entered and there is space for more."""
         return succeed(None) if self.is_open(1) else self._mark(1)
 

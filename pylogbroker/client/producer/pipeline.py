@@ -36,7 +36,7 @@ class EventCompletion:
     """Completion of an event: passes the first result on to its sender."""
 
     completion: Completion
-    room: int  # bytes counted for the event until it completes or enters a batch
+    reserved: int  # bytes counted for the event until it completes or enters a batch
     release: Callable[[int], object]
     done: Deferred[None] = attrs.Factory(Deferred)
 
@@ -47,7 +47,7 @@ class EventCompletion:
     @property
     def is_kept(self) -> bool:
         """Whether there is no result yet and no batch will bring one."""
-        return self.open and self.room > 0
+        return self.open and self.reserved > 0
 
     def callback(self, result: Any) -> None:
         """Pass the metadata on; ignore further results of the same event."""
@@ -62,9 +62,9 @@ class EventCompletion:
 
     def leave(self) -> None:
         """Release the event's bytes in the queue: a batch counts them from now on."""
-        room, self.room = self.room, 0
-        if room:
-            self.release(room)
+        reserved, self.reserved = self.reserved, 0
+        if reserved:
+            self.release(reserved)
 
     def _close(self) -> None:
         self.leave()
@@ -139,22 +139,22 @@ class Pipeline:
         events, self._queue, self._size = self._queue, [], 0
         return events
 
-    def _enter(self, event: Event, ticket: EventCompletion) -> None:
-        event.ticket = ticket
-        room = OVERHEAD + _size(event.key) + _size(event.value)
+    def _enter(self, event: Event, completion: EventCompletion) -> None:
+        event.ticket = completion
+        reserved = OVERHEAD + _size(event.key) + _size(event.value)
 
         def proceed() -> None:
-            ticket.room = room
-            self.accumulator.used += room
+            completion.reserved = reserved
+            self.accumulator.used += reserved
             self.accumulator.held += 1
             self._tell(event, True)
 
         def reject(error: BaseException) -> None:
             self._tell(event, False)
-            if ticket.open:
+            if completion.open:
                 self._fail([event], error)
 
-        self.admission.admit(room, proceed, reject)
+        self.admission.admit(reserved, proceed, reject)
 
     def _tell(self, event: Event, is_queued: bool) -> None:
         try:
@@ -168,7 +168,7 @@ class Pipeline:
 
     def _enqueue(self, event: Event) -> None:
         self._queue.append(event)
-        self._size += event.ticket.room
+        self._size += event.ticket.reserved
         full = self._size >= self.batch_bytes or len(self._queue) == self.batch_records
         if full or self.accumulator.unlingered or self.batch_records == 1:
             self.dispatch()
@@ -209,8 +209,8 @@ class Pipeline:
                 self.failed(error)
                 event.ticket.errback(error)
 
-    def _release(self, room: int) -> None:
-        self.accumulator.used -= room
+    def _release(self, reserved: int) -> None:
+        self.accumulator.used -= reserved
         self.accumulator.held -= 1
         self.admission.move()
 
@@ -232,21 +232,21 @@ class BuiltInHandler:
         waiting: list[Deferred[None]] = []
         for event in events:
             if not isinstance(event.ticket, EventCompletion):
-                event.ticket = EventCompletion(_Nobody(), 0, lambda room: None)
+                event.ticket = EventCompletion(_Nobody(), 0, lambda reserved: None)
             if event.ticket.open:
                 waiting.append(event.ticket.done)
                 self._send(event, event.ticket)
         return _all(waiting)
 
-    def _send(self, event: Event, ticket: EventCompletion) -> None:
+    def _send(self, event: Event, completion: EventCompletion) -> None:
         try:
-            record = self.serialize(event, ticket)
+            record = self.serialize(event, completion)
         except Exception as error:
             self.failed(error)
-            ticket.errback(error)
+            completion.errback(error)
             return
         self.put(record)
-        ticket.leave()  # after `put`: records that wait for space must not overtake
+        completion.leave()  # after `put`: records that wait for space must not overtake
 
     def prepare(self, queue: BatchQueue, batch: Batch) -> None:
         """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
@@ -269,11 +269,11 @@ class BuiltInHandler:
         pending_records = []
         for event in events:
             if not isinstance(event.ticket, EventCompletion):
-                event.ticket = EventCompletion(_Nobody(), 0, lambda room: None)
+                event.ticket = EventCompletion(_Nobody(), 0, lambda reserved: None)
             try:
                 pending_records.append(self.serialize(event, event.ticket))
             except Exception as error:
-                self.reactor.callLater(0, self._tell_failure, event.ticket, error)
+                self.reactor.callLater(0, self._fail_later, event.ticket, error)
         batch.values = [record.value for record in pending_records]
         batch.keys = [record.key for record in pending_records]
         batch.headers = [record.headers for record in pending_records]
@@ -282,9 +282,9 @@ class BuiltInHandler:
         batch.size = sum(record.size for record in pending_records)
         batch.events = None
 
-    def _tell_failure(self, ticket: EventCompletion, error: BaseException) -> None:
+    def _fail_later(self, completion: EventCompletion, error: BaseException) -> None:
         self.failed(error)
-        ticket.errback(error)
+        completion.errback(error)
 
 
 class _Nobody:
@@ -310,8 +310,8 @@ def _pass_on(result: T, done: Deferred[None]) -> T:
 
 
 def _left_out(events: Sequence[Event], kept: Sequence[Event]) -> list[Event]:
-    tickets = {id(event.ticket) for event in kept if event.ticket is not None}
-    return [event for event in events if id(event.ticket) not in tickets]
+    kept_tickets = {id(event.ticket) for event in kept if event.ticket is not None}
+    return [event for event in events if id(event.ticket) not in kept_tickets]
 
 
 def _all(waiting: list[Deferred[None]]) -> Deferred[None]:

@@ -201,7 +201,7 @@ class Producer:
 
     def room(self) -> Deferred[None]:
         """Fire when the queue has space. A loop that sends awaits this to stay within the queue's limits."""
-        return self._admission.room()
+        return self._admission.space_available()
 
     def flush(self) -> Deferred[None]:
         """Send everything without lingering; fire when all is acknowledged or has failed."""

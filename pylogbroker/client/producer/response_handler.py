@@ -206,10 +206,10 @@ class ResponseHandler:
     def _settle(self, queue: BatchQueue) -> None:
         """Settle the queue if nothing is in flight, and make it ready."""
         if not queue.in_flight:
-            refusal = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            order_error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             for batch in queue.settle():
                 self.fail_batch(
-                    batch, KafkaError("outcome unknown: the records may or may not have been written", refusal)
+                    batch, KafkaError("outcome unknown: the records may or may not have been written", order_error)
                 )
         if not queue.idle:
             self.accumulator.ready[queue] = None

@@ -109,11 +109,11 @@ class TransactionManager:
 
     def check_open(self) -> None:
         if self.state is not TransactionStage.OPEN:
-            raise self._refusal("send a record")
+            raise self._wrong_stage("send a record")
 
     def check_taking(self) -> None:
         if not self.takes_records:
-            raise self._refusal("send a record")
+            raise self._wrong_stage("send a record")
 
     def failed(self, error: BaseException) -> None:
         """Break the transaction, or fence the producer, after an error in it."""
@@ -130,7 +130,7 @@ class TransactionManager:
     async def begin(self) -> None:
         """Begin a transaction; the first time, fence producers with the same id and abort their transaction."""
         if self.state is not TransactionStage.READY:
-            raise self._refusal("begin a transaction")
+            raise self._wrong_stage("begin a transaction")
         if self.identity is None:
             self.state = TransactionStage.BEGINNING
             try:
@@ -163,13 +163,13 @@ class TransactionManager:
 
     async def _commit(self) -> None:
         if self.state is not TransactionStage.OPEN:
-            raise self._refusal("commit")
+            raise self._wrong_stage("commit")
         self.state = TransactionStage.COMMITTING
         try:
             await self.flush()
             await self._quiet()
             if self.state is not TransactionStage.COMMITTING:
-                raise self._refusal("commit")
+                raise self._wrong_stage("commit")
             await self._end(True)
         except Exception as error:
             self.failed(error)
@@ -178,7 +178,7 @@ class TransactionManager:
 
     async def _abort(self) -> None:
         if self.state not in (TransactionStage.OPEN, TransactionStage.BROKEN):
-            raise self._refusal("abort")
+            raise self._wrong_stage("abort")
         self.state = TransactionStage.ABORTING
         self._wanted.clear()
         self.reject(TransactionAborted("the transaction was aborted"))
@@ -187,7 +187,7 @@ class TransactionManager:
             await self.in_flight_done()
             await self._quiet()
             if self.state is not TransactionStage.ABORTING:
-                raise self._refusal("abort")
+                raise self._wrong_stage("abort")
             await self._take_back()
             if self._renew or any(queue.is_stuck for queue in self.accumulator.queues.values()):
                 await self._initialize()
@@ -241,7 +241,7 @@ class TransactionManager:
 
     async def _send_offsets(self, offsets: Offsets, member: GroupMember) -> None:
         if self.state is not TransactionStage.OPEN:
-            raise self._refusal("send offsets")
+            raise self._wrong_stage("send offsets")
         self._began = True
         self._asking += 1
         try:
@@ -288,7 +288,7 @@ class TransactionManager:
 
     def _known_identity(self) -> ProducerIdentity:
         if self.identity is None:
-            raise self._refusal("go on")
+            raise self._wrong_stage("go on")
         return self.identity
 
     def _fence(self, error: BaseException) -> None:
@@ -296,7 +296,7 @@ class TransactionManager:
             self.state, self.cause = TransactionStage.FENCED, error
             self.reject(error)
 
-    def _refusal(self, what: str) -> TransactionError:
+    def _wrong_stage(self, what: str) -> TransactionError:
         texts = {
             TransactionStage.READY: "no transaction has begun",
             TransactionStage.BEGINNING: "a transaction is about to begin",
@@ -308,9 +308,9 @@ class TransactionManager:
             f"transaction has taken longer than transaction.timeout.ms: {self.cause}",
         }
         kind = {TransactionStage.BROKEN: NeedsAbort, TransactionStage.FENCED: Fenced}.get(self.state, TransactionError)
-        refusal = kind(f"cannot {what}: {texts[self.state]}")
-        refusal.__cause__ = self.cause
-        return refusal
+        error = kind(f"cannot {what}: {texts[self.state]}")
+        error.__cause__ = self.cause
+        return error
 
 
 def _code(error: BaseException | None) -> ErrorCode | None:

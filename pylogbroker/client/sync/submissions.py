@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from pylogbroker.client.producer.model import RecordMetadata
 
 #: Maximum bytes of submitted and unacknowledged records.
-RESPONSE_BYTES_MAX = 32 << 20
+UNACKNOWLEDGED_BYTES_MAX = 32 << 20
 
 Send = Callable[[], Deferred[RecordMetadata]]
 
@@ -79,7 +79,7 @@ class Submissions:
 
     def _has_room(self, size: int) -> bool:
         used = self._taken - self._done
-        return not used or used + size <= RESPONSE_BYTES_MAX
+        return not used or used + size <= UNACKNOWLEDGED_BYTES_MAX
 
     def _wait(self, size: int, seconds: float | None) -> bool:
         self._blocked += 1

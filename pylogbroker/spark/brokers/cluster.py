@@ -126,7 +126,7 @@ class BlockingCluster:
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
             by_leader.setdefault(self._metadata.leader(*key), {})[key] = time
-        refused: KafkaError | None = None
+        error: KafkaError | None = None
         for leader, asked in by_leader.items():
             connection = self._idle(self.address_of(leader))
             response: ListOffsetsResponse = connection.ask(self._list_offsets(asked))
@@ -134,11 +134,11 @@ class BlockingCluster:
                 for each in topic.partitions:
                     if each.error_code:
                         where = f"{topic.name}/{each.partition_index}"
-                        refused = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
+                        error = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
                     else:
                         found[topic.name, each.partition_index] = FoundOffset(each.offset, each.timestamp)
-        if refused is not None:
-            raise refused
+        if error is not None:
+            raise error
 
     def _list_offsets(self, times: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
         topics = [

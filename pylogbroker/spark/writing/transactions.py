@@ -319,7 +319,7 @@ def _ask(
     previous transaction.
     """
     longest = cluster.settings.integer("default.api.timeout.ms") / 1000
-    patience = longest if seconds is None else min(seconds, longest)
+    timeout = longest if seconds is None else min(seconds, longest)
 
     def ask() -> Any:
         response = cluster.coordinator(key, kind).ask(request, version=version)
@@ -328,7 +328,7 @@ def _ask(
             raise error
         return response
 
-    return cluster.retrying(lambda: _soon(ask, patience), patience)
+    return cluster.retrying(lambda: _soon(ask, timeout), timeout)
 
 
 def _soon(ask: Callable[[], T], seconds: float) -> T:

@@ -38,7 +38,7 @@ class Harness:
         if not self.joined:
             raise KafkaError(code=ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def refused(self, code: ErrorCode) -> None:
+    def commit_rejected(self, code: ErrorCode) -> None:
         self.codes.append(code)
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> Deferred[None]:
