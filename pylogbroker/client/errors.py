@@ -1,6 +1,6 @@
 """Errors of a client, besides the errors that a broker returns.
 
-A broker's error code is raised as `KafkaError`; a failure on the client's side is a `ClientError`. `is_retriable` tells
+A broker's error code is raised as `KafkaError`; a failure on the client's side is a `ClientError`. `is_retriable` says
 whether a retry may succeed.
 
 | error                          | state of the request                     | retriable |

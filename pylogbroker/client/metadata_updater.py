@@ -30,7 +30,7 @@ _MISSES_MAX = 4
 
 
 class MetadataUpdater:
-    """Updater of `metadata`. `reach` returns a connection to any broker; `heed` receives each response."""
+    """Updater of `metadata`. `reach` returns a connection to any broker; `honour_throttle` receives each response."""
 
     def __init__(
         self,

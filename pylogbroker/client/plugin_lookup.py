@@ -86,7 +86,7 @@ def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: 
 def resolve_plugins(
     kind: PluginKind[T], setting: str, choices: object, settings: Settings
 ) -> tuple[ResolvedPlugin[T], ...]:
-    """Resolve several choices, like `plug`: a list, or names separated by commas."""
+    """Resolve several choices, like `resolve_plugin`: a list, or names separated by commas."""
     if isinstance(choices, str):
         choices = [name for part in choices.split(",") if (name := part.strip())]
     elif not isinstance(choices, Iterable):

@@ -5,7 +5,7 @@
 `simple`      the protocol of 0.7: byte positions as offsets, no groups
 ============  =====================================================
 
-Both implement `Dialect`.
+Both implement `ProtocolAdapter`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Partitions = frozenset[TopicPartition]
 
 @attrs.frozen
 class FindCoordinator:
-    """Look for the coordinator; then call `found` or `refused`."""
+    """Look for the coordinator; then call `found` or `request_rejected`."""
 
 
 @attrs.frozen
@@ -30,7 +30,7 @@ class SendJoin:
 
 @attrs.frozen
 class RunAssignor:
-    """Run the assignor of that name; then call `divided`."""
+    """Run the assignor of that name; then call `assignor_done`."""
 
     protocol: str
     members: Sequence[JoinGroupResponseMember]
@@ -43,12 +43,12 @@ class SendSync:
     member_id: str
     generation: int
     protocol: str
-    parts: Mapping[str, bytes]
+    shares: Mapping[str, bytes]
 
 
 @attrs.frozen
 class SendHeartbeat:
-    """Send a heartbeat; then call `beaten`."""
+    """Send a heartbeat; then call `heartbeat_answered`."""
 
     member_id: str
     generation: int
@@ -56,7 +56,7 @@ class SendHeartbeat:
 
 @attrs.frozen
 class Revoke:
-    """Stop reading the partitions; then call `given_up`. Do not commit `lost` ones: other members have them already."""
+    """Stop reading the partitions; then call `revoked`. Do not commit `lost` ones: other members have them already."""
 
     partitions: Partitions
     lost: bool

@@ -1,7 +1,7 @@
 """Assigned partitions: fetched, distributed to streams and committed, while the group assigns them.
 
-take     a feed for each partition, on the stream with the fewest --> start offset --> fetch
-give up  stop giving messages --> wait for the reader, at most `patience` --> commit --> forget
+assign   a buffer for each partition, on the stream with the fewest --> start offset --> fetch
+revoke   stop giving messages --> wait for the reader, at most `reader_timeout` --> commit --> forget
 lose     stop giving messages --> forget, since another member may read them already
 """
 
@@ -26,7 +26,7 @@ from pylogbroker.interfaces import TopicPartition
 
 log = Logger()
 
-#: time limit in seconds of the commit when a partition is given up
+#: time limit in seconds of the commit when a partition is revoked
 COMMIT_SECONDS_MAX: Final = 5.0
 
 
@@ -89,7 +89,7 @@ class AssignedPartitions:
     paused: set[TopicPartition] = attrs.field(factory=set)
     relay: Relay = attrs.field(factory=NoRelay)
     _stream_of: dict[FetchBuffer, Stream] = attrs.field(factory=dict)
-    _revoking: set[FetchBuffer] = attrs.field(factory=set)  # being given up, but still ours
+    _revoking: set[FetchBuffer] = attrs.field(factory=set)  # being revoked, but still ours
     _ending: bool = False
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
 
@@ -105,7 +105,7 @@ class AssignedPartitions:
         buffers = self._close(partitions)
         self._revoking.update(buffers.values())
         try:
-            await self._until_returned(buffers.values())
+            await self._until_processed(buffers.values())
             if self._auto_commit:
                 await self.committer.commit_quietly(processed_offsets(buffers.values()), buffers, COMMIT_SECONDS_MAX)
             await self._call_listener(self.listener.revoked, partitions)
@@ -158,7 +158,7 @@ class AssignedPartitions:
             self.fetcher.add(self.buffers[key])
 
     def ours(self) -> dict[TopicPartition, FetchBuffer]:
-        """Return the feeds being read and those being given up."""
+        """Return the buffers being read and those being revoked."""
         return {**{buffer.key: buffer for buffer in self._revoking}, **self.buffers}
 
     def given(self) -> dict[TopicPartition, int]:
@@ -230,24 +230,24 @@ class AssignedPartitions:
             self._stream_of.pop(buffer).detach(buffer)
         return buffers
 
-    async def _until_returned(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Wait at most `patience` for readers to finish the messages that they were given."""
+    async def _until_processed(self, buffers: Iterable[FetchBuffer]) -> None:
+        """Wait at most `reader_timeout` for readers to finish the messages that they were given."""
         busy = [buffer for buffer in buffers if buffer.is_processing]
         if self._ending:
             self.mark_processed(self.given(), self.ours())
             return
         if not busy:
             return
-        returned: Deferred[None] = Deferred()
+        processed: Deferred[None] = Deferred()
 
         def look() -> None:
-            if not returned.called and (self._ending or not any(buffer.is_processing for buffer in busy)):
-                returned.callback(None)
+            if not processed.called and (self._ending or not any(buffer.is_processing for buffer in busy)):
+                processed.callback(None)
 
         for buffer in busy:
             buffer.on_done = look
         with suppress(TimeoutError):  # another member gets its messages again
-            await returned.addTimeout(self._reader_timeout, self._clock)
+            await processed.addTimeout(self._reader_timeout, self._clock)
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:

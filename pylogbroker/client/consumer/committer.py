@@ -94,7 +94,7 @@ class Committer:
     async def commit(
         self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float | None = None
     ) -> None:
-        """Commit the offsets, which `feeds` have reached; retry transient errors for `patience` seconds."""
+        """Commit the offsets, which `buffers` have reached; retry transient errors for `timeout` seconds."""
         if not offsets:
             return
         mine = {key: buffer for key in offsets if (buffer := buffers.get(key)) is not None}

@@ -7,7 +7,7 @@
 `position` is the next offset to fetch. `handed` is the first record that the reader has not been given. `done` is the
 first record that the reader may still be processing. A reader has finished its messages when it asks for more.
 
-A feed that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
+A buffer that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
 size may be in flight when it fills up. So it holds at most twice the limit, or one batch if that is larger.
 """
 

@@ -1,6 +1,6 @@
-"""Fetcher: one request in flight per leader, while one of its partitions has space in its feed.
+"""Fetcher: one request in flight per leader, while one of its partitions has space in its buffer.
 
-    wake --> partitions by leader --> leaders without a request in flight --> fetch --> chunks into feeds, and again
+    wake --> partitions by leader --> leaders without a request in flight --> fetch --> chunks into buffers, and again
 
 Full partitions are left out. Each leader has only one request, and a full partition may need it at any moment. So the
 request then waits for the others no longer than that partition has been full. Thus a fast reader never waits for idle
@@ -68,9 +68,14 @@ class LeaderState:
 
 @attrs.define(eq=False)
 class FetchContents:
-    """Contents of one fetch request, including partitions that the session implies."""
+    """Contents of one fetch request, including partitions that the session implies.
 
-    buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(factory=dict)  # feed, round, leader epoch
+    `buffers` has the round of each buffer, and the leader epoch.
+    """
+
+    buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(
+        factory=dict
+    )  # buffer, round, leader epoch
     names: dict[UUID, str] = attrs.field(factory=dict)
     have_ids: bool = True
 
@@ -107,7 +112,7 @@ class Fetcher:
             self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake
         )
 
-    # -- feeds -----------------------------------------------------------------------------------------------------
+    # -- buffers ---------------------------------------------------------------------------------------------------
 
     def add(self, buffer: FetchBuffer) -> None:
         self.buffers[buffer.key] = buffer

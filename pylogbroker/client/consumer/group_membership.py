@@ -1,7 +1,6 @@
 """Group membership of a connector, by the brokers or by the coordination tree.
 
-Both call `take`, `give_up` and `lose` of the reading side when partitions come and go. `join` ends with the first
-assignment.
+Both call `assign`, `revoke` and `lose` of the assigned partitions. `join` ends with the first assignment.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class GroupMembership(Protocol):
         """Check for topics that were created, deleted or extended."""
 
     async def leave(self) -> None:
-        """Give up all partitions and leave. Callers that wait in `join` get Closed."""
+        """Revoke all partitions and leave. Callers that wait in `join` get Closed."""
 
 
 @attrs.define(eq=False)

@@ -319,8 +319,8 @@ class MemberDriver:
         if any(self._cluster.partitions_of(topic) is None for topic in topics):
             await self._cluster.all_topics()  # a request by name could create topics
         self._assigned_counts = self._counts(topics)
-        parts = assign({topic: count for topic, count in self._assigned_counts.items() if count}, members)
-        encoded = {member: encode_assignment(parts.get(member, ())) for member in members}
+        shares = assign({topic: count for topic, count in self._assigned_counts.items() if count}, members)
+        encoded = {member: encode_assignment(shares.get(member, ())) for member in members}
         return lambda: self._machine.assignor_done(encoded)
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
@@ -337,7 +337,7 @@ class MemberDriver:
             group_instance_id=self._settings.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=sync.protocol,
-            assignments=[SyncGroupRequestAssignment(member, part) for member, part in sync.parts.items()],
+            assignments=[SyncGroupRequestAssignment(member, part) for member, part in sync.shares.items()],
         )
         answer = await self._send(request, self._settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
         code = code_of(answer.error_code)
@@ -379,5 +379,5 @@ class MemberDriver:
         try:
             await self._listener.revoke(action.partitions, action.lost)
         except Exception:
-            log.failure("giving up partitions of {group} failed", group=self._settings.group)
+            log.failure("revoking partitions of {group} failed", group=self._settings.group)
         self._do(self._machine.revoked(self._now(), action.partitions))

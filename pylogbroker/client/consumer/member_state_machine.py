@@ -7,19 +7,19 @@ state       event                             action                            
 ==========  ================================  =====================================================  ===============
 FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
             it is not found                   look again, after a growing pause                      FINDING
-PREPARING   partitions are given up           join; look for the coordinator first if it was lost    JOINING
+PREPARING   partitions are revoked            join; look for the coordinator first if it was lost    JOINING
             heartbeats are due                send them: the group waits for this member             PREPARING
 JOINING     a member id is given first        join again with it                                     JOINING
             joined as leader                  assign the partitions to the members                   ASSIGNING
             joined as follower                sync                                                   SYNCING
-ASSIGNING    the assignor has finished         sync with all assignments                              SYNCING
+ASSIGNING   the assignor has finished         sync with all assignments                              SYNCING
 SYNCING     an assignment arrives             take what is new in it                                 STABLE
-            ... without some owned ones       give those up, and join again (cooperative members)    PREPARING
+            ... without some owned ones       revoke those, and join again (cooperative members)     PREPARING
             the group rebalances again        join                                                   JOINING
 STABLE      a heartbeat is due                send it                                                STABLE
-            the group rebalances, or the      give up all owned partitions; if cooperative, only     PREPARING
+            the group rebalances, or the      revoke all owned partitions; if cooperative, only      PREPARING
             subscription has changed          those of topics no longer subscribed to
-LEAVING     partitions are given up           send LeaveGroup, unless static                         GONE
+LEAVING     partitions are revoked            send LeaveGroup, unless static                         GONE
 any         not connected, NOT_COORDINATOR,   look for the coordinator; a stable member              FINDING
             silence for session.timeout.ms    continues as such
 any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
@@ -27,11 +27,11 @@ any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, wit
 any         fenced, or a permanent error      the partitions are lost; report the error              GONE
 ==========  ================================  =====================================================  ===============
 
-Eager members give up all partitions before they join. Cooperative members keep them, and give up what the new
+Eager members revoke all partitions before they join. Cooperative members keep them, and revoke what the new
 assignment takes away. Only then can others get those partitions, so the members join once more. A static member has an
 instance id and keeps its assignment over a restart, so it sends no LeaveGroup.
 
-A response counts only if `ticket` has not changed since the request was sent.
+A response counts only if `revision` has not changed since the request was sent.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class MemberStateMachine:
         if self.state in (MemberState.IDLE, MemberState.GONE):
             self._enter(MemberState.GONE)
             return []
-        if self.state is MemberState.PREPARING:  # partitions are already being given up
+        if self.state is MemberState.PREPARING:  # partitions are already being revoked
             self._enter(MemberState.LEAVING)
             return []
         self._enter(MemberState.LEAVING)
@@ -193,12 +193,12 @@ class MemberStateMachine:
             return [RunAssignor(self._protocol, answer.members)]
         return self._sync({})
 
-    def assignor_done(self, parts: Mapping[str, bytes]) -> Actions:
-        return self._sync(parts)
+    def assignor_done(self, shares: Mapping[str, bytes]) -> Actions:
+        return self._sync(shares)
 
-    def _sync(self, parts: Mapping[str, bytes]) -> Actions:
+    def _sync(self, shares: Mapping[str, bytes]) -> Actions:
         self._enter(MemberState.SYNCING)
-        return [SendSync(self.member_id, self.generation, self._protocol, parts)]
+        return [SendSync(self.member_id, self.generation, self._protocol, shares)]
 
     def synced(self, code: ErrorCode, part: Partitions, now: int) -> Actions:
         """Handle the SyncGroup response with this member's assignment."""
@@ -211,7 +211,7 @@ class MemberStateMachine:
         if not gone:
             self._enter(MemberState.STABLE)
             return [Assign(added), *(self._prepare(now) if self._again else [])]
-        self.reason, self._must_join = "partitions were given up", True
+        self.reason, self._must_join = "partitions were revoked", True
         self._enter(MemberState.PREPARING)
         return [Revoke(gone, lost=False), Assign(added)]
 
@@ -229,7 +229,7 @@ class MemberStateMachine:
         self._enter(MemberState.GONE)
 
     def revoked(self, now: int, partitions: Partitions | None = None) -> Actions:
-        """Continue after partitions were given up."""
+        """Continue after partitions were revoked."""
         self.owned = _NOTHING if partitions is None else self.owned - partitions
         if self.state is MemberState.PREPARING:
             return self._join(now)
@@ -298,7 +298,7 @@ class MemberStateMachine:
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.generation, self.reason, self.given = NO_GENERATION, f"{code.name}", _NOTHING
-        if self.state is MemberState.PREPARING:  # those partitions are lost too, and already being given up
+        if self.state is MemberState.PREPARING:  # those partitions are lost too, and already being revoked
             return []
         return self._prepare(now)
 

@@ -39,7 +39,7 @@ Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[Top
 
 @attrs.define(eq=False)
 class Positions:
-    """Gives feeds their start offsets."""
+    """Gives buffers their start offsets."""
 
     _cluster: Cluster
     _clock: IReactorTime
@@ -50,7 +50,7 @@ class Positions:
     _on_error: Callable[[FetchBuffer, Exception], None]
 
     async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start feeds without a position at the group's committed offsets."""
+        """Start buffers without a position at the group's committed offsets."""
         waiting = _without_position(buffers)
         while waiting:
             try:
@@ -66,7 +66,7 @@ class Positions:
         await self.reset(_without_position(waiting))
 
     async def reset(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start feeds without a position where `auto.offset.reset` says."""
+        """Start buffers without a position where `auto.offset.reset` says."""
         time = POLICIES[self._policy]
         if time is None:
             for buffer in _without_position(buffers):

@@ -98,7 +98,7 @@ class GroupRegistry:
     _max_retries: int = 4
     _backoff: float = 2.0
     _held: dict[TopicPartition, int] = attrs.field(init=False, factory=dict)
-    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # given up, owner nodes may still exist
+    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # revoked, owner nodes may still exist
     _watching: set[str] = attrs.field(init=False, factory=set)
     _changed: bool = attrs.field(init=False, default=False)
     _waiting: Deferred[None] | None = attrs.field(init=False, default=None)

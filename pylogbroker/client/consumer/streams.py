@@ -42,7 +42,7 @@ class Stream:
     batch: int = 500  # default maximum of `get_many`
     timeout: float | None = None  # seconds that the iterator waits for a message
     buffers: set[FetchBuffer] = attrs.field(factory=set)
-    _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # feeds with messages, each once
+    _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # buffers with messages, each once
     _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from `_source`
     _source: FetchBuffer | None = None
     _source_end: int = -1
@@ -185,7 +185,7 @@ class Stream:
         for each in waiting:
             each.callback(None)
 
-    # -- called by the reading side --------------------------------------------------------------------------------
+    # -- called by the assigned partitions ----------------------------------------------------------------------------
 
     def attach(self, buffer: FetchBuffer) -> None:
         self.buffers.add(buffer)
@@ -193,7 +193,7 @@ class Stream:
             self.filled(buffer)
 
     def filled(self, buffer: FetchBuffer) -> None:
-        """Handle a feed that was empty and has messages now."""
+        """Handle a buffer that was empty and has messages now."""
         self._ready.append(buffer)
         if self._waiting:
             self._wake()
@@ -203,7 +203,7 @@ class Stream:
         self.forget(buffer)
 
     def forget(self, buffer: FetchBuffer) -> None:
-        """Drop the fetched messages of the feed."""
+        """Drop the fetched messages of the buffer."""
         if buffer in self._ready:
             self._ready.remove(buffer)
         if self._source is buffer:

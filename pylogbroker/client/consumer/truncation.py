@@ -36,7 +36,7 @@ _CONSUMER: Final = -1
 
 @attrs.define(eq=False)
 class TruncationChecks:
-    """Checks of feeds with a new leader. `retry` looks for the leader again, `settled` resumes fetching."""
+    """Checks of buffers with a new leader. `retry` looks for the leader again, `settled` resumes fetching."""
 
     _cluster: Cluster
     _on_truncated: Callable[[FetchBuffer, int], None]

@@ -21,7 +21,7 @@ class Unpacker:
     _check_crcs: bool
 
     def __call__(self, buffer: FetchBuffer, data: PartitionData) -> Chunk | None:
-        """Return the feed's chunk of the response; None if it has no records."""
+        """Return the buffer's chunk of the response; None if it has no records."""
         if not data.records:
             return None
         found = MessageSet(

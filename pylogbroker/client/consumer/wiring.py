@@ -49,7 +49,7 @@ def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDe
 def make_assigned_partitions(
     reactor: Any, settings: Values, streams_of: Callable[[str], Sequence[Stream]], listener: RebalanceListener
 ) -> AssignedPartitions:
-    """Return the reading side; `fit` completes it."""
+    """Return the assigned partitions; `complete` adds their parts."""
     return AssignedPartitions(
         reactor,
         streams_of,

@@ -1,8 +1,8 @@
 """Group records into batches: the producer's queue, without I/O; the time is passed in.
 
-Each partition has a queue (see `lane`), whose last batch takes records until it is full. A partition queue is *ready*
-when it may have a batch to send: a full one, one whose `linger` has passed, a requeued one whose backoff is over, or
-any while a flush runs (`hurry`). The sender decides about leaders and requests.
+Each partition has a `PartitionQueue`, whose last batch takes records until it is full. A queue is *ready* when it may
+have a batch to send: a full one, one whose `linger` has passed, a requeued one whose backoff is over, or any while a
+flush runs (`flushers`). The sender decides about leaders and requests.
 
 The bytes of the records, and optionally their number, bound the queue; records in flight count. `append` counts a
 record even above the bound: the caller asks `has_room` first.
@@ -52,7 +52,7 @@ class Accumulator:
     ready: dict[BatchQueue, None] = attrs.Factory(dict)  # an ordered set
     used: int = 0
     held: int = 0  # records
-    unlingered: int = 0  # number of callers that wait for everything to be sent
+    flushers: int = 0  # number of callers that wait for everything to be sent
     _timers: list[tuple[float, int, BatchQueue]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
@@ -153,7 +153,7 @@ class Accumulator:
         if batch is None:
             return None
         due = queue.resume_at
-        if batch is queue.open and not self.unlingered:
+        if batch is queue.open and not self.flushers:
             due = max(due, batch.due)
         if due > now:
             self.wait(queue, due)
@@ -176,8 +176,8 @@ class Accumulator:
         return queues
 
     def stop_lingering(self) -> None:
-        """Stop lingering; the caller decrements `hurry` when it is done."""
-        self.unlingered += 1
+        """Stop lingering; the caller decrements `flushers` when it is done."""
+        self.flushers += 1
         self.wake()
 
     def wake(self) -> None:
@@ -222,7 +222,7 @@ class Accumulator:
         if queue.open is not None:
             self.close(queue)
         batch = Batch(now, now + limits.delivery_timeout, now + limits.linger)
-        if queue.unsent or limits.linger <= 0 or self.unlingered:
+        if queue.unsent or limits.linger <= 0 or self.flushers:
             self.ready[queue] = None
         else:
             self.wait(queue, batch.due)

@@ -14,7 +14,7 @@ from pylogbroker.records import Header
 
 
 class Completion(Protocol):
-    """Receiver of a record's result: a Deferred or a `Ticket`."""
+    """Receiver of a record's result: a Deferred or an `EventCompletion`."""
 
     def callback(self, result: Any) -> object:
         """Receive the record's metadata."""

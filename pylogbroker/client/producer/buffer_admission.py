@@ -45,7 +45,7 @@ class BufferAdmission:
         return not self.waiting and self.accumulator.has_room(size, records)
 
     def admit(self, size: int, proceed: Callable[[], object], reject: Callable[[BaseException], object]) -> bool:
-        """Call `proceed` when there is space, or `refuse` after the timeout; return False if refused at once."""
+        """Call `proceed` when there is space, or `reject` after the timeout; return False if rejected at once."""
         if self.is_open(size):
             proceed()
         elif self.timeout == 0:
@@ -83,7 +83,7 @@ class BufferAdmission:
     def _wait(self, size: int, proceed: Callable[[], object], reject: Callable[[BaseException], object]) -> None:
         deadline = inf if self.timeout is None else self.reactor.seconds() + self.timeout
         self.waiting.append(WaitingRecord(size, deadline, proceed, reject))
-        self._hurry()
+        self._stop_lingering()
         if self.timeout is not None and (self._timer is None or not self._timer.active()):
             self._timer = self.reactor.callLater(self.timeout, self._expire)
 
@@ -91,10 +91,10 @@ class BufferAdmission:
         """Queue a Deferred among the waiters; it takes no space."""
         done: Deferred[None] = Deferred()
         self.waiting.append(WaitingRecord(size, inf, lambda: done.callback(None), lambda _: done.callback(None)))
-        self._hurry()
+        self._stop_lingering()
         return done
 
-    def _hurry(self) -> None:
+    def _stop_lingering(self) -> None:
         if len(self.waiting) == 1:
             self.accumulator.stop_lingering()
             self.kick()
@@ -102,7 +102,7 @@ class BufferAdmission:
     def _leave(self) -> WaitingRecord:
         waiter = self.waiting.popleft()
         if not self.waiting:
-            self.accumulator.unlingered -= 1
+            self.accumulator.flushers -= 1
         return waiter
 
     def _expire(self) -> None:
@@ -110,7 +110,7 @@ class BufferAdmission:
         late = [waiter for waiter in self.waiting if waiter.deadline <= now]
         self.waiting = deque(waiter for waiter in self.waiting if waiter.deadline > now)
         if late and not self.waiting:
-            self.accumulator.unlingered -= 1
+            self.accumulator.flushers -= 1
         next_deadline = min((waiter.deadline for waiter in self.waiting), default=inf)
         if next_deadline < inf:
             self._timer = self.reactor.callLater(next_deadline - now, self._expire)

@@ -170,7 +170,7 @@ class Pipeline:
         self._queue.append(event)
         self._size += event.ticket.reserved
         full = self._size >= self.batch_bytes or len(self._queue) == self.batch_records
-        if full or self.accumulator.unlingered or self.batch_records == 1:
+        if full or self.accumulator.flushers or self.batch_records == 1:
             self.dispatch()
         elif self._timer is None or not self._timer.active():
             self._timer = self.reactor.callLater(self.linger, self.dispatch)
@@ -218,7 +218,7 @@ class Pipeline:
 @implementer(IEventHandler)
 @attrs.define(eq=False)
 class BuiltInHandler:
-    """Built-in event handler: serializes and sends. `serialize` turns an event into an `Arrival`, or raises."""
+    """Built-in event handler: serializes and sends. `serialize` turns an event into a `PendingRecord`, or raises."""
 
     reactor: IReactorTime
     serialize: Callable[[Event, Completion], PendingRecord]

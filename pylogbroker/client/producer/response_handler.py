@@ -3,7 +3,7 @@
 =============================================  =====================================================================
 written, or a duplicate                        acknowledged
 a batch of several records is too large        split in two and sent again
-sequence out of order, unknown producer id     requeued as rejected (`refused`); `lane` says what follows
+sequence out of order, unknown producer id     requeued as rejected; `partition_queue` says what follows
 the epoch is too old                           the same; in a transaction the batch fails
 retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
 any other error                                the batch fails

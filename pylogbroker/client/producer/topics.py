@@ -68,7 +68,7 @@ class ProducerTopic:
 
 @attrs.define(eq=False)
 class ProducerTopics:
-    """Topics by name, and the records that wait for them. `refused` receives records that fail here."""
+    """Topics by name, and the records that wait for them. `on_rejected` receives records that fail here."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -110,7 +110,7 @@ class ProducerTopics:
 
     def reject_all(self, error: BaseException) -> None:
         for name in list(self._waiting):
-            self._refuse(name, error)
+            self._reject(name, error)
 
     def close(self) -> None:
         self._stop_watching()
@@ -178,16 +178,16 @@ class ProducerTopics:
         """Fail the waiting records after an unexpected error; the next record starts a new lookup."""
         log.failure("records that waited for the topic {topic} have failed", Failure(error), topic=name)
         self._seeking.discard(name)
-        self._refuse(name, error)
+        self._reject(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
         """Fail the records whose time is over, or all if the error is final; look again for the rest."""
-        self._refuse(name, error, self.reactor.seconds() if is_retriable(error) else inf)
+        self._reject(name, error, self.reactor.seconds() if is_retriable(error) else inf)
         self._seeking.discard(name)
         if name in self._waiting:
             self._seek(name)
 
-    def _refuse(self, name: str, error: BaseException, until: float = inf) -> None:
+    def _reject(self, name: str, error: BaseException, until: float = inf) -> None:
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting and self._waiting[name][0][0] <= until:
                 self.on_rejected(self._leave(name), error)

@@ -60,7 +60,7 @@ class TransactionManager:
     """Transactions of one producer.
 
     `resume` is called with partition queues that may send now. `flush` waits until all is acknowledged or has failed,
-    `landed` until nothing is in flight. `refuse` fails everything that is not in flight.
+    `in_flight_done` until nothing is in flight. `reject` fails everything that is not in flight.
     """
 
     coordinator: TransactionCoordinatorClient

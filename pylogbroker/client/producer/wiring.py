@@ -124,7 +124,7 @@ class ProducerParts:
                 await self.pipeline.handled()
             await self.in_flight_done()
         finally:
-            self.accumulator.unlingered -= 1
+            self.accumulator.flushers -= 1
 
     def in_flight_done(self) -> Deferred[None]:
         return self.response_handler.finished(self.accumulator.batches())

@@ -117,7 +117,7 @@ def test_nothing_lingers_while_somebody_waits_for_it() -> None:
     assert leaving(accumulator, 0.0) == [[b"a"]]
     add(accumulator, queue, b"b")
     assert leaving(accumulator, 0.0) == [[b"b"]]
-    accumulator.unlingered -= 1
+    accumulator.flushers -= 1
     add(accumulator, queue, b"c")
     assert leaving(accumulator, 0.0) == []
 

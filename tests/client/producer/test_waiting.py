@@ -299,7 +299,7 @@ def test_whatever_happens_all_records_complete_and_all_space_is_released(
     assert [each.called for each in waiting] == [True] * len(waiting)
     counts = producer.counts
     assert counts.queued == counts.queued_bytes == counts.waiting == 0
-    assert producer._accumulator.unlingered == 0
+    assert producer._accumulator.flushers == 0
     for each in waiting:
         each.addErrback(lambda _: None)
     result_of(producer.close())
