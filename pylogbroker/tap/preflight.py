@@ -13,13 +13,15 @@ import errno
 import fcntl
 import os
 import re
+import socket
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 
 import attrs
 import javaproperties
 
-from pylogbroker.config import BrokerConfig
+from pylogbroker.config import BrokerConfig, Endpoint, Listener
 from pylogbroker.coordination import embedded
 from pylogbroker.errors import StartupError
 from pylogbroker.legacy07 import storage as legacy07_storage
@@ -225,3 +227,33 @@ def _has_tree(directory: str) -> bool:
         return os.path.getsize(f"{directory}/{embedded.FILE_NAME}") > 0
     except OSError:
         return False
+
+
+def check_ports(listeners: Iterable[Listener]) -> None:
+    """StartupError if another process has a listener's port, or if two listeners have the same one."""
+    with ExitStack() as probes:
+        bound: list[tuple[int, str, int]] = []
+        for listener in listeners:
+            family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+            probe = probes.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((listener.host, listener.port))
+            except OSError as error:
+                raise StartupError(_cannot_listen(listener, error)) from error
+            address = (family, *probe.getsockname()[:2])
+            if any(_overlap(address, other) for other in bound):
+                raise StartupError(_cannot_listen(listener, OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))))
+            bound.append(address)
+
+
+def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
+    """Return True if only one of two addresses (family, host, port) can be bound."""
+    hosts = {one[1], other[1]}
+    return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
+
+
+def _cannot_listen(listener: Listener, error: OSError) -> str:
+    endpoint = Endpoint(listener.name, listener.host, listener.port)
+    cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
+    return f"cannot listen on {endpoint}: {error.strerror or error}" + (f"; {cure}" if listener.port else "")

@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Listener, Reloaded
 from pylogbroker.errors import StartupError
-from pylogbroker.tap.lifecycle import BrokerLifecycle
+from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
 
 Listeners = tuple[Listener, ...]
 log = Logger()
@@ -39,7 +39,8 @@ class BrokerService(Service):
     def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
         self._reactor = reactor
         self._settings = dict(settings)
-        self._node: BrokerLifecycle | None = None  # set from the beginning of a start to the beginning of the stop
+        self._starting: BrokerStart | None = None
+        self._serving: ServingBroker | None = None
         self._outcome: Listeners | Failure | None = None  # of the last start
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()
@@ -59,7 +60,7 @@ class BrokerService(Service):
     def startService(self) -> None:
         """Begin the start; `listening` fires when it ends."""
         super().startService()
-        if self._node is None:
+        if self._starting is None and self._serving is None:
             self._outcome = None  # of an earlier start
         self._one_at_a_time.run(lambda: ensureDeferred(self._start()))
 
@@ -67,8 +68,8 @@ class BrokerService(Service):
         """Answer running requests, then close everything; a start that has not finished is aborted."""
         super().stopService()
         self._outcome = None
-        if self._node is not None:
-            self._node.abort()
+        if self._starting is not None:
+            self._starting.abort()
         return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
     def start_failed(self, reason: Failure) -> None:
@@ -87,7 +88,7 @@ class BrokerService(Service):
         await self._one_at_a_time.acquire()
         try:
             BrokerConfig(settings)
-            reloaded = None if self._node is None else self._node.config.reload(settings)
+            reloaded = None if self._serving is None else self._serving.reload(settings)
             self._settings = dict(settings)
             return reloaded
         finally:
@@ -97,25 +98,28 @@ class BrokerService(Service):
         """Hook for subclasses, called before each start with its settings, which change while the broker runs."""
 
     async def _start(self) -> None:
-        if self._node is not None or not self.running:  # already running, or stopped meanwhile
+        if self._serving is not None or not self.running:  # already serving, or stopped meanwhile
             return
         config = BrokerConfig(self._settings)  # only for this start: a broker changes its settings
         self.use(config)
-        node = self._node = BrokerLifecycle(self._reactor, config)
+        start = self._starting = BrokerStart(self._reactor, config)
         try:
-            self._decide(await node.start())
+            self._serving = await start.run()
         except Exception:
-            self._node = None
-            if not node.aborted:
+            self._starting = None
+            if not start.aborted:
                 self.running = 0
                 self.start_failed(Failure())
             if not self.running:  # otherwise another start follows
                 self._decide(Failure())
+        else:
+            self._starting = None
+            self._decide(self._serving.listeners)
 
     async def _stop(self) -> None:
-        node, self._node = self._node, None
-        if node is not None:
-            await node.stop()
+        serving, self._serving = self._serving, None
+        if serving is not None:
+            await serving.stop()
         if not self.running:
             self._answer(Failure(StartupError("the broker was stopped")))
 

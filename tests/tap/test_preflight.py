@@ -14,7 +14,7 @@ import pytest
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import StartupError
 from pylogbroker.tap import preflight
-from pylogbroker.tap.lifecycle import check_ports
+from pylogbroker.tap.preflight import check_ports
 
 SEGMENT = "00000000000000000000"
 

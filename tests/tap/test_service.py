@@ -141,7 +141,7 @@ class TestStart:
 
         async def work() -> None:
             await port_of(service)
-            broker = service._node._broker  # type: ignore[union-attr]
+            broker = service._serving.broker  # type: ignore[union-attr]
             for number in range(150):
                 await broker.catalog.create(f"t{number}", 10, 1)  # type: ignore[union-attr]
             await service.stopService()
