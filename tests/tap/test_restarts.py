@@ -32,11 +32,11 @@ from tests.tap.test_process import (
 ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
 RUN = "from twisted.scripts.twistd import run; run()"
 FULL_DISK = f"""
-from pylogbroker.coordination import identity
+from pylogbroker.metadata import registration
 from pylogbroker.interfaces import Unavailable
 async def register(*arguments):
     raise Unavailable("the disk is full")
-identity.register = register
+registration.register = register
 {RUN}
 """
 CLEAN = ".kafka_cleanshutdown"
