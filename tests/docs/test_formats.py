@@ -1,0 +1,64 @@
+"""The page of file formats names every file, and its example is what a broker's storage writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from uuid import UUID
+
+from pylogbroker.coordination import disk_reserve, embedded
+from pylogbroker.records import Record, build
+from pylogbroker.storage import LogConfig, LogManager, names
+
+PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+TOPIC_ID = UUID(int=5)
+
+
+def written(directory: Path) -> dict[str, bytes]:
+    """The files of the example, by their paths."""
+    manager = LogManager([str(directory)])
+    manager.directories.lock()
+    manager.directories.claim(1, "q1Sh-9_ISia_zwGINzRvyQ")
+    manager.load(lambda topic: LogConfig(), 0, print)
+    log = manager.create("events", 0, LogConfig(), 0, topic_id=TOPIC_ID)
+    first = build([Record(0, 1500, b"key", b"value")], producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append(first, now_ms=1500, leader_epoch=3)
+    log.roll(1500)
+    log.append(build([Record(0, 1600, b"key", b"value")]), now_ms=1600, leader_epoch=4)
+    log.high_watermark = log.log_end_offset
+    manager.close()
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def example() -> dict[str, bytes]:
+    """The files of the page's example: hexadecimal lines below the name, or a text beside it."""
+    [block] = re.findall(r"## Example.*?```\n(.*?)```", PAGE, re.DOTALL)
+    found: dict[str, bytes] = {}
+    open_names: list[str] = []
+    for line in block.splitlines():
+        if line.startswith(" "):
+            for name in open_names:
+                found[name] = found.get(name, b"") + bytes.fromhex(line)
+        else:
+            name, _, text = line.partition(" ")
+            open_names = [name] if not open_names or open_names[-1] in found else [*open_names, name]
+            if text.strip():
+                found[name] = "".join(f"{each}\n" for each in text.strip().split(", ")).encode()
+    return found
+
+
+def test_the_example_is_what_is_written(tmp_path: Path) -> None:
+    files = written(tmp_path)
+    others = {names.LOCK, names.META, names.CLEAN_SHUTDOWN}
+    assert example() == {name: data for name, data in files.items() if name not in others}
+
+
+def test_the_clean_shutdown_marker(tmp_path: Path) -> None:
+    assert f"```\n{written(tmp_path)[names.CLEAN_SHUTDOWN].decode()}\n```" in PAGE
+
+
+def test_every_file_is_named() -> None:
+    constants = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+    constants |= {embedded.FILE_NAME, embedded.LOCK_NAME, disk_reserve.RESERVE_NAME}
+    assert {each for each in constants if each not in PAGE} == set()
