@@ -33,7 +33,7 @@ def record(key: bytes, value: bytes | None, now_ms: int) -> Record:
 
 @attrs.frozen
 class LazyRecords(Collection[Record]):
-    """`count` records that `encode` yields anew on each iteration; any thread may iterate."""
+    """`count` records that `encode` yields on each iteration; any thread may iterate."""
 
     _count: int
     _encode: Callable[[], Iterator[Record]]

@@ -113,7 +113,6 @@ class CoordinatorRuntime(Generic[R, S]):
         return None if active is None else active.shard
 
     def shards(self) -> Iterator[S]:
-        """Iterate over the active shards."""
         return (active.shard for active in self._active.values())
 
     def loading(self) -> list[R]:
@@ -157,7 +156,6 @@ class CoordinatorRuntime(Generic[R, S]):
             self._remove(partition, now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Unload all shards."""
         for partition in [*self._loading, *self._active]:
             self._remove(partition, now_ms)
 

@@ -29,7 +29,6 @@ class Timer:
 
 
 def cancel(timer: Timer | None) -> None:
-    """Cancel a timer if there is one."""
     if timer is not None:
         timer.cancel()
 

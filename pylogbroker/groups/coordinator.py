@@ -212,7 +212,6 @@ class GroupCoordinator:
 
     @property
     def has_members(self) -> bool:
-        """Return whether any group has a member."""
         return any(group.members for group in self._groups())
 
     def describe(self, group_id: str) -> GroupDescription:

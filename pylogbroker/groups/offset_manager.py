@@ -1,8 +1,8 @@
-"""The offsets of groups: committing, fetching, deleting and expiring them.
+"""Requests for offsets: commits, fetches and deletions; and the expiry of offsets.
 
-Who may commit: to a group with members, its members of the present generation; to an Empty group also whoever does
-without membership, by generation -1. In a transaction also whoever says nothing of the group, whatever its state, and
-members of a generation that is not stable yet: the transaction's producer is fenced by other means.
+Members of the present generation may commit; consumers without membership (generation -1) only to an Empty group. In a
+transaction, which fences its producer by other means, a commit without group data is always valid, and members may
+commit before their generation is Stable.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import attrs
 from pylogbroker.coordinators import EventQueue, ProducerIdAndEpoch, Reply, TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
+from pylogbroker.groups.classic.member import PROTOCOL_TYPE
 from pylogbroker.groups.classic.membership import check_generation
 from pylogbroker.groups.classic.rebalance import Rebalancer
 from pylogbroker.groups.classic.states import GroupState
-from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE
 from pylogbroker.groups.record_writer import GroupRecordWriter
 from pylogbroker.groups.requests import (
     NO_MEMBER_ID,
@@ -35,15 +35,13 @@ Offsets = dict[TopicPartition, CommittedOffset]
 
 @attrs.define(eq=False)
 class OffsetManager:
-    """Handles the requests that concern offsets."""
-
     _settings: GroupSettings
     _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """Store offsets, except those with too much metadata, and then show them."""
+        """Store offsets, except those with too much metadata."""
         error = _check_commit(group, commit)
         if error:
             self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
@@ -58,7 +56,7 @@ class OffsetManager:
             self._events.enqueue(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
-        """The offsets that can be stored, and the answer if they are."""
+        """Return the offsets that can be stored, and the result if they are."""
         limit = self._settings.max_metadata_bytes
         result = {
             partition: ErrorCode.OFFSET_METADATA_TOO_LARGE if len(offset.metadata) > limit else ErrorCode.NONE
@@ -114,7 +112,7 @@ class OffsetManager:
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
     ) -> FetchResult:
-        """What the group remembers of these partitions, or of all; with `require_stable` no pending ones."""
+        """Return the offsets of these partitions, or of all; with `require_stable` an error where one is pending."""
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
         offsets = group.offsets
@@ -128,7 +126,7 @@ class OffsetManager:
         return FetchResult(ErrorCode.NONE, {partition: find(partition) for partition in wanted})
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
-        """Forget the offsets of partitions that no member consumes."""
+        """Remove the offsets of partitions that no member consumes."""
         if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
             return DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
         live = group.state is not GroupState.EMPTY
@@ -183,7 +181,7 @@ def _check_commit(group: Group, commit: Commit) -> ErrorCode:
 
 
 def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
-    """Whether this may be committed to the group, or, if there is none yet, to one that is made for it."""
+    """Return the error of a commit to a group, or to a new one if the group does not exist."""
     if commit.generation < 0:
         is_silent = commit.member_id == NO_MEMBER_ID and commit.instance_id is None
         if is_silent or group is None or group.state is GroupState.EMPTY:

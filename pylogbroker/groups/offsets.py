@@ -1,8 +1,7 @@
-"""The offsets that one group remembers, and when it forgets them.
+"""The offsets of one group, and when they expire.
 
-An offset counts as committed once its record is stored; until then it is pending. What a transaction commits is pending
-until the transaction ends, and counts then, unless something younger was stored of the same partition meanwhile: what
-is last in the log wins, whenever it was decided.
+An offset is pending until its record is stored, and committed then. An offset of a transaction is pending until the
+transaction ends. If that commits, the offset counts unless the log has a later one of the same partition.
 
     records, in the log's order      committed
     ---------------------------      ---------
@@ -11,13 +10,13 @@ is last in the log wins, whenever it was decided.
     a = 7                            a = 7
     the transaction is committed     a = 7, b = 6
 
-Pending offsets are not shown, and a partition with one is not expired. Offsets expire
+Pending offsets are not returned by fetches; a partition with one does not expire. Offsets expire
 
-    group without protocol type     `retention` after their own commit (consumers that do without membership)
+    group without protocol type     `retention` after their commit (consumers without membership)
     Empty group                     `retention` after the group became Empty
-    Stable group of consumers       `retention` after their own commit, if no member subscribes to the topic
+    Stable group of consumers       `retention` after their commit, if no member subscribes to the topic
     any other                       never
-    with an expiry of their own     at that time, wherever the table does not say never
+    with their own expiry           at that time, where the table does not say never
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from pylogbroker.groups.requests import CommittedOffset
 
 @attrs.define(eq=False)
 class OpenTransaction:
-    """What one producer's open transaction holds of a group: offsets on their way to the store, and stored ones."""
+    """A producer's open transaction in a group: offsets that are being written, and stored ones."""
 
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
-    stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with their place in the log
+    stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self.pending or partition in self.stored
@@ -46,13 +45,11 @@ class OpenTransaction:
 
 @attrs.define(eq=False)
 class GroupOffsets:
-    """A group's committed and pending offsets, by topic and partition."""
-
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     _transactions: dict[int, OpenTransaction] = attrs.field(factory=dict)  # by producer id
-    _places: dict[TopicPartition, int] = attrs.field(factory=dict)  # where in the log the committed ones are
-    _last_place: int = 0  # only grows; what counts is who is behind whom
+    _positions: dict[TopicPartition, int] = attrs.field(factory=dict)  # order of the committed ones in the log
+    _last_position: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self._transactions)
@@ -60,51 +57,46 @@ class GroupOffsets:
     # -- plain commits ---------------------------------------------------------------------------------------------
 
     def begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records of these offsets are on their way to the store."""
+        """Note that the records of these offsets are being written."""
         self.pending.update(offsets)
 
     def complete(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are stored. Partitions that have been removed in the meantime are left out."""
+        """Note that the records are stored; skip partitions that were removed in the meantime."""
         pending = self.pending
         stored = {partition: offset for partition, offset in offsets.items() if partition in pending}
         self.committed.update(stored)
-        self._places.update(dict.fromkeys(stored, self._next_place()))
+        self._positions.update(dict.fromkeys(stored, self._next_position()))
         self.fail(stored)
 
     def fail(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are no longer on their way."""
         pending = self.pending
         for partition, offset in offsets.items():
             if pending.get(partition) is offset:
                 del pending[partition]
 
     def commit(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The log's last record is this offset."""
+        """Apply the next record of the log."""
         self.committed[partition] = offset
-        self._places[partition] = self._next_place()
+        self._positions[partition] = self._next_position()
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def begin_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records of these offsets, part of the producer's transaction, are on their way to the store."""
+        """Note that the records of these offsets are being written in the producer's transaction."""
         self._transaction(producer_id).pending.update(offsets)
 
     def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are stored.
-
-        An offset is left out if its partition or the transaction is gone, or if a later one of the partition follows.
-        """
+        """Note that the records are stored; skip offsets that were removed or replaced in the meantime."""
         transaction = self._transactions.get(producer_id)
         if transaction is None:
             return
-        place = self._next_place()
+        position = self._next_position()
         for partition, offset in offsets.items():
             if transaction.pending.get(partition) is offset:
                 del transaction.pending[partition]
-                transaction.stored[partition] = place, offset
+                transaction.stored[partition] = position, offset
 
     def fail_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are no longer on their way."""
         transaction = self._transactions.get(producer_id)
         if transaction is None:
             return
@@ -114,26 +106,25 @@ class GroupOffsets:
         self._drop_if_empty(producer_id)
 
     def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """The log's last record is this offset, part of the producer's transaction."""
-        self._transaction(producer_id).stored[partition] = self._next_place(), offset
+        """Apply the next record of the log, which is part of the producer's transaction."""
+        self._transaction(producer_id).stored[partition] = self._next_position(), offset
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The log's last record is the marker that ends the producer's transaction."""
+        """Apply the next record of the log: the marker that ends the producer's transaction."""
         transaction = self._transactions.pop(producer_id, None)
         if transaction is None or not committed:
             return
-        for partition, offset in transaction.pending.items():  # not known to be safe; but the marker is behind them
-            transaction.stored[partition] = self._next_place(), offset
-        for partition, (place, offset) in transaction.stored.items():
-            if place > self._places.get(partition, 0):
-                self.committed[partition], self._places[partition] = offset, place
+        for partition, offset in transaction.pending.items():  # their records come before the marker
+            transaction.stored[partition] = self._next_position(), offset
+        for partition, (position, offset) in transaction.stored.items():
+            if position > self._positions.get(partition, 0):
+                self.committed[partition], self._positions[partition] = offset, position
 
     def has_transaction(self, producer_id: int) -> bool:
-        """Whether something of the producer's transaction is pending."""
         return producer_id in self._transactions
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Whether something pending may replace what is committed."""
+        """Return whether a pending offset may replace the committed one."""
         return partition in self.pending or any(partition in each for each in self._transactions.values())
 
     # -- both ------------------------------------------------------------------------------------------------------
@@ -152,13 +143,13 @@ class GroupOffsets:
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these partitions; those of which the log has a record that counts, or may count, are returned."""
-        pending, places, committed = self.pending, self._places, self.committed
+        """Remove these partitions; return those of which the log has a record that counts, or may count."""
+        pending, positions, committed = self.pending, self._positions, self.committed
         transactions = list(self._transactions.values())
         removed = []
         for partition in partitions:
             pending.pop(partition, None)
-            places.pop(partition, None)
+            positions.pop(partition, None)
             was_stored = committed.pop(partition, None) is not None
             for transaction in transactions:
                 transaction.pending.pop(partition, None)
@@ -176,7 +167,7 @@ class GroupOffsets:
         since: Callable[[CommittedOffset], int],
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """The partitions whose offset is older than `retention_ms`, counted from `since(offset)`."""
+        """Return the partitions whose offset is older than `retention_ms`, counted from `since(offset)`."""
 
         def is_over(offset: CommittedOffset) -> bool:
             if offset.expires is not None:
@@ -189,9 +180,9 @@ class GroupOffsets:
             if partition[0] not in subscribed and is_over(offset) and not self.is_unstable(partition)
         ]
 
-    def _next_place(self) -> int:
-        self._last_place += 1
-        return self._last_place
+    def _next_position(self) -> int:
+        self._last_position += 1
+        return self._last_position
 
     def _transaction(self, producer_id: int) -> OpenTransaction:
         transaction = self._transactions.get(producer_id)

@@ -1,12 +1,12 @@
-"""The keys and values of the records in `__consumer_offsets`, in Kafka's own layouts.
+"""Keys and values of the records in `__consumer_offsets`, in Kafka's format.
 
-A key or a value is an int16 version and then the fields of one of the structs below, encoded as on the wire.
+A key or value is an int16 version, then the fields of one of the structs below, encoded as on the wire.
 
     key of     version   struct                value of   version   struct
     an offset  0, 1      `OffsetCommitKey`     an offset  0 to 4    `OffsetCommitValue`
     a group    2         `GroupMetadataKey`    a group    0 to 4    `GroupMetadataValue`
 
-For instance the offset 7 of group `g` for partition 1 of topic `t`, committed at 1500:
+For example, the offset 7 of group `g` for partition 1 of topic `t`, committed at 1500:
 
     key      0001  0001 67  0001 74  00000001
              |     group    topic    partition
@@ -15,8 +15,8 @@ For instance the offset 7 of group `g` for partition 1 of topic `t`, committed a
              |     offset            leader    |     commit timestamp
              version                 epoch     metadata, empty
 
-Written are key versions 1 and 2 and value version 3; version 1 of an offset, which alone has an expiry but no leader
-epoch, if the client gave one. Every version is read. A null value, the tombstone, says that what the key names is gone.
+Key versions 1 and 2 and value version 3 are written. An offset with an expiry is written in version 1, which alone has
+one, but no leader epoch. Every version is read. A null value is a tombstone: the offset or group of the key is deleted.
 """
 
 from typing import Annotated
@@ -38,8 +38,6 @@ UNKNOWN_TIME = -1
 
 @struct
 class OffsetCommitKey(WireMessage):
-    """Names a group's offset for a partition."""
-
     versions = Versions(0, 1)
 
     group: String = ""
@@ -49,8 +47,6 @@ class OffsetCommitKey(WireMessage):
 
 @struct
 class GroupMetadataKey(WireMessage):
-    """Names a group."""
-
     versions = Versions(2, 2)
 
     group: String = ""
@@ -58,7 +54,7 @@ class GroupMetadataKey(WireMessage):
 
 @struct
 class OffsetCommitValue(WireMessage):
-    """An offset; a timestamp of -1 stands for none."""
+    """An offset; -1 is no timestamp."""
 
     versions = Versions(0, 4, flexible=4)
 
@@ -71,7 +67,7 @@ class OffsetCommitValue(WireMessage):
 
 @struct
 class MemberMetadata:
-    """A member in a group's generation. Without a rebalance timeout the session timeout is meant."""
+    """A member of a generation; without rebalance timeout the session timeout applies."""
 
     member_id: String = ""
     group_instance_id: Annotated[String | None, Since(3), IGNORABLE] = None
@@ -85,7 +81,7 @@ class MemberMetadata:
 
 @struct
 class GroupMetadataValue(WireMessage):
-    """A generation of a group; one without members is that of an Empty group."""
+    """A generation of a group; an Empty group has no members."""
 
     versions = Versions(0, 4, flexible=4)
 
@@ -98,17 +94,15 @@ class GroupMetadataValue(WireMessage):
 
 
 def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key of a group's offset."""
     return encode(OffsetCommitKey(group_id, topic, partition), OFFSET_KEY_VERSION)
 
 
 def encode_group_key(group_id: str) -> bytes:
-    """The key of a group."""
     return encode(GroupMetadataKey(group_id), GROUP_KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a key names; None if its version is not known, and its record to be passed over."""
+    """Decode a key; None if its version is unknown and its record has to be skipped."""
     version = version_of(key)
     if version in OffsetCommitKey.versions:
         return decode(OffsetCommitKey, key)
@@ -118,7 +112,6 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
 
 
 def encode_offset_value(offset: CommittedOffset) -> bytes:
-    """The value of an offset."""
     expires = UNKNOWN_TIME if offset.expires is None else offset.expires
     version = OFFSET_VALUE_VERSION if offset.expires is None else OFFSET_VALUE_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(offset.offset, offset.leader_epoch, offset.metadata, offset.committed, expires)
@@ -126,19 +119,16 @@ def encode_offset_value(offset: CommittedOffset) -> bytes:
 
 
 def decode_offset_value(buffer: Buffer) -> CommittedOffset:
-    """The offset in a value of any version."""
     value = decode(OffsetCommitValue, buffer)
     expires = None if value.expire_timestamp == UNKNOWN_TIME else value.expire_timestamp
     return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires)
 
 
 def encode_group_value(group: GroupMetadataValue) -> bytes:
-    """The value of a group."""
     return encode(group, GROUP_VALUE_VERSION)
 
 
 def decode_group_value(buffer: Buffer) -> GroupMetadataValue:
-    """The group in a value of any version."""
     value = decode(GroupMetadataValue, buffer)
     if version_of(buffer) == 0:
         for member in value.members:

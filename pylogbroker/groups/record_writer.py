@@ -45,7 +45,6 @@ class GroupRecordWriter:
     _writer: RecordWriter
 
     def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
-        """Write the group's generation with these assignments."""
         value = _group_value(group, assignments)
 
         def encode() -> Iterator[Record]:

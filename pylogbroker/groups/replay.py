@@ -69,7 +69,6 @@ class ReplayedGroups:
             self._groups[key.group] = _checked(record_schema.decode_group_value(value))
 
     def committed(self) -> dict[str, Mapping[TopicPartition, CommittedOffset]]:
-        """Return the committed offsets by group."""
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
     def groups(self, partition: int, events: EventQueue, now_ms: int) -> Iterator[Group]:

@@ -1,4 +1,4 @@
-"""What is asked of the coordinator and what it answers, free of any wire version."""
+"""Requests to the coordinator and their results, independent of versions of the protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from pylogbroker.coordinators import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from pylogbroker.errors import ErrorCode
 
-Protocols = tuple[tuple[str, bytes], ...]  # names by falling preference, each with the member's metadata for it
+Protocols = tuple[tuple[str, bytes], ...]  # names, most preferred first, with the member's metadata
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -17,7 +17,7 @@ NO_GENERATION = -1
 
 @attrs.frozen
 class Join:
-    """JoinGroup. `needs_known_id`: from version 4 on, a dynamic member is given its id before it is let in."""
+    """JoinGroup. `needs_known_id` (from version 4 on): a dynamic member gets its id before it joins."""
 
     group_id: str
     member_id: str
@@ -29,12 +29,12 @@ class Join:
     protocols: Protocols
     instance_id: str | None = None
     needs_known_id: bool = False
-    can_skip_assignment: bool = False  # from version 9 on
+    can_skip_assignment: bool = False
 
 
 @attrs.frozen
 class JoinedMember:
-    """A member as the leader sees it."""
+    """A member in the response to the leader."""
 
     member_id: str
     instance_id: str | None
@@ -43,7 +43,7 @@ class JoinedMember:
 
 @attrs.frozen
 class JoinResult:
-    """The answer to a join; `members` is for the leader alone."""
+    """Result of a join; only the leader gets `members`."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER_ID
@@ -57,7 +57,7 @@ class JoinResult:
 
 @attrs.frozen
 class Sync:
-    """SyncGroup; `assignments` by member id comes from the leader alone."""
+    """SyncGroup; only the leader sends `assignments`, by member id."""
 
     group_id: str
     generation: int
@@ -70,8 +70,6 @@ class Sync:
 
 @attrs.frozen
 class SyncResult:
-    """The answer to a sync."""
-
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -80,8 +78,6 @@ class SyncResult:
 
 @attrs.frozen
 class Heartbeat:
-    """Heartbeat."""
-
     group_id: str
     generation: int
     member_id: str
@@ -90,7 +86,7 @@ class Heartbeat:
 
 @attrs.frozen
 class Leaving:
-    """A member that leaves. An administrator names a static one by its instance id alone."""
+    """A member that leaves. Administrators name a static one by its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -98,7 +94,7 @@ class Leaving:
 
 @attrs.frozen
 class LeaveResult:
-    """The answer to a leave: the whole request's error, and each member's, in the order asked."""
+    """Result of a leave: error of the request, and of each member in the order of the request."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
@@ -106,7 +102,7 @@ class LeaveResult:
 
 @attrs.frozen
 class CommittedOffset:
-    """What a group remembers of a partition. `expires`: only if the client said how long to keep it."""
+    """An offset of a partition; `expires` if the client gave a retention time."""
 
     offset: int
     leader_epoch: int = -1
@@ -117,7 +113,7 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """OffsetCommit; generation -1 and no member id: a consumer that does without membership."""
+    """OffsetCommit; a consumer without membership has generation -1 and no member id."""
 
     group_id: str
     generation: int
@@ -128,9 +124,9 @@ class Commit:
 
 @attrs.frozen
 class TransactionalCommit(Commit):
-    """TxnOffsetCommit: offsets that count once the producer's transaction is committed.
+    """TxnOffsetCommit: offsets that count when the producer's transaction is committed.
 
-    Older producers tell nothing of the group, which is generation -1 and no member id too.
+    Older producers send neither generation nor member id, like consumers without membership.
     """
 
     producer_id: int = NO_PRODUCER_ID
@@ -142,7 +138,7 @@ CommitResult = dict[TopicPartition, ErrorCode]
 
 @attrs.frozen
 class FetchResult:
-    """The answer to an offset fetch: what was found of each partition (None: nothing), or its error."""
+    """Result of an offset fetch: the offset of each partition (None: it has none), or its error."""
 
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset | ErrorCode | None] = attrs.field(factory=dict)
@@ -150,15 +146,13 @@ class FetchResult:
 
 @attrs.frozen
 class DeleteOffsetsResult:
-    """The answer to an offset deletion."""
-
     error: ErrorCode
     partitions: Mapping[TopicPartition, ErrorCode] = attrs.field(factory=dict)
 
 
 @attrs.frozen
 class MemberDescription:
-    """A member as DescribeGroups shows it."""
+    """A member in DescribeGroups."""
 
     member_id: str
     instance_id: str | None
@@ -170,7 +164,7 @@ class MemberDescription:
 
 @attrs.frozen
 class GroupDescription:
-    """A group as DescribeGroups shows it."""
+    """A group in DescribeGroups."""
 
     error: ErrorCode
     group_id: str
@@ -182,7 +176,7 @@ class GroupDescription:
 
 @attrs.frozen
 class GroupOverview:
-    """A group as ListGroups shows it."""
+    """A group in ListGroups."""
 
     group_id: str
     protocol_type: str

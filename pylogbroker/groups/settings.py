@@ -24,7 +24,6 @@ class GroupSettings:
 
     @classmethod
     def of(cls, config: Values) -> GroupSettings:
-        """Return the coordinator's part of a broker's settings."""
         return cls(
             min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
             max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),

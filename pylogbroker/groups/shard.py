@@ -29,7 +29,6 @@ class GroupShard:
     transactions: dict[int, set[str]] = attrs.field(factory=dict)
 
     def create(self, group_id: str, events: EventQueue, now_ms: int) -> Group:
-        """Add an empty group."""
         group = self.groups[group_id] = Group(group_id, self.partition, events, since=now_ms)
         return group
 
@@ -48,7 +47,6 @@ class GroupShard:
             del self.transactions[producer_id]
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Commit or drop the pending offsets of the producer's transaction."""
         for group_id in self.transactions.pop(producer_id, ()):
             group = self.groups.get(group_id)
             if group is not None:
@@ -102,7 +100,6 @@ class GroupShardHandler:
     def delete_offsets(
         self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int
     ) -> None:
-        """Delete the group's offsets of deleted partitions."""
         affected = group.offsets.partitions(deleted_partitions)
         if affected:
             self._offsets.remove(group, affected, now_ms)

@@ -39,7 +39,7 @@ FINAL_MARKER_ERRORS = frozenset(
 
 The partition is deleted, or its format cannot hold records of a transaction. Or the partition knows a later epoch of
 the producer than this coordinator: a power failure may take the end of one log and spare another. A transaction that
-stayed open for that would keep the producer from ever getting beyond that epoch.
+stayed open for that would keep the producer from any later epoch.
 """
 
 FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -75,7 +75,6 @@ class Completion:
     # -- the decision ----------------------------------------------------------------------------------------------
 
     def end(self, transaction: Transaction, committed: bool, now_ms: int, done: AppendCallback) -> None:
-        """Commit or abort the open transaction."""
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:

@@ -127,7 +127,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether the partitions are part of the producer's transaction, so that it may write to them."""
+        """Return NONE for each partition that is part of the producer's transaction, an error for others."""
         transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
         if isinstance(transaction, ErrorCode):
             return dict.fromkeys(partitions, transaction)
@@ -164,7 +164,7 @@ class TransactionCoordinator:
     # -- administration --------------------------------------------------------------------------------------------
 
     def describe(self, transactional_id: str) -> TransactionDescription:
-        """DescribeTransactions, of one transactional id."""
+        """DescribeTransactions, for one transactional id."""
         error = self._check(transactional_id)
         if error:
             return TransactionDescription(error, transactional_id)
@@ -180,8 +180,7 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         now_ms: int = 0,
     ) -> TransactionList:
-        """ListTransactions: all, or those in one of these states, of one of these producer ids, and that have been
-        going on for more than `duration_ms`."""
+        """ListTransactions: all, or those of these states and producer ids that are open for over `duration_ms`."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         everything = (each for shard in self.runtime.shards() for each in shard.transactions.values())
@@ -190,7 +189,6 @@ class TransactionCoordinator:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
-        """An answer may make a connection ask the next thing at once, and that must find no transaction half way."""
         return lambda value: self._events.enqueue(reply, value)
 
     def _check_init(self, request: InitProducerId) -> ErrorCode:
@@ -208,7 +206,7 @@ class TransactionCoordinator:
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
-        """The transactional id of a producer that has its present id and epoch."""
+        """Return the transactional id, or the error if the producer does not have the present id and epoch."""
         error = self._check(transactional_id)
         if error:
             return error

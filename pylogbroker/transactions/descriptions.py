@@ -1,4 +1,4 @@
-"""What DescribeTransactions and ListTransactions tell."""
+"""Results of DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pylogbroker.transactions.transaction import Transaction
 
 
 def describe(transaction: Transaction) -> TransactionDescription:
-    """All that there is to tell of a transactional id. Partitions that have their marker are no more among its own."""
+    """Describe a transactional id; partitions that have their marker are not included."""
     metadata = transaction.metadata
     return TransactionDescription(
         ErrorCode.NONE,
@@ -32,7 +32,7 @@ def select(
     duration_ms: int,
     now_ms: int,
 ) -> TransactionList:
-    """Those that pass every filter that is given; `duration_ms` is none if it is negative."""
+    """List the transactional ids that pass all filters; a negative `duration_ms` is no filter."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
     wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
     return TransactionList(

@@ -1,13 +1,13 @@
-"""What is stored of a transactional id, and what each step makes of it: values in, values out.
+"""The stored state of a transactional id, and each of its transitions as a function of values.
 
-A producer's epoch grows by one with every InitProducerId and with every fence. Only epochs below 32767 are ever given
-to a producer, so that there is one left to fence the last of them with; after 32766 there is a new producer id:
+The epoch grows by one with every InitProducerId and every fence. Producers get epochs below 32767 only, so that one is
+left to fence the last of them; after 32766 there is a new producer id:
 
-    given to a producer      0, 1, ... 32766 | of the next id: 0, 1, ...
-    fences                      1, ... 32766, 32767
+    producers      0, 1, ... 32766 | of the next id: 0, 1, ...
+    fences            1, ... 32766, 32767
 
-`last_producer_id` and `last_producer_epoch` are what a producer had that asked for the present pair and named its own.
-If it asks again with those, it did not get the answer, and gets it now.
+`last_producer_id` and `last_producer_epoch` are the pair that the producer sent when it got the present one. A request
+with that pair again is a retry whose response was lost, and gets the present pair.
 """
 
 from __future__ import annotations
@@ -27,47 +27,44 @@ ASSIGNABLE_EPOCH_MAX = EPOCH_MAX - 1
 
 @attrs.frozen
 class TransactionMetadata:
-    """A transactional id at one moment."""
+    """Stored state of a transactional id."""
 
     producer_id: int
-    producer_epoch: int = NO_PRODUCER_EPOCH  # -1: never yet given to a producer
+    producer_epoch: int = NO_PRODUCER_EPOCH  # -1: not assigned yet
     state: TransactionState = TransactionState.EMPTY
     timeout_ms: int = 0
     partitions: frozenset[TopicPartition] = frozenset()
-    start_ms: int = NO_TIME  # when the first partition of the transaction was added
+    start_ms: int = NO_TIME  # of the first partition of the transaction
     updated_ms: int = NO_TIME
     last_producer_id: int = NO_PRODUCER_ID
     last_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to give."""
         return self.producer_epoch >= ASSIGNABLE_EPOCH_MAX
 
     @property
     def committed(self) -> bool:
-        """How the transaction ended or is ending."""
+        """Return whether the decision was to commit."""
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction that is going on should have ended by now."""
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
 
 def may_initialize(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    """Whether a producer may ask for the next epoch: it is new, or has the last pair, or the one before that."""
+    """Return whether a producer may get the next epoch: it is new, or has the present pair or the one before."""
     if request.producer_id == NO_PRODUCER_ID or metadata.producer_epoch == NO_PRODUCER_EPOCH:
         return True
     return _is_current(metadata, request) or _is_retry(metadata, request)
 
 
 def needs_new_id(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    """Whether the next pair has another producer id. A request that `knows` refuses has no next pair."""
     return metadata.is_exhausted and not _is_retry(metadata, request)
 
 
 def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: int) -> TransactionMetadata:
-    """The next epoch is the producer's; the same one again for a producer that asks again."""
+    """Assign the next epoch; a retry gets the same epoch again."""
     if _is_retry(metadata, request):
         return _initialized(metadata, request, now_ms)
     named = request.producer_id != NO_PRODUCER_ID
@@ -82,7 +79,7 @@ def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: 
 def rotated(
     metadata: TransactionMetadata, request: InitProducerId, producer_id: int, now_ms: int
 ) -> TransactionMetadata:
-    """The first epoch of a new producer id is the producer's."""
+    """Assign the first epoch of a new producer id."""
     named = request.producer_id != NO_PRODUCER_ID
     return attrs.evolve(
         _initialized(metadata, request, now_ms),
@@ -94,7 +91,7 @@ def rotated(
 
 
 def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartition], now_ms: int) -> TransactionMetadata:
-    """A transaction has more partitions, or begins with these."""
+    """Add partitions; the first begin the transaction."""
     begins = metadata.state in IDLE
     return attrs.evolve(
         metadata,
@@ -106,13 +103,13 @@ def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartitio
 
 
 def prepared(metadata: TransactionMetadata, committed: bool, now_ms: int) -> TransactionMetadata:
-    """It is decided how the transaction ends."""
+    """Decide how the transaction ends."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 
 
 def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """The transaction is to be aborted with an epoch that no producer has."""
+    """Decide to abort the transaction with an epoch that no producer has."""
     return attrs.evolve(
         prepared(metadata, committed=False, now_ms=now_ms),
         producer_epoch=min(metadata.producer_epoch + 1, EPOCH_MAX),
@@ -121,13 +118,13 @@ def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
 
 
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """All markers have been written, so no partitions are left."""
+    """Complete the transaction; all markers are written."""
     state = TransactionState.COMPLETE_COMMIT if metadata.committed else TransactionState.COMPLETE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 
 
 def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode:
-    """What EndTxn is answered if no transaction is going on: it may be the second time that it is asked."""
+    """Return the error of EndTxn without open transaction; NONE if it is a retry."""
     ended = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if metadata.state in ended and metadata.committed == committed:
         return ErrorCode.NONE
@@ -139,7 +136,7 @@ def _is_current(metadata: TransactionMetadata, request: InitProducerId) -> bool:
 
 
 def _is_retry(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    """The present pair was given in answer to just this request."""
+    """Return whether this request got the present pair before."""
     if NO_PRODUCER_EPOCH in (request.producer_epoch, metadata.producer_epoch):
         return False
     last = (metadata.last_producer_id, metadata.last_producer_epoch)

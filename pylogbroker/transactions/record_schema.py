@@ -1,6 +1,6 @@
-"""The keys and values of the records in `__transaction_state`, in Kafka's own layouts.
+"""Keys and values of the records in `__transaction_state`, in Kafka's format.
 
-A key or a value is an int16 version and then the fields of a struct below, encoded as on the wire. For instance
+A key or value is an int16 version, then the fields of a struct below, encoded as on the wire. For example,
 the transactional id `x`, Ongoing with producer id 7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
 
     key      0000  0001 78
@@ -12,8 +12,8 @@ the transactional id `x`, Ongoing with producer id 7 at epoch 2, a timeout of 60
              00000000000005dc  00000000000003e8
              last update       start of the transaction
 
-Version 0 is written, as Kafka does unless it is told that all its brokers know better; versions 0 and 1 are read. An
-Empty transactional id has null for partitions. A null value, the tombstone, says that what the key names is forgotten.
+Version 0 is written, Kafka's default; versions 0 and 1 are read. An Empty transactional id has null partitions.
+A null value is a tombstone: the transactional id is deleted.
 """
 
 from collections.abc import Iterable
@@ -35,8 +35,6 @@ _UNSTORED_STATES = (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 
 @struct
 class TransactionLogKey(WireMessage):
-    """Names a transactional id."""
-
     versions = Versions(0, 0)
 
     transactional_id: String = ""
@@ -52,7 +50,7 @@ class PartitionsSchema:
 
 @struct
 class TransactionLogValue(WireMessage):
-    """A transactional id at one moment; a start of -1 stands for none."""
+    """State of a transactional id; a start of -1 is none."""
 
     versions = Versions(0, 1, flexible=1)
 
@@ -66,19 +64,17 @@ class TransactionLogValue(WireMessage):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id."""
     return encode(TransactionLogKey(transactional_id), KEY_VERSION)
 
 
 def decode_key(key: Buffer) -> str | None:
-    """The transactional id of a key; None if its version is not known, and its record to be passed over."""
+    """Decode a key; None if its version is unknown and its record has to be skipped."""
     if version_of(key) not in TransactionLogKey.versions:
         return None
     return decode(TransactionLogKey, key).transactional_id
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """The value of a transactional id."""
     empty = metadata.state is TransactionState.EMPTY
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
@@ -93,7 +89,6 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def decode_value(buffer: Buffer) -> TransactionMetadata:
-    """The transactional id in a value of any version."""
     value = decode(TransactionLogValue, buffer)
     return TransactionMetadata(
         value.producer_id,

@@ -1,4 +1,4 @@
-"""What is asked of the coordinator and what it answers, free of any wire version."""
+"""Requests to the coordinator and their results, independent of versions of the protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_TIME = -1
 
 @attrs.frozen
 class InitProducerId:
-    """InitProducerId of a producer with a transactional id. One that recovers gives the id and epoch that it has."""
+    """InitProducerId with a transactional id; a producer that recovers sends its id and epoch."""
 
     transactional_id: str
     timeout_ms: int
@@ -22,7 +22,7 @@ class InitProducerId:
 
 @attrs.frozen
 class InitResult:
-    """The answer to it: the id and epoch that the producer has from now on."""
+    """Result of InitProducerId: the id and epoch of the producer."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -31,8 +31,7 @@ class InitResult:
 
 @attrs.frozen
 class TransactionDescription:
-    """What DescribeTransactions tells of a transactional id. `start_ms` is that of the present or the
-    last transaction, -1 if the producer has had none yet."""
+    """A transactional id in DescribeTransactions; `start_ms` is of the present or last transaction, -1 without any."""
 
     error: ErrorCode
     transactional_id: str
@@ -46,7 +45,7 @@ class TransactionDescription:
 
 @attrs.frozen
 class TransactionOverview:
-    """What ListTransactions tells of a transactional id."""
+    """A transactional id in ListTransactions."""
 
     transactional_id: str
     producer_id: int
@@ -55,7 +54,7 @@ class TransactionOverview:
 
 @attrs.frozen
 class TransactionList:
-    """The answer to ListTransactions; `unknown_states` are the asked-for states that there are none of."""
+    """Result of ListTransactions; `unknown_states` are requested states that do not exist."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()

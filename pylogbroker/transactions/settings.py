@@ -19,7 +19,6 @@ class TransactionSettings:
 
     @classmethod
     def of(cls, config: Values) -> TransactionSettings:
-        """Return the coordinator's part of a broker's settings."""
         return cls(
             partitions=config.integer("transaction.state.log.num.partitions"),
             max_timeout_ms=config.integer("transaction.max.timeout.ms"),

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and which may follow which.
+"""The states of a transactional id and their transitions.
 
                partitions are added            EndTxn(commit)                  all markers are written
     Empty ---------------------------> Ongoing --------------> PrepareCommit -------------------------> CompleteCommit
@@ -10,14 +10,14 @@
       |                                    all markers are written |                                            |
       +------------------------------------------------------------+---- InitProducerId ------------------------+
 
-    Empty, CompleteCommit, CompleteAbort -- nothing was heard for transactional.id.expiration.ms --> Dead
+    Empty, CompleteCommit, CompleteAbort -- not used for transactional.id.expiration.ms --> Dead
     Ongoing -- InitProducerId, or the transaction's timeout --> PrepareEpochFence --> PrepareAbort with the epoch + 1
 
-Every arrow is a record in `__transaction_state`: the next state is `pending` until the record is stored, and nobody is
-answered before. PrepareEpochFence alone is never stored and never lasts: it and PrepareAbort are one step. A Prepare*
-decides how the transaction ends: once it is stored, markers follow, whatever happens in between.
+Every arrow is a record in `__transaction_state`. The next state is `pending` until the record is stored, and requests
+get no response before. PrepareEpochFence alone is never stored: it and PrepareAbort are one step. When a Prepare* is
+stored, the end is decided, and markers follow.
 
-What a producer with the right id and epoch is answered, the epochs of InitProducerId aside:
+The response to a producer with the present id and epoch:
 
     request          pending     Empty              Ongoing                  Prepare*     Complete*
     ---------------  ----------  -----------------  -----------------------  -----------  -----------------
@@ -36,7 +36,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """A state by its number in the log; `label` is its name in DescribeTransactions and ListTransactions."""
+    """State with its number in the log; `label` is its name in DescribeTransactions and ListTransactions."""
 
     label: str
 
@@ -59,10 +59,10 @@ class TransactionState(IntEnum):
 BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in TransactionState}
 
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""No transaction is going on."""
+"""States without open transaction."""
 
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""How the transaction ends is decided."""
+"""States in which the end of the transaction is decided."""
 
 PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,

@@ -22,7 +22,6 @@ class TransactionShard:
     active: bool = True
 
     def create(self, transactional_id: str, metadata: TransactionMetadata) -> Transaction:
-        """Add a transactional id."""
         transaction = self.transactions[transactional_id] = Transaction(transactional_id, self, metadata)
         return transaction
 

@@ -1,7 +1,7 @@
-"""One group: its members, its generation and protocol, and its offsets.
+"""A group: its members, generation, protocol and offsets.
 
-The group keeps its own books consistent and answers those who wait in it. It knows no policy: when to rebalance, whom
-to let in and what to write is decided by `rebalance`, `membership` and `commits`.
+A group keeps itself consistent and replies to waiting members. `rebalance`, `membership` and `offset_manager` decide
+when to rebalance, who may join, and what to write.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import attrs
 
 from pylogbroker.coordinators import EventQueue, Reply, Timer, cancel, check_transition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups.classic.member import Member
+from pylogbroker.groups.classic.member import PROTOCOL_TYPE, Member, subscribed_topics
 from pylogbroker.groups.classic.states import PREDECESSORS, GroupState
-from pylogbroker.groups.classic.subscription import PROTOCOL_TYPE, subscribed_topics
 from pylogbroker.groups.offsets import GroupOffsets
 from pylogbroker.groups.requests import (
     GroupDescription,
@@ -29,7 +28,7 @@ from pylogbroker.groups.requests import (
 
 @attrs.define
 class InitialDelay:
-    """The first rebalance of a group waits for more members: what is left of the longest wait, and if some came."""
+    """Time for more members to join the first rebalance: what is left of it, and whether a member has joined since."""
 
     remaining_ms: int
     joined: bool = False
@@ -37,12 +36,12 @@ class InitialDelay:
 
 @attrs.define(eq=False)
 class Group:
-    """A group and all that belongs to it."""
+    """State of one group."""
 
     group_id: str
     partition: int
     _events: EventQueue
-    since: int | None  # when the present state began, in ms; unknown in records of the oldest version
+    since: int | None  # begin of the present state, ms; unknown in records of the oldest version
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
@@ -50,21 +49,21 @@ class Group:
     leader: str | None = None
     members: dict[str, Member] = attrs.field(factory=dict)
     static: dict[str, str] = attrs.field(factory=dict)  # instance id: member id
-    pending: dict[str, Timer] = attrs.field(factory=dict)  # ids given out, not yet used: their expiry
+    pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined yet: their expiry
     unsynced: set[str] = attrs.field(factory=set)  # members of this generation that have not synced
-    subscribed: frozenset[str] | None = None  # by the members of this generation, if that is known
+    subscribed: frozenset[str] | None = None  # topics of the members of this generation, None if unknown
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     initial_delay: InitialDelay | None = None
     join_timer: Timer | None = None
     sync_timer: Timer | None = None
-    storing: int | None = None  # the generation whose assignment is on its way to the store
-    _support: Counter[str] = attrs.field(factory=Counter)  # protocol: how many members know it
+    storing: int | None = None  # the generation whose assignment is being written
+    _support: Counter[str] = attrs.field(factory=Counter)  # protocol: number of members that support it
     _joining: set[str] = attrs.field(factory=set)  # members with a waiting join
 
     # -- members ---------------------------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """Let a member in; the first one leads."""
+        """Add a member; the first one leads."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -75,7 +74,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Drop a member or a member id that was given out. Nobody is answered."""
+        """Remove a member, or an assigned member id, without reply to waiting requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -89,7 +88,6 @@ class Group:
             self.leader = next(iter(self.members), None)
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """A member that joins again tells anew what it is."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
@@ -97,7 +95,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def replace_static(self, member: Member, new_id: str) -> None:
-        """Give a static member another id. Who waits under the old one is fenced."""
+        """Give a static member another id; fence requests that wait under the old one."""
         old_id = member.member_id
         self.answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self.answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
@@ -113,19 +111,18 @@ class Group:
             self.unsynced.add(new_id)
 
     def await_join(self, member: Member, reply: Reply[JoinResult]) -> None:
-        """The member waits for the rebalance to complete."""
+        """Reply to the member when the rebalance is complete."""
         member.joins.append(reply)
         self._note_joining(member)
 
     def answer_join(self, member: Member, result: JoinResult) -> None:
-        """Answer the member's waiting join, if there is one."""
         self._joining.discard(member.member_id)
         replies, member.joins = member.joins, []
         for reply in replies:
             self._events.enqueue(reply, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
-        """Answer the member's waiting sync; whether there was one."""
+        """Reply to the member's waiting syncs; return whether there were any."""
         replies, member.syncs = member.syncs, []
         for reply in replies:
             self._events.enqueue(reply, result)
@@ -133,21 +130,19 @@ class Group:
 
     @property
     def joining(self) -> int:
-        """How many members wait for the rebalance to complete."""
         return len(self._joining)
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits, and no member id that was given out is still unused."""
+        """Return whether every member waits, and every assigned member id has joined."""
         return len(self._joining) == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the slowest member asks for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader is one of those who wait; False if nobody does."""
+        """Make a waiting member the leader if the leader does not wait; return False if no member does."""
         if self.leader not in self._joining:
             joined = next((member_id for member_id in self.members if member_id in self._joining), None)
             if joined is None:
@@ -158,7 +153,7 @@ class Group:
     # -- protocols -------------------------------------------------------------------------------------------------
 
     def accepts(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols can be a member."""
+        """Return whether a member with these protocols can join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(
@@ -166,13 +161,12 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Of the protocols that all members know, the one most members like best."""
+        """Return the protocol that most members prefer among those that all members support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def update_subscriptions(self) -> None:
-        """Find out which topics the members of this generation subscribe to."""
         self.subscribed = self._subscriptions() if self.protocol_type == PROTOCOL_TYPE else None
 
     def _subscriptions(self) -> frozenset[str] | None:
@@ -187,13 +181,12 @@ class Group:
     # -- states ----------------------------------------------------------------------------------------------------
 
     def move(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state."""
         check_transition(self.state, state, PREDECESSORS)
         self.state = state
         self.since = now_ms
 
     def next_generation(self, now_ms: int) -> None:
-        """The rebalance is complete: a new generation of those who are members now, or none."""
+        """Begin a generation of the present members; without members the group is Empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.update_subscriptions()
@@ -202,7 +195,6 @@ class Group:
         self.move(GroupState.COMPLETING if self.members else GroupState.EMPTY, now_ms)
 
     def stop_timers(self) -> None:
-        """Nothing more will happen in this group by itself."""
         for timer in (self.join_timer, self.sync_timer, *self.pending.values()):
             cancel(timer)
         for member in self.members.values():
@@ -211,14 +203,13 @@ class Group:
     # -- what others see -------------------------------------------------------------------------------------------
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """The members, for the leader."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
             for member in self.members.values()
         )
 
     def join_result(self, member: Member, members: bool) -> JoinResult:
-        """A member's answer for this generation, with the list of members if `members`."""
+        """Return the result of a member's join in this generation, with the list of members if `members`."""
         return JoinResult(
             ErrorCode.NONE,
             member.member_id,
@@ -230,21 +221,20 @@ class Group:
         )
 
     def sync_result(self, member: Member) -> SyncResult:
-        """A member's assignment in this generation."""
         return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
 
     def assignments(self, given: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Every member's assignment: the present one, or the one given by the leader (nothing if it forgot one)."""
+        """Return each member's assignment: the present one, or the one that the leader gave, empty if it gave none."""
         if given is None:
             return {member.member_id: member.assignment for member in self.members.values()}
         return {member_id: given.get(member_id, b"") for member_id in self.members}
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members consume the topic; when that is not known, they do."""
+        """Return whether a member may consume the topic: True if the subscriptions are unknown."""
         return self.subscribed is None or topic in self.subscribed
 
     def describe(self) -> GroupDescription:
-        """The group as DescribeGroups shows it: protocol and assignments only while it is stable."""
+        """Return the group for DescribeGroups; protocol and assignments are shown only while it is Stable."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDescription(
             ErrorCode.NONE,
@@ -256,7 +246,6 @@ class Group:
         )
 
     def overview(self) -> GroupOverview:
-        """The group as ListGroups shows it."""
         return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -276,5 +265,4 @@ class Group:
 
 
 def names(protocols: Protocols) -> Collection[str]:
-    """The protocols' names, each once."""
     return dict(protocols).keys()

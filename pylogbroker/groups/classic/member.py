@@ -1,7 +1,13 @@
-"""A member of a group: what it told when it joined, and the requests of it that wait for an answer."""
+"""A member of a group, and the topics in its subscription.
+
+The metadata of protocol type `consumer` begins, in every version, with
+
+    int16 version, int32 count, count x (int16 length, topic), ...
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection
 
 import attrs
@@ -9,10 +15,15 @@ import attrs
 from pylogbroker.coordinators import Reply, Timer
 from pylogbroker.groups.requests import JoinResult, MemberDescription, Protocols, SyncResult
 
+PROTOCOL_TYPE = "consumer"
+
+_HEADER = struct.Struct(">hi")
+_LENGTH = struct.Struct(">h")
+
 
 @attrs.define(eq=False)
 class Member:
-    """`joins` and `syncs` hold more than one reply when a client asked again; all of them get the one answer."""
+    """A member with its waiting requests. A client that retries has several, which all get the same result."""
 
     member_id: str
     instance_id: str | None
@@ -22,26 +33,24 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    is_new: bool = False  # has not been part of a generation yet
+    is_new: bool = False  # was in no generation yet
     joins: list[Reply[JoinResult]] = attrs.field(factory=list)
     syncs: list[Reply[SyncResult]] = attrs.field(factory=list)
     session: Timer | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of it waits, so that no heartbeat can be expected."""
+        """Return whether a request waits, so that the client sends no heartbeats."""
         return bool(self.joins or self.syncs)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member told for this protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The first of its protocols that is a candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> MemberDescription:
-        """The member as shown to administrators; metadata and assignment go with a protocol."""
+        """Return the member for DescribeGroups; without protocol it has no metadata and no assignment."""
         return MemberDescription(
             self.member_id,
             self.instance_id,
@@ -50,3 +59,24 @@ class Member:
             self.metadata(protocol) if protocol is not None else b"",
             self.assignment if protocol is not None else b"",
         )
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """Return the topics of a subscription, or None if the metadata is not one."""
+    try:
+        version, count = _HEADER.unpack_from(metadata)
+        return _topics(metadata, count) if version >= 0 and count >= 0 else None
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+def _topics(metadata: bytes, count: int) -> frozenset[str] | None:
+    topics = set()
+    position = _HEADER.size
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(metadata, position)
+        position += _LENGTH.size + length
+        if length < 0 or position > len(metadata):
+            return None
+        topics.add(metadata[position - length : position].decode())
+    return frozenset(topics)

@@ -1,9 +1,8 @@
-"""Who is a member of a group: joining, syncing, staying alive and leaving.
+"""Requests of members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-A member is dynamic or static. A dynamic member joins without an id and is given one; from version 4 of JoinGroup on it
-has to join again with that id before it is let in, so that a client whose answer got lost does not leave a ghost
-behind. A static member names itself by its instance id; when it comes again without a member id, it is given a new one
-and takes the old one's place and assignment, and whoever still uses the old id is fenced.
+A dynamic member joins without id and gets one. From version 4 of JoinGroup on it has to join again with that id: a
+client that lost the response leaves no member behind. A static member has an instance id. If it joins again without
+member id, it gets a new one and keeps its assignment; requests with the old id are fenced.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from pylogbroker.wire import STRING_BYTES_MAX
 
 @attrs.define(eq=False)
 class MemberManager:
-    """Handles the requests of members and of those who want to be."""
+    """Handles the requests of members."""
 
     _settings: GroupSettings
     _events: EventQueue
@@ -47,7 +46,6 @@ class MemberManager:
     # -- JoinGroup -------------------------------------------------------------------------------------------------
 
     def join(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
-        """Let somebody in, or back in."""
         if not self._has_capacity(group, join.member_id):
             group.remove(join.member_id)
             self._answer_error(reply, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -63,7 +61,7 @@ class MemberManager:
         if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)
-        if group.state is GroupState.PREPARING:  # members above the limit lose their place by joining last
+        if group.state is GroupState.PREPARING:  # the last to join exceed the limit
             return bool(member and member.joins) or group.joining < self._settings.max_size
         return member is not None or len(group.members) < self._settings.max_size
 
@@ -117,7 +115,7 @@ class MemberManager:
     def _answer_error(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
         self._events.enqueue(reply, JoinResult(error, member_id))
 
-    # -- a static member that comes again --------------------------------------------------------------------------
+    # -- a static member that joins again --------------------------------------------------------------------------
 
     def _replace(self, group: Group, join: Join, new_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
         replacement = _Replacement(group, group.members[group.static[join.instance_id or ""]], join, new_id, reply)
@@ -132,7 +130,7 @@ class MemberManager:
             self._await_rebalance(group, member, reply, now_ms)
 
     def _finish_replacement(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
-        """Its new id is stored, so the group stays as it is; or it is not, and the member stays as it was."""
+        """Reply after the append of the new id; if that failed, the member keeps its old id."""
         group = done.group
         if group.state is GroupState.DEAD:
             self._answer_error(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
@@ -148,7 +146,7 @@ class MemberManager:
     # -- SyncGroup -------------------------------------------------------------------------------------------------
 
     def sync(self, group: Group, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
-        """Give a member its assignment, now or when the leader has sent it."""
+        """Reply with the assignment, at once or when the leader has sent it."""
         error = _check_sync(group, sync)
         if error is ErrorCode.NONE and group.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
@@ -183,7 +181,7 @@ class MemberManager:
     # -- Heartbeat, LeaveGroup -------------------------------------------------------------------------------------
 
     def heartbeat(self, group: Group, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        """Note that a member lives, and tell it whether to join again."""
+        """Extend the session of a member; REBALANCE_IN_PROGRESS asks it to join again."""
         error = check_generation(group, beat.generation, beat.member_id, beat.instance_id)
         if error:
             return error
@@ -191,7 +189,6 @@ class MemberManager:
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
 
     def leave(self, group: Group, leaving: Sequence[Leaving], now_ms: int) -> tuple[ErrorCode, ...]:
-        """Remove members, each as if it were alone."""
         return tuple(self._leave(group, who, now_ms) for who in leaving)
 
     def _leave(self, group: Group, who: Leaving, now_ms: int) -> ErrorCode:
@@ -209,7 +206,7 @@ class MemberManager:
 
 @attrs.define(eq=False)
 class _Replacement:
-    """A static member's new id on its way to the store, and what the member was before."""
+    """A static member whose new id is being written, and its state before."""
 
     group: Group
     member: Member
@@ -229,19 +226,19 @@ class _Replacement:
         self.old_metadata = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
 
     def holds(self) -> bool:
-        """Whether the group is still as it was when the new id went to the store."""
         group = self.group
         same_group = group.state is GroupState.STABLE and group.generation == self.generation
         return same_group and group.members.get(self.new_id) is self.member
 
     def revert(self) -> None:
-        """Make the member what it was."""
         self.group.replace_static(self.member, self.old_id)
         self.group.update(self.member, *self.old_metadata)
 
     def result(self) -> JoinResult:
-        """The member's answer. A leader must not assign anew, as nobody would listen. Old clients are made to believe
-        that they do not lead, by naming a leader that is not them; new ones are told to skip the assignment."""
+        """Return the result of the join. The leader must not assign again, since the others do not join.
+
+        Clients that cannot skip the assignment get another leader's id; the others are asked to skip it.
+        """
         group = self.group
         if not self.join.can_skip_assignment:
             return attrs.evolve(group.join_result(self.member, members=False), leader=self.old_leader or "")
@@ -250,13 +247,13 @@ class _Replacement:
 
 
 def _member_id(name: str, unique: str) -> str:
-    """An id that begins with the member's own name, or with as much of it as a string of the protocol can carry."""
+    """Return an id that begins with the member's name, cut to the length of a string in the protocol."""
     suffix = f"-{unique}"
     return name.encode()[: STRING_BYTES_MAX - len(suffix)].decode(errors="ignore") + suffix
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether this is a member, and if it is a static one, the one that has the instance id now."""
+    """Return the error of a request that names this member; a static member must have the id of its instance."""
     if instance_id is not None:
         current = group.static.get(instance_id)
         if current is None:
@@ -267,7 +264,7 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
 
 
 def check_generation(group: Group, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether this is a member that knows of the present generation."""
+    """Return the error of a request that names this member and generation."""
     error = check_member(group, member_id, instance_id)
     if error is ErrorCode.NONE and generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -284,6 +281,6 @@ def _check_sync(group: Group, sync: Sync) -> ErrorCode:
 
 
 def _wants_rebalance(group: Group, join: Join) -> bool:
-    """Whether a member's join tells something new. A leader of a stable group has a reason that only it knows."""
+    """Return whether a member's join needs a rebalance; the leader of a Stable group joins to ask for one."""
     leads = group.state is GroupState.STABLE and group.leader == join.member_id
     return leads or group.members[join.member_id].protocols != join.protocols

@@ -1,13 +1,13 @@
-"""How a group comes from one generation to the next, and how it loses members.
+"""Rebalances: a group's way from one generation to the next, and the removal of members.
 
-    prepare     all are asked to join again (by the answers to their heartbeats); joins wait
-    complete    everybody has joined, or the time is up: who is missing is dropped (static members are kept), all who
-                wait are answered with the new generation, and the time for their SyncGroup begins
-    expiry      of a session: that member is dropped; of the time for SyncGroup: all who have not synced are dropped;
-                of a member id that was given out: it is forgotten
+    prepare     responses to heartbeats ask all members to join again; joins wait
+    complete    all have joined, or the timeout is over: missing members are removed (static ones stay), the others get
+                the new generation, and the timeout of their SyncGroup starts
+    timeouts    of a session: the member is removed; of SyncGroup: all that have not synced are removed; of an assigned
+                member id: the id is removed
 
-The first rebalance of a group waits `group.initial.rebalance.delay.ms`, and again as long while members keep coming, up
-to the rebalance timeout, so that the consumers of a starting application end up in one generation.
+The first rebalance of a group waits `group.initial.rebalance.delay.ms`, and as long again while members join, up to the
+rebalance timeout. So the consumers of an application that starts get into one generation.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long the join of a new member may wait. It does not have its id yet, so it cannot send heartbeats; a client that
-gave up asks again, and without a limit its former selves would pile up."""
+"""Longest wait of a new member's join. The member has no id yet and sends no heartbeats. Clients that time out join
+again; without a limit their former joins would accumulate."""
 
 JOIN_RETRY_MS_MIN = 1_000
-"""The shortest wait before looking again whether anybody has joined."""
+"""Shortest time until the next check whether a member has joined."""
 
 
 @attrs.frozen
 class NewGeneration:
-    """A group's rebalance is complete."""
+    """A generation that a completed rebalance began."""
 
     group_id: str
     generation: int
@@ -45,7 +45,7 @@ class NewGeneration:
 
 
 def ignore_generation(new: NewGeneration) -> None:
-    """Tests may do without."""
+    """Do nothing."""
 
 
 _REBALANCEABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
@@ -63,7 +63,7 @@ class Rebalancer:
     # -- a member's life -------------------------------------------------------------------------------------------
 
     def keep_alive(self, group: Group, member: Member, now_ms: int) -> None:
-        """The member has shown that it lives: its session begins again."""
+        """Restart the member's session timeout."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         due = now_ms + timeout_ms
         if member.session is None:
@@ -72,11 +72,11 @@ class Rebalancer:
             self._timers.move(member.session, due)
 
     def expect(self, group: Group, member_id: str, timeout_ms: int, now_ms: int) -> None:
-        """A member id has been given out: it must be used within `timeout_ms`."""
+        """Expect a join with an assigned member id within `timeout_ms`."""
         group.pending[member_id] = self._timers.start(now_ms + timeout_ms, partial(self.drop_pending, group, member_id))
 
     def drop(self, group: Group, member: Member, now_ms: int) -> None:
-        """Remove a member, and rebalance what is left. If it still waits, its client may join anew."""
+        """Remove a member and rebalance the others. Its waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
@@ -86,7 +86,6 @@ class Rebalancer:
             self.maybe_prepare(group, now_ms)
 
     def drop_pending(self, group: Group, member_id: str, now_ms: int) -> None:
-        """Forget a member id that was given out."""
         group.remove(member_id)
         self.try_complete(group, now_ms)
 
@@ -97,12 +96,11 @@ class Rebalancer:
     # -- preparing -------------------------------------------------------------------------------------------------
 
     def maybe_prepare(self, group: Group, now_ms: int) -> None:
-        """Begin a rebalance unless one is being prepared."""
         if group.state in _REBALANCEABLE:
             self.prepare(group, now_ms)
 
     def prepare(self, group: Group, now_ms: int) -> None:
-        """Begin a rebalance. Who waits for an assignment has to join again."""
+        """Begin a rebalance. Members that wait for an assignment have to join again."""
         if group.state is GroupState.COMPLETING:
             self.assign_error(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         self._stop_waiting_for_syncs(group)
@@ -132,7 +130,7 @@ class Rebalancer:
     # -- completing ------------------------------------------------------------------------------------------------
 
     def try_complete(self, group: Group, now_ms: int) -> None:
-        """Complete the rebalance that is being prepared, if nobody is missing and it is not a group's first."""
+        """Complete the rebalance if all members have joined and there is no initial delay."""
         if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
             self._complete(group, now_ms)
 
@@ -164,13 +162,13 @@ class Rebalancer:
     # -- assigning -------------------------------------------------------------------------------------------------
 
     def has_synced(self, group: Group, member_id: str) -> None:
-        """The member has asked for its assignment."""
+        """Stop waiting for the SyncGroup of a member."""
         group.unsynced.discard(member_id)
         if not group.unsynced:
             cancel(group.sync_timer)
 
     def assign(self, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
-        """The leader's assignment is stored: everybody who waits gets theirs."""
+        """Reply to waiting members with the stored assignments."""
         for member in group.members.values():
             member.assignment = assignments[member.member_id]
         group.move(GroupState.STABLE, now_ms)
@@ -179,7 +177,7 @@ class Rebalancer:
                 self.keep_alive(group, member, now_ms)
 
     def assign_error(self, group: Group, error: ErrorCode, now_ms: int) -> None:
-        """There will be no assignment in this generation."""
+        """Reply to waiting members that this generation gets no assignment."""
         for member in group.members.values():
             member.assignment = b""
             if group.answer_sync(member, SyncResult(error)):

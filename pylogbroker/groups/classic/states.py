@@ -1,4 +1,4 @@
-"""The states of a group, and which may follow which.
+"""The states of a group and their transitions.
 
               a member joins                      all have joined, or the time is up
     Empty ---------------------> PreparingRebalance -----------------------------> CompletingRebalance
@@ -9,10 +9,10 @@
                                          |   a member joins, leaves or dies,                    v
                                          +-- or the leader joins again -------------------- Stable
 
-    Empty -- deleted, or nothing is left to remember --> Dead
-    any   -- its partition is given up ----------------> Dead
+    Empty -- deleted, or its last offset expired --> Dead
+    any   -- its shard is unloaded ----------------> Dead
 
-What a member is answered, once it has shown that it is one:
+The response to a member of the group:
 
     request       PreparingRebalance      CompletingRebalance              Stable
     ------------  ----------------------  -------------------------------  --------------------------------------
@@ -23,8 +23,8 @@ What a member is answered, once it has shown that it is one:
     LeaveGroup    NONE                    NONE, a new rebalance            NONE, a new rebalance
     OffsetCommit  stored                  REBALANCE_IN_PROGRESS            stored
 
-An Empty group takes joins, and commits of consumers that do without membership (generation -1); whoever claims to be
-a member is UNKNOWN_MEMBER_ID. A Dead group is no longer found: its last holders get COORDINATOR_NOT_AVAILABLE.
+An Empty group accepts joins, and commits of consumers without membership (generation -1). Members of it are unknown:
+UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
