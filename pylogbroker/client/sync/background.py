@@ -13,27 +13,35 @@ belong to a Twisted program, a notebook's event loop or a test runner. Therefore
 
 The thread and those of its pool are daemons: they do not keep a program from ending. `at_exit` registers what to close
 before.
+
+Log lines of the package go to Python's `logging`: each to the logger of its module, such as
+`pylogbroker.plugins.callback_handlers`, with its level. Libraries are silent by convention: nothing is shown until the
+program configures `logging`.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
+from functools import cache
 from typing import Generic, TypeVar
 
 import attrs
 from twisted.internet.base import ReactorBase
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import ILogObserver, LogEvent, STDLibLogObserver, globalLogPublisher
 from twisted.python.failure import Failure
+from zope.interface import provider
 
-from pylogbroker.client.sync.python_logging import forward_log
 from pylogbroker.errors import PylogbrokerError
 
 T = TypeVar("T")
+_PACKAGE = "pylogbroker"
 
 #: Seconds that a program waits at its end for open objects to close.
 EXIT_TIMEOUT_SECONDS = 10.0
@@ -80,7 +88,7 @@ class Background:
     """Running reactor and its thread."""
 
     def __init__(self) -> None:
-        forward_log()
+        _forward_log()
         self.reactor = _new_reactor()
         self._closers: dict[int, Callable[[], Awaitable[object]]] = {}
         self._stopped = False
@@ -161,6 +169,25 @@ def _new_reactor() -> ReactorBase:
     from twisted.internet.selectreactor import SelectReactor
 
     return SelectReactor()
+
+
+@cache
+def _forward_log() -> None:
+    """Forward the package's log lines from now on, once for each process."""
+    logging.getLogger(_PACKAGE).addHandler(logging.NullHandler())
+    globalLogPublisher.addObserver(_forward)
+
+
+@provider(ILogObserver)
+def _forward(event: LogEvent) -> None:
+    namespace = event.get("log_namespace", "")
+    if namespace == _PACKAGE or namespace.startswith(f"{_PACKAGE}."):
+        _observer(namespace)(event)
+
+
+@cache
+def _observer(namespace: str) -> ILogObserver:
+    return STDLibLogObserver(namespace)
 
 
 def _stop_with_worker(stop: Callable[[], None]) -> None:
