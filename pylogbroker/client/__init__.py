@@ -3,8 +3,8 @@
 ==================  ========================================================================================
 `producer`          `Producer`: sends records
 `consumer`          `ConsumerConnector`: a member of a group, and its streams of messages
-`simple_consumer`   `SimpleConsumer`: one connection to one broker, no state; `adapters`: its protocols
-`messages`          messages and message sets for consumers; `legacy07_messages`: those of Kafka 0.7
+`simple_consumer`   `SimpleConsumer`: one connection to one broker, no state; `adapters`: its protocol
+`messages`          messages and message sets for consumers
 `sync`              the same classes without Deferreds
 `cluster`           brokers, topics, leaders and coordinators; requests to any of them
 `pool`              connections (`pylogbroker.rpc`), one for each broker in use

@@ -24,7 +24,7 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 
 from pylogbroker.client import arguments
-from pylogbroker.client.adapters import EARLIEST, LATEST, FetchResult, FetchTarget, ProtocolAdapter, Wait
+from pylogbroker.client.adapters import EARLIEST, LATEST, FetchedMessages, FetchTarget, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.messages import Decode, MessageSet
@@ -128,7 +128,7 @@ class SimpleConsumer:
         found = await adapter.fetch(wanted, wait)
         return [await self._completed(adapter, *each) for each in zip(wanted, found, strict=True)]
 
-    async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchResult) -> MessageSet:
+    async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchedMessages) -> MessageSet:
         """Return the messages, refetched alone with doubled sizes until there is a whole one."""
         most = self.settings.integer("fetch.max.bytes")
         while found.is_cut and wanted.max_bytes < most:

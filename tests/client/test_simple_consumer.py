@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait, kafka
+from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait, kafka
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, PluginFailed, RecordTooLarge
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
@@ -132,10 +132,10 @@ class CuttingAdapter:
         self.data = data
         self.sizes: list[int] = []
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         self.sizes += [each.max_bytes for each in wanted]
         sets = [MessageSet(each.topic, each.partition, self.data[: each.max_bytes], each.offset) for each in wanted]
-        return succeed([FetchResult(each, not each.valid_bytes) for each in sets])
+        return succeed([FetchedMessages(each, not each.valid_bytes) for each in sets])
 
     def is_open(self) -> bool:
         return True

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, BlockingCluster, FoundOffset, partitions_of
+from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
@@ -50,8 +50,8 @@ def test_topics_and_offsets(topics: Topics) -> None:
             zip(keys, (4, 4, 0), strict=True)
         )
         assert cluster.offsets({keys[1]: 1_000_002, keys[2]: 5}) == {
-            keys[1]: FoundOffset(2, 1_000_002),
-            keys[2]: FoundOffset(-1, -1),
+            keys[1]: OffsetAtTime(2, 1_000_002),
+            keys[2]: OffsetAtTime(-1, -1),
         }
         first = cluster.topic_id(topic)
         assert first == found[topic].topic_id

@@ -12,7 +12,7 @@ from kafka.record import MemoryRecords
 
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Codec, entries
-from pylogbroker.spark.writing.encoder import Encoded, Packing, RecordColumns, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.encoder import BinaryColumns, Encoded, Packing, as_binary, encode, header_bytes
 
 NOW = 1_700_000_000_123
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -37,7 +37,7 @@ def test_slices_of_columns_come_back(rows: list[Row], start: int, count: int) ->
     keys, values = (pa.array([row[field] for row in rows], pa.binary()).slice(start, count) for field in (0, 1))
     if not len(values):
         return
-    [(_, batch)] = encode(RecordColumns(values, keys, header_bytes(headers)), [0], Packing(10_000_000), NOW)
+    [(_, batch)] = encode(BinaryColumns(values, keys, header_bytes(headers)), [0], Packing(10_000_000), NOW)
     expected = [(key, value, list(each or []), NOW) for key, value, each in rows[start : start + count]]
     assert _read(batch) == expected
 
@@ -45,7 +45,7 @@ def test_slices_of_columns_come_back(rows: list[Row], start: int, count: int) ->
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=60), st.integers(100, 700), st.data())
 def test_batches_are_no_larger_than_asked_for(sizes: list[int], largest: int, data: st.DataObject) -> None:
     runs = [0, *sorted(data.draw(st.sets(st.integers(1, len(sizes)), max_size=4)) - {len(sizes)})]
-    rows = RecordColumns(pa.array([b"x" * size for size in sizes], pa.binary()))
+    rows = BinaryColumns(pa.array([b"x" * size for size in sizes], pa.binary()))
     found = list(encode(rows, runs, Packing(largest), NOW))
     starts = [first for first, _ in found]
     assert set(runs) <= set(starts)
@@ -55,13 +55,13 @@ def test_batches_are_no_larger_than_asked_for(sizes: list[int], largest: int, da
 
 
 def test_a_batch_has_as_many_records_as_fit() -> None:
-    rows = RecordColumns(pa.array([b"x" * 90] * 1000, pa.binary()))
+    rows = BinaryColumns(pa.array([b"x" * 90] * 1000, pa.binary()))
     counts = [batch.count for _, batch in encode(rows, [0], Packing(10_000), NOW)]
     assert min(counts[:-1]) >= 93  # of about 100 bytes each
 
 
 def test_a_batch_says_who_it_is_of() -> None:
-    [(_, batch)] = encode(RecordColumns(pa.array([b"1", b"2"], pa.binary())), [0], Packing(1000), NOW)
+    [(_, batch)] = encode(BinaryColumns(pa.array([b"1", b"2"], pa.binary())), [0], Packing(1000), NOW)
     [entry] = entries(batch.sealed((17, 3, 40), transactional=True))
     assert (entry.producer_id, entry.producer_epoch, entry.base_sequence) == (17, 3, 40)
     assert entry.is_transactional
@@ -92,9 +92,9 @@ def test_strings_and_bytes_however_arrow_keeps_them(kind: pa.DataType) -> None:
     assert column.to_pylist() == [b"a", None, b"\xc3\xa4"]
 
 
-def _columns(rows: list[Row]) -> RecordColumns:
+def _columns(rows: list[Row]) -> BinaryColumns:
     keys, values = (pa.array([row[field] for row in rows], pa.binary()) for field in (0, 1))
-    return RecordColumns(values, None if keys.null_count == len(keys) else keys, header_bytes(_headers(rows)))
+    return BinaryColumns(values, None if keys.null_count == len(keys) else keys, header_bytes(_headers(rows)))
 
 
 def _headers(rows: list[Row]) -> pa.ListArray:

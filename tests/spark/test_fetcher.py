@@ -12,7 +12,7 @@ from pylogbroker.client.errors import ConnectionLost, OutOfRange, RecordTooLarge
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster, FoundOffset
+from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster, OffsetAtTime
 from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
@@ -82,8 +82,8 @@ class FakeCluster(BlockingCluster):
 
     def offsets(
         self, times: Mapping[TopicPartition, int], seconds: float | None = None
-    ) -> dict[TopicPartition, FoundOffset]:
-        return {key: FoundOffset(self.bounds[time], -1) for key, time in times.items()}
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        return {key: OffsetAtTime(self.bounds[time], -1) for key, time in times.items()}
 
 
 def serving(end: int = 9) -> Callable[[Asked], PartitionData]:

@@ -15,7 +15,7 @@ from kafka.partitioner.default import murmur2
 
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
 from pylogbroker.errors import KafkaError
-from pylogbroker.spark.writing.encoder import RecordColumns
+from pylogbroker.spark.writing.encoder import BinaryColumns
 from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
 
 
@@ -29,7 +29,7 @@ def test_by_partition_then_by_key_then_one_after_the_other() -> None:
 
 
 def test_rows_without_keys_stay_together_and_reach_all_partitions() -> None:
-    found = RowPartitioner(_topic(4), 5000).of(RecordColumns(pa.array([b"x" * 90] * 1000, pa.binary()))).tolist()
+    found = RowPartitioner(_topic(4), 5000).of(BinaryColumns(pa.array([b"x" * 90] * 1000, pa.binary()))).tolist()
     changes = sum(before != after for before, after in itertools.pairwise(found))
     assert {found.count(number) >= 200 for number in range(4)} == {True}
     assert changes <= 21
@@ -37,14 +37,14 @@ def test_rows_without_keys_stay_together_and_reach_all_partitions() -> None:
 
 def test_what_comes_later_goes_on_where_it_was() -> None:
     places = RowPartitioner(_topic(4), 5000)
-    rows = RecordColumns(pa.array([b"x" * 90] * 20, pa.binary()))
+    rows = BinaryColumns(pa.array([b"x" * 90] * 20, pa.binary()))
     assert len({int(number) for _ in range(12) for number in places.of(rows)}) == 4
 
 
 def test_rows_without_keys_go_round_partitions_that_nobody_leads() -> None:
     """Those with a key do not: it says where they belong."""
     places = RowPartitioner(_topic(4, dead=[0, 2]), 100)
-    assert {int(number) for number in places.of(RecordColumns(pa.array([b"x" * 90] * 50, pa.binary())))} == {1, 3}
+    assert {int(number) for number in places.of(BinaryColumns(pa.array([b"x" * 90] * 50, pa.binary())))} == {1, 3}
     keys: list[bytes | None] = [b"%d" % number for number in range(30)]
     assert places.of(_rows(keys)).tolist() == [(murmur2(key) & 0x7FFFFFFF) % 4 for key in keys]
     assert {int(number) for number in RowPartitioner(_topic(4, dead=range(4)), 1).of(_rows([None] * 20))} == {
@@ -78,8 +78,8 @@ def test_rows_of_a_partition_come_together_and_keep_their_order(partitions: list
     assert len(runs) == len(set(partitions))
 
 
-def _rows(keys: list[bytes | None]) -> RecordColumns:
-    return RecordColumns(pa.array([b"v"] * len(keys), pa.binary()), pa.array(keys, pa.binary()))
+def _rows(keys: list[bytes | None]) -> BinaryColumns:
+    return BinaryColumns(pa.array([b"v"] * len(keys), pa.binary()), pa.array(keys, pa.binary()))
 
 
 def _topic(partitions: int, dead: Collection[int] = ()) -> TopicInfo:

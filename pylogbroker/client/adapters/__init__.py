@@ -35,7 +35,7 @@ class FetchTarget:
 
 
 @attrs.frozen(eq=False)
-class FetchResult:
+class FetchedMessages:
     """Result of one `Wanted`: its messages, or an error.
 
     `is_cut` is true if the first message did not fit into `max_bytes`.
@@ -57,7 +57,7 @@ class Wait:
 class ProtocolAdapter(Protocol):
     """One connection to one broker. Each call fails with the connection's or the broker's error."""
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         """Return one result for each request, in the same order."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
-from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
+from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
@@ -67,12 +67,12 @@ class KafkaAdapter:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         return ensureDeferred(self._fetch(wanted, wait))
 
-    async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchResult]:
+    async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
         """Fetch in as many requests as needed: each may ask for a partition only once."""
-        found: list[FetchResult | None] = [None] * len(wanted)
+        found: list[FetchedMessages | None] = [None] * len(wanted)
         left = list(range(len(wanted)))
         while left:
             round_: dict[TopicPartition, int] = {}
@@ -112,7 +112,7 @@ class KafkaAdapter:
         raise_for(answer.error_code)
         return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
 
-    def _fetched(self, wanted: FetchTarget, answer: PartitionData | None) -> FetchResult:
+    def _fetched(self, wanted: FetchTarget, answer: PartitionData | None) -> FetchedMessages:
         if answer is None:
             answer = PartitionData(wanted.partition, ErrorCode.UNKNOWN_SERVER_ERROR)
         aborted = (answer.aborted_transactions or ()) if self._committed_only else ()
@@ -128,9 +128,9 @@ class KafkaAdapter:
             check_crcs=self._check_crcs,
         )
         if answer.error_code:
-            return FetchResult(messages, False, _partition_error(answer.error_code, wanted.topic, wanted.partition))
+            return FetchedMessages(messages, False, _partition_error(answer.error_code, wanted.topic, wanted.partition))
         end = answer.last_stable_offset if self._committed_only else answer.high_watermark
-        return FetchResult(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
+        return FetchedMessages(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
 
     # -- offsets ---------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, Completion, Span
+from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, RecordCompletion, Span
 from pylogbroker.records import Header
 
 OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: lengths, deltas, attributes
@@ -78,7 +78,7 @@ class Accumulator:
         timestamp: int,
         headers: tuple[Header, ...],
         size: int,
-        completion: Completion | None,
+        completion: RecordCompletion | None,
         now: float,
     ) -> Batch:
         """Add a record of `size` bytes, overhead included, to the queue's last batch or to a new one."""

@@ -13,7 +13,7 @@ from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
 
 
-class Completion(Protocol):
+class RecordCompletion(Protocol):
     """Receiver of a record's result: a Deferred or an `EventCompletion`."""
 
     def callback(self, result: Any) -> object:
@@ -77,7 +77,7 @@ class Batch:
     due: float  # when to send it, full or not
     values: list[bytes | None] = attrs.Factory(list)
     timestamps: list[int] = attrs.Factory(list)
-    completions: list[Completion | None] = attrs.Factory(list)
+    completions: list[RecordCompletion | None] = attrs.Factory(list)
     keys: list[bytes | None] | None = None
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None

@@ -22,7 +22,7 @@ from pylogbroker.client.callbacks import Callbacks
 from pylogbroker.client.errors import PluginFailed
 from pylogbroker.client.plugin_guards import Handle
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator
-from pylogbroker.client.producer.batch import Batch, BatchQueue, Completion
+from pylogbroker.client.producer.batch import Batch, BatchQueue, RecordCompletion
 from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.model import UNKNOWN_OFFSET, Counts, RecordMetadata
 from pylogbroker.client.producer.topics import PendingRecord
@@ -35,7 +35,7 @@ T = TypeVar("T")
 class EventCompletion:
     """Completion of an event: passes the first result on to its sender."""
 
-    completion: Completion
+    completion: RecordCompletion
     reserved: int  # bytes counted for the event until it completes or enters a batch
     release: Callable[[int], object]
     done: Deferred[None] = attrs.Factory(Deferred)
@@ -92,7 +92,7 @@ class Pipeline:
     _is_dispatching: bool = False
     _is_more: bool = False  # whether to dispatch again after the current dispatch
 
-    def send(self, event: Event, completion: Completion) -> None:
+    def send(self, event: Event, completion: RecordCompletion) -> None:
         event.ticket = EventCompletion(completion, 0, self._release)
         change = self.callbacks.before_enqueue
         try:
@@ -221,7 +221,7 @@ class BuiltInHandler:
     """Built-in event handler: serializes and sends. `serialize` turns an event into a `PendingRecord`, or raises."""
 
     reactor: IReactorTime
-    serialize: Callable[[Event, Completion], PendingRecord]
+    serialize: Callable[[Event, RecordCompletion], PendingRecord]
     put: Callable[[PendingRecord], object]
     failed: Callable[[BaseException], object]
     counts: Counts

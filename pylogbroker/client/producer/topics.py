@@ -19,7 +19,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.plugin_guards import Partitioners, TopicPartitioner
 from pylogbroker.client.producer.accumulator import Accumulator
-from pylogbroker.client.producer.batch import BatchQueue, Completion
+from pylogbroker.client.producer.batch import BatchQueue, RecordCompletion
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Event
 from pylogbroker.records import Header
@@ -38,7 +38,7 @@ class PendingRecord:
     timestamp: int
     headers: tuple[Header, ...]
     size: int
-    completion: Completion
+    completion: RecordCompletion
     event: Event | None = None
 
 

@@ -14,7 +14,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.plugin_guards import guarded_handler
 from pylogbroker.client.producer.accumulator import OVERHEAD, Accumulator, BufferLimits
-from pylogbroker.client.producer.batch import BatchQueue, Completion
+from pylogbroker.client.producer.batch import BatchQueue, RecordCompletion
 from pylogbroker.client.producer.buffer_admission import BufferAdmission
 from pylogbroker.client.producer.coordinator_client import TransactionCoordinatorClient
 from pylogbroker.client.producer.errors import NotAllSent
@@ -221,7 +221,7 @@ class ProducerParts:
     def _put(self, record: PendingRecord) -> None:
         self.topics.put(record)
 
-    def serialize(self, event: Event, completion: Completion) -> PendingRecord:
+    def serialize(self, event: Event, completion: RecordCompletion) -> PendingRecord:
         """Serialize and validate an event; raise its error."""
         if self.is_closed:
             raise Closed("the producer has been closed")

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 
-from pylogbroker.client.adapters import FetchResult, FetchTarget, Wait
+from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait
 from pylogbroker.client.messages import Decode
 from pylogbroker.config import Values
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError
@@ -72,10 +72,10 @@ class Legacy07Adapter:
         self._decode_value = decode_value
         self._check_crcs = settings.boolean("check.crcs")
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchResult]]:
+    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         return ensureDeferred(self._fetch(wanted))
 
-    async def _fetch(self, wanted: Sequence[FetchTarget]) -> list[FetchResult]:
+    async def _fetch(self, wanted: Sequence[FetchTarget]) -> list[FetchedMessages]:
         ranges = [FetchRange(each.topic, each.partition, each.offset, each.max_bytes) for each in wanted]
         if len(ranges) == 1:
             answers = [await self._connection.ask(Fetch(ranges[0]), decode_set)]
@@ -86,7 +86,7 @@ class Legacy07Adapter:
         alone = len(ranges) == 1
         return [self._fetched(each, alone, *answer) for each, answer in zip(wanted, answers, strict=True)]
 
-    def _fetched(self, wanted: FetchTarget, alone: bool, code: int, data: memoryview) -> FetchResult:
+    def _fetched(self, wanted: FetchTarget, alone: bool, code: int, data: memoryview) -> FetchedMessages:
         messages = Legacy07MessageSet(
             wanted.topic,
             wanted.partition,
@@ -96,12 +96,12 @@ class Legacy07Adapter:
             check_crcs=self._check_crcs,
         )
         if code:
-            return FetchResult(messages, False, _error_of(code, f"{wanted.topic}/{wanted.partition}"))
+            return FetchedMessages(messages, False, _error_of(code, f"{wanted.topic}/{wanted.partition}"))
         if not data or messages.valid_bytes:
-            return FetchResult(messages)
+            return FetchedMessages(messages)
         if not may_be_message(data) or (alone and len(data) < wanted.max_bytes):
-            return FetchResult(messages, False, _no_message_at(wanted))
-        return FetchResult(messages, is_cut=True)
+            return FetchedMessages(messages, False, _no_message_at(wanted))
+        return FetchedMessages(messages, is_cut=True)
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))

@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class FoundOffset:
+class OffsetAtTime:
     """First offset at or after a time, and its record's timestamp; -1 if there is none."""
 
     offset: int
@@ -98,12 +98,12 @@ class BlockingCluster:
 
     def offsets(
         self, times: Mapping[TopicPartition, int], seconds: float | None = None
-    ) -> dict[TopicPartition, FoundOffset]:
+    ) -> dict[TopicPartition, OffsetAtTime]:
         """Return for each partition the first offset at or after a time in ms, or its EARLIEST or LATEST offset.
 
         LATEST is the high watermark, or the last stable offset if isolation.level is read_committed.
         """
-        found: dict[TopicPartition, FoundOffset] = {}
+        found: dict[TopicPartition, OffsetAtTime] = {}
 
         def rest() -> None:
             self._look_up({key: time for key, time in times.items() if key not in found}, found)
@@ -120,7 +120,7 @@ class BlockingCluster:
             if topic.error_code and topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
-    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, FoundOffset]) -> None:
+    def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
         """Ask each leader once. Raise the last error after storing the successful answers."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
@@ -136,7 +136,7 @@ class BlockingCluster:
                         where = f"{topic.name}/{each.partition_index}"
                         error = error_of(each.error_code, f"{where}: {error_of(each.error_code).detail}")
                     else:
-                        found[topic.name, each.partition_index] = FoundOffset(each.offset, each.timestamp)
+                        found[topic.name, each.partition_index] = OffsetAtTime(each.offset, each.timestamp)
         if error is not None:
             raise error
 

@@ -46,7 +46,7 @@ class Packing:
 
 
 @attrs.frozen
-class RecordColumns:
+class BinaryColumns:
     """Binary columns of equal length; None if no record has a key, or headers."""
 
     values: pa.BinaryArray
@@ -60,17 +60,17 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: npt.NDArray[Any]) -> RecordColumns:
+    def take(self, rows: npt.NDArray[Any]) -> BinaryColumns:
         """Return the rows with these indices, in their order."""
         numbers = pa.array(rows)
         return self._each(lambda column: column.take(numbers), self.sizes[rows])
 
-    def slice(self, start: int, count: int) -> RecordColumns:
+    def slice(self, start: int, count: int) -> BinaryColumns:
         return self._each(lambda column: column.slice(start, count), self.sizes[start : start + count])
 
-    def _each(self, work: Callable[[pa.BinaryArray], pa.BinaryArray], sizes: Numbers) -> RecordColumns:
+    def _each(self, work: Callable[[pa.BinaryArray], pa.BinaryArray], sizes: Numbers) -> BinaryColumns:
         keys, headers = (None if column is None else work(column) for column in (self.keys, self.headers))
-        return RecordColumns(work(self.values), keys, headers, sizes)
+        return BinaryColumns(work(self.values), keys, headers, sizes)
 
 
 @attrs.frozen
@@ -104,7 +104,7 @@ class Encoded:
         return attrs.evolve(self, records=batch[OVERHEAD:], count=len(records))
 
 
-def encode(rows: RecordColumns, runs: Sequence[int], packing: Packing, timestamp: int) -> Iterator[tuple[int, Encoded]]:
+def encode(rows: BinaryColumns, runs: Sequence[int], packing: Packing, timestamp: int) -> Iterator[tuple[int, Encoded]]:
     """Yield batches with the index of their first row; no batch spans the start of a run."""
     sizes = rows.sizes
     starts = _starts(sizes, runs, packing.largest - OVERHEAD)
@@ -120,7 +120,7 @@ def encode(rows: RecordColumns, runs: Sequence[int], packing: Packing, timestamp
 
 
 def _batches(
-    rows: RecordColumns, starts: list[int], ends: list[int], packing: Packing, timestamp: int
+    rows: BinaryColumns, starts: list[int], ends: list[int], packing: Packing, timestamp: int
 ) -> Iterator[tuple[int, Encoded]]:
     origin = starts[0]
     counts = np.subtract(ends, starts)
@@ -134,7 +134,7 @@ def _batches(
         yield start, Encoded(records, end - start, timestamp, packing.codec)
 
 
-def _sizes(rows: RecordColumns) -> Numbers:
+def _sizes(rows: BinaryColumns) -> Numbers:
     total: Numbers = np.full(len(rows), 2 + _DELTA_BYTES_MAX + 1, np.int64)
     for column in (rows.keys, rows.values):
         size = _uniform(np.zeros(1, np.int64) if column is None else lengths(column))
@@ -156,7 +156,7 @@ def _starts(sizes: Numbers, runs: Sequence[int], largest: int) -> list[int]:
     return starts
 
 
-def _joined(rows: RecordColumns, deltas: Numbers) -> pa.BinaryArray:
+def _joined(rows: BinaryColumns, deltas: Numbers) -> pa.BinaryArray:
     key_lengths = np.full(1, -1, np.int64) if rows.keys is None else _uniform(lengths(rows.keys))
     value_lengths = _uniform(lengths(rows.values))
     tails = pa.scalar(b"\0") if rows.headers is None else rows.headers

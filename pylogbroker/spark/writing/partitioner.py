@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.spark.writing.encoder import Numbers, RecordColumns, data_of, lengths, starts_of
+from pylogbroker.spark.writing.encoder import BinaryColumns, Numbers, data_of, lengths, starts_of
 from pylogbroker.spark.writing.key_hash import partitions_of_keys
 
 Partitions = npt.NDArray[np.int32]
@@ -40,7 +40,7 @@ class RowPartitioner:
         """Return whether all named partitions exist."""
         return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
 
-    def of(self, rows: RecordColumns, chosen: pa.Int32Array | None = None) -> Partitions:
+    def of(self, rows: BinaryColumns, chosen: pa.Int32Array | None = None) -> Partitions:
         """Return the partition of each row; `chosen` is the column partition."""
         found = self._by_key(rows)
         if chosen is None or chosen.null_count == len(chosen):
@@ -52,7 +52,7 @@ class RowPartitioner:
             raise KafkaError(detail, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return np.where(np.asarray(chosen.is_null()), found, np.asarray(pc.fill_null(chosen, 0)))
 
-    def _by_key(self, rows: RecordColumns) -> Partitions:
+    def _by_key(self, rows: BinaryColumns) -> Partitions:
         if self._count == 1:
             return np.zeros(len(rows), np.int32)
         if rows.keys is None or rows.keys.null_count == len(rows):

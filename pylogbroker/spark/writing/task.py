@@ -22,7 +22,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing.columns import Fields
-from pylogbroker.spark.writing.encoder import OVERHEAD, Encoded, Packing, RecordColumns, as_binary, encode, header_bytes
+from pylogbroker.spark.writing.encoder import OVERHEAD, BinaryColumns, Encoded, Packing, as_binary, encode, header_bytes
 from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -66,7 +66,7 @@ class TaskWriter:
                 found.setdefault((topic, partition), []).append(encoded)
         return found
 
-    def _of_topic(self, topic: str, rows: RecordColumns, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
+    def _of_topic(self, topic: str, rows: BinaryColumns, chosen: pa.Int32Array | None) -> Iterator[tuple[int, Encoded]]:
         self._check_sizes(rows)
         partitions = self._partitioner(topic, chosen).of(rows, chosen)
         order, runs = grouped(partitions)
@@ -86,7 +86,7 @@ class TaskWriter:
         codec = self._codec if not self._compressed or topic in self._compressed else Codec.NONE
         return Packing(size, codec, self._level)
 
-    def _check_sizes(self, rows: RecordColumns) -> None:
+    def _check_sizes(self, rows: BinaryColumns) -> None:
         largest = int(rows.sizes.max()) + OVERHEAD
         if largest > self._largest:
             raise RecordTooLarge(
@@ -94,14 +94,14 @@ class TaskWriter:
                 " kafka.max.request.size, and the topic's max.message.bytes with it"
             )
 
-    def _rows(self, portion: pa.RecordBatch) -> RecordColumns:
+    def _rows(self, portion: pa.RecordBatch) -> BinaryColumns:
         fields = self._fields
         values = as_binary(portion.column(fields.value))
         keys = None if fields.key is None else as_binary(portion.column(fields.key))
         if keys is not None and keys.null_count == len(keys):
             keys = None
         headers = None if fields.headers is None else header_bytes(portion.column(fields.headers))
-        return RecordColumns(values, keys, headers)
+        return BinaryColumns(values, keys, headers)
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
         """Return the row indices of each topic; None for all rows."""

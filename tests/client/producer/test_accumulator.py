@@ -14,7 +14,7 @@ from pylogbroker.client.producer.model import RecordMetadata, metadata_of
 NODE = 3
 
 
-class Completion:
+class RecordCompletion:
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ def add(
     now: float = 0.0,
     key: bytes | None = None,
     headers: tuple[tuple[str, bytes | None], ...] = (),
-) -> Completion:
-    completion = Completion()
+) -> RecordCompletion:
+    completion = RecordCompletion()
     size = OVERHEAD + len(value) + len(key or b"")
     accumulator.append(queue, key, value, int(now * 1000), headers, size, completion, now)
     return completion
