@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from pylogbroker.config import effect_reasons, listeners, table
+from pylogbroker.config import listeners, table, unused_settings
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.value_kinds import Value
@@ -189,10 +189,10 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
 
 def _warnings(static: Texts) -> Iterator[str]:
     for name, text in static.items():
-        if text and (rejected := effect_reasons.reason_to_reject(name)):
+        if text and (rejected := unused_settings.reason_to_reject(name)):
             raise ConfigError(f"{name}: must not be set: {rejected}")
         known = table.BROKER.get(name)
-        reason = known.no_effect if known else effect_reasons.reason_without_effect(name)
+        reason = known.no_effect if known else unused_settings.reason_without_effect(name)
         if known and not reason:
             continue
         if reason and (known or not table.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)):

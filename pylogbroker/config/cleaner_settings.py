@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pylogbroker.config.setting import Setting
-from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.setting import Setting, cluster_wide, fixed
 from pylogbroker.config.topic_settings import RATIO
 from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, ConfigType, ValueKind, at_least
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pylogbroker.config import formats
-from pylogbroker.config.setting import Setting, Synonym
-from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.setting import Setting, Synonym, cluster_wide, fixed
 from pylogbroker.config.topic_settings import (
     CLEANUP,
     COMPRESSION,

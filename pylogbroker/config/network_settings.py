@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.config import listeners
 from pylogbroker.config.log_levels import parse_log_levels
-from pylogbroker.config.setting import Setting, Synonym
-from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.setting import Setting, Synonym, cluster_wide, fixed
 from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, ValueKind, at_least
 
 _LISTENERS = ValueKind(

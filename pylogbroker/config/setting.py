@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from functools import partial
 
 import attrs
 
@@ -70,3 +71,33 @@ class Setting:
     def dynamic(self) -> bool:
         """True if the value can be changed while the broker runs."""
         return self.scope is Scope.TOPIC or self.mode is not Mode.READ_ONLY
+
+
+_IMPORTANCE = {"high": Importance.HIGH, "medium": Importance.MEDIUM, "low": Importance.LOW}
+
+
+def _row(
+    mode: Mode,
+    name: str,
+    kind: ValueKind,
+    default: Value,
+    importance: str,
+    doc: str,
+    *,
+    synonyms: tuple[Synonym, ...] = (),
+    internal: bool = False,
+) -> Setting:
+    return Setting(
+        name=name,
+        kind=kind,
+        default=default,
+        importance=_IMPORTANCE[importance],
+        doc=doc,
+        mode=mode,
+        synonyms=synonyms,
+        internal=internal,
+    )
+
+
+fixed = partial(_row, Mode.READ_ONLY)
+cluster_wide = partial(_row, Mode.CLUSTER_WIDE)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.setting import Setting
-from pylogbroker.config.setting_rows import cluster_wide, fixed
+from pylogbroker.config.setting import Setting, cluster_wide, fixed
 from pylogbroker.config.value_kinds import BOOLEAN, NEW_PARTITIONS, SHORT, at_least
 
 TRANSACTION_SETTINGS: tuple[Setting, ...] = (

@@ -1,19 +1,98 @@
 """Settings of Kafka that this broker accepts, stores and shows, but does not use.
 
 `kafka_settings.tsv` lists those of Kafka 3.9 and 4.x: name, type, default, mode, bounds. Values are validated like
-Kafka's. The reasons are in `effect_reasons`.
+Kafka's.
+
+Using one is a warning that says what the broker does instead. A setting that would promise absent protection is an
+error in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from importlib.resources import files
 
-from pylogbroker.config import effect_reasons
 from pylogbroker.config.setting import Importance, Mode, Scope, Setting
 from pylogbroker.config.value_kinds import ConfigType, ValueKind
 
 FILE_NAME = "kafka_settings.tsv"
+
+_PLAIN = "only PLAINTEXT listeners are offered"
+_ONE_NODE = "the broker is the only one of its cluster"
+_CLASSIC = "only the classic group protocol is offered"
+_TIERED = "tiered storage is not offered"
+_ONE_CORE = "a broker is one thread that does all network work"
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    ("zookeeper.*", "coordination is embedded in the broker"),
+    ("process.roles", "coordination is embedded in the broker"),
+    ("controller.listener.names", "coordination is embedded in the broker, and these listeners are not opened"),
+    ("controller.*", "coordination is embedded in the broker"),
+    ("metadata.*", "coordination is embedded in the broker"),
+    ("broker.heartbeat.*", "coordination is embedded in the broker"),
+    ("broker.session.*", "coordination is embedded in the broker"),
+    ("initial.broker.*", "coordination is embedded in the broker"),
+    ("num.network.threads", _ONE_CORE),
+    ("queued.max.requests", "queued.max.request.bytes bounds what waits"),
+    ("*.purgatory.purge.interval.requests", "requests that were answered are forgotten at once"),
+    ("max.connection.creation.rate", "new connections are bounded in number, not in rate"),
+    ("socket.connection.setup.*", _ONE_NODE),
+    ("ssl.*", _PLAIN),
+    ("sasl.*", _PLAIN),
+    ("security.*", _PLAIN),
+    ("principal.builder.class", _PLAIN),
+    ("connections.max.reauth.ms", _PLAIN),
+    ("connection.failed.authentication.delay.ms", _PLAIN),
+    ("password.encoder.*", "no passwords are stored"),
+    ("delegation.token.*", "delegation tokens are not offered"),
+    ("listener.name.*", "settings for one listener are not offered"),
+    ("early.start.listeners", _ONE_NODE),
+    ("control.plane.listener.name", _ONE_NODE),
+    ("inter.broker.*", _ONE_NODE),
+    ("replica.*", _ONE_NODE),
+    ("num.replica.*", _ONE_NODE),
+    ("replication.*", _ONE_NODE),
+    ("request.timeout.ms", _ONE_NODE),
+    ("controlled.shutdown.*", _ONE_NODE),
+    ("auto.leader.rebalance.enable", _ONE_NODE),
+    ("leader.imbalance.*", _ONE_NODE),
+    ("unclean.leader.election.interval.ms", _ONE_NODE),
+    ("eligible.leader.replicas.enable", _ONE_NODE),
+    ("alter.log.dirs.*", "partitions are not moved between directories"),
+    ("log.dir.failure.timeout.ms", _ONE_NODE),
+    ("follower.fetch.*", _ONE_NODE),
+    ("cordoned.log.dirs", "partitions are placed in every log directory that works"),
+    ("add.partitions.to.txn.retry.*", _ONE_NODE),
+    ("internal.metadata.*", "coordination is embedded in the broker"),
+    ("internal.segment.bytes", "segment.bytes has no least size that it would have to get around"),
+    ("config.providers", "values are taken as they are written"),
+    ("max.decompressed.message.bytes", "the broker bounds by itself how far it inflates a batch"),
+    ("errors.deadletterqueue.*", _CLASSIC),
+    ("share.fetch.*", _CLASSIC),
+    ("log.cleaner.io.buffer.size", "the cleaner reads in pieces of a size of its own"),
+    ("remote.*", _TIERED),
+    ("log.remote.*", _TIERED),
+    ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
+    ("group.consumer.*", _CLASSIC),
+    ("group.coordinator.*", _CLASSIC),
+    ("group.share.*", _CLASSIC),
+    ("group.streams.*", _CLASSIC),
+    ("share.coordinator.*", _CLASSIC),
+    ("offsets.commit.required.acks", "a commit always waits for all replicas in sync"),
+    ("quota.*", "quotas are not offered"),
+    ("client.quota.*", "quotas are not offered"),
+    ("*.policy.class.name", "policies written in Java cannot be loaded"),
+    ("alter.config.policy.*", "policies written in Java cannot be loaded"),
+    ("metric.reporters", "metrics reporters written in Java cannot be loaded"),
+    ("metrics.*", "metrics reporters written in Java cannot be loaded"),
+    ("kafka.metrics.*", "metrics reporters written in Java cannot be loaded"),
+    ("auto.include.jmx.reporter", "there is no Java virtual machine"),
+    ("telemetry.max.bytes", "client telemetry is not offered"),
+    ("server.max.startup.time.ms", "a start is not bounded in time"),
+    ("unstable.*", "nothing unstable is offered"),
+)
+_REJECTED = {"authorizer.class.name": "no authorizer can be loaded, and without it everything would be allowed"}
 
 
 def _read() -> Iterator[Setting]:
@@ -33,7 +112,7 @@ def _setting(
     internal: str,
 ) -> Setting:
     kind = ValueKind(ConfigType[type_name], low=_bound(least), high=_bound(most))
-    reason = effect_reasons.reason_to_reject(name) or effect_reasons.reason_without_effect(name) or ""
+    reason = reason_to_reject(name) or reason_without_effect(name) or ""
     return Setting(
         name=name,
         kind=kind,
@@ -49,6 +128,16 @@ def _setting(
 
 def _bound(text: str) -> float | None:
     return None if not text else float(text) if "." in text else int(text)
+
+
+def reason_without_effect(name: str) -> str | None:
+    """Return the reason why Kafka's setting has no effect; None for an unknown setting."""
+    return next((reason for pattern, reason in _REASONS if fnmatchcase(name, pattern)), None)
+
+
+def reason_to_reject(name: str) -> str | None:
+    """Return the reason why Kafka's setting must not be set; None if it may be."""
+    return _REJECTED.get(name)
 
 
 UNUSED_SETTINGS: tuple[Setting, ...] = tuple(_read())

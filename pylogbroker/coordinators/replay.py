@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import LogEntry, Record, parse_marker
+from pylogbroker.records import LogEntry, Record
 
 
 class ReplayState(Protocol):
@@ -47,7 +47,7 @@ class PartitionReplay(Generic[S]):
     def _replay_entry(self, entry: LogEntry) -> None:
         entry.check()
         if entry.is_control:
-            marker = parse_marker(entry)
+            marker = entry.marker
             if marker is not None:
                 self.state.end_transaction(entry.producer_id, marker.committed)
             return

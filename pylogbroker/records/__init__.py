@@ -19,13 +19,12 @@ Nothing here does I/O.  Damaged bytes raise CorruptRecords; records that the tar
 """
 
 from pylogbroker.records.batch import HEADER_V2
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
-from pylogbroker.records.control import Marker, end_marker, parse_marker
+from pylogbroker.records.control import Marker, end_marker
 from pylogbroker.records.conversion import down_convert, never, up_convert
 from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, entries, entry_size
-from pylogbroker.records.model import NO_TIMESTAMP, Codec, Header, Record, TimestampType
+from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Header, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, convert, is_costly, prepare
 from pylogbroker.records.validate.record_errors import TooCostly
@@ -59,7 +58,6 @@ __all__ = [
     "entry_size",
     "is_costly",
     "never",
-    "parse_marker",
     "prepare",
     "up_convert",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from typing import Protocol
 
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.model import Buffer
 
 
 class Checksum(Protocol):

@@ -19,9 +19,8 @@ import cramjam
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records import lz4_header, snappy_framing
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.decompression_errors import Overflow, as_corrupt
-from pylogbroker.records.model import Codec
+from pylogbroker.records.model import Buffer, Codec
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 _CODECS = tuple(Codec)

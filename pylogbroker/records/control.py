@@ -10,16 +10,13 @@ and epoch of the transaction, and no sequence number:
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records.builder import build
 from pylogbroker.records.model import Record
-
-if TYPE_CHECKING:
-    from pylogbroker.records.log_entry import LogEntry
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
@@ -46,12 +43,13 @@ def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, produc
     )
 
 
-def parse_marker(entry: LogEntry) -> Marker | None:
-    """Return a control batch's marker; None if it has none, was emptied by compaction, or is of another type."""
-    if not entry.is_control:
-        return None
+def read_marker(read: Callable[[], Iterator[Record]]) -> Marker | None:
+    """Return the marker of a control batch, whose records `read` decodes.
+
+    None if they are damaged, were removed by compaction, or are of another type.
+    """
     try:
-        record = next(entry.records(), None)
+        record = next(read(), None)
         if record is None or record.key is None or record.value is None:
             return None
         version, kind = _KEY.unpack_from(record.key)

@@ -15,11 +15,10 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
-from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.builder import build
 from pylogbroker.records.log_entry import LogEntry, bounds, entries, parse
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
-from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 Stopped = Callable[[], bool]
 """Function that returns True once the result is not needed any more."""

@@ -21,12 +21,11 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import batch, message_set
 from pylogbroker.records.batch import CONTROL, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
-from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32, crc32c
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, decompress
-from pylogbroker.records.control import Marker, parse_marker
+from pylogbroker.records.control import Marker, read_marker
 from pylogbroker.records.message_set import INT64, KNOWN_ATTRIBUTES, MESSAGE_HEADER
-from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 ENTRY_PREFIX = 12
 """Bytes of offset and size; the size field does not count them."""
@@ -97,7 +96,7 @@ class LogEntry:
     @property
     def marker(self) -> Marker | None:
         """Transaction marker in the entry, or None.  Decodes its record."""
-        return parse_marker(self)
+        return read_marker(self.records) if self.is_control else None
 
     def check(self) -> None:
         """CorruptRecords if the CRC does not match."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.model import Buffer
 
 MAGIC = b"\x04\x22\x4d\x18"
 _CONTENT_SIZE = 0x08

@@ -25,10 +25,9 @@ import attrs
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
 from pylogbroker.records.batch import TIMESTAMP_TYPE, next_offset_delta
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.checksum import crc32
 from pylogbroker.records.compression import codec_of, compress, decompress, reject_zstd_before_v2
-from pylogbroker.records.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType
 
 LENGTH_START = 12
 CRC_START = 16

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeAlias
 
 import attrs
 
 NO_TIMESTAMP = -1
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""Bytes of frames and files, which are parsed without a copy."""
+
+
+def view(buffer: Buffer) -> memoryview:
+    """Return a memoryview of `buffer`, whose slices copy nothing."""
+    return buffer if type(buffer) is memoryview else memoryview(buffer)
 
 
 class Codec(IntEnum):

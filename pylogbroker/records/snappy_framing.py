@@ -18,8 +18,8 @@ import struct
 import cramjam
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.decompression_errors import Overflow, as_corrupt
+from pylogbroker.records.model import Buffer, view
 
 HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 _MAGIC = HEADER[:8]

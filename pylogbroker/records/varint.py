@@ -9,7 +9,7 @@ An `int32` takes up to five bytes, an `int64` up to ten.
 from __future__ import annotations
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.model import Buffer
 
 _MAX_BITS = 64
 

@@ -10,24 +10,11 @@ import pytest
 import pylogbroker
 from tests.lint.import_graph import Graph, find_cycle, import_graph
 
-EXCEPTIONS = {("pylogbroker.records.log_entry", "pylogbroker.records.control")}
-"""Imports that are not looked at yet; none may be added."""
-
 
 def test_no_modules_import_each_other() -> None:
     graph = import_graph(Path(pylogbroker.__file__).parent)
-    for importer, imported in EXCEPTIONS:
-        graph[importer].discard(imported)
     cycle = find_cycle(graph)
     assert not cycle, " imports ".join(cycle)
-
-
-@pytest.mark.parametrize(("importer", "imported"), sorted(EXCEPTIONS))
-def test_the_exceptions_are_needed(importer: str, imported: str) -> None:
-    graph = import_graph(Path(pylogbroker.__file__).parent)
-    for other, target in EXCEPTIONS - {(importer, imported)}:
-        graph[other].discard(target)
-    assert importer in find_cycle(graph), "remove the exception"
 
 
 def graph_of(directory: Path, **sources: str) -> Graph:

@@ -21,13 +21,12 @@ import attrs
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.legacy07.records.messages import CODECS, SIZE_PREFIX, Legacy07Message, build_legacy07, messages
 from pylogbroker.records.batch import with_last_offset
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.builder import build
 from pylogbroker.records.conversion import SizeBudget, Stopped, never
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
-from pylogbroker.records.model import Codec, Record
+from pylogbroker.records.model import Buffer, Codec, Record
 from pylogbroker.records.validate.append_rules import AppendRules
 from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, valid_entries
 from pylogbroker.records.validate.record_errors import TooCostly, valid_records

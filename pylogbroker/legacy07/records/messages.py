@@ -24,11 +24,10 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
-from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, compress, inflate
 from pylogbroker.records.log_entry import LogEntry
-from pylogbroker.records.model import Codec, Record
+from pylogbroker.records.model import Buffer, Codec, Record, view
 
 SIZE_PREFIX = 4
 """Bytes of the size field, which does not count itself."""

@@ -7,10 +7,9 @@
 ([7, 8], [1500, 1501], [b'k1', None], [b'v1', b'v2'])
 """
 
-from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
 from pylogbroker.records.columnar.decode import Columns, columns_from, columns_of, decode
 from pylogbroker.records.columnar.encode import encode
-from pylogbroker.records.columnar.entry_groups import EntryGroup, entry_groups
+from pylogbroker.records.columnar.entry_groups import AbortedTransactions, EntryGroup, entry_groups
 
 __all__ = [
     "AbortedTransactions",

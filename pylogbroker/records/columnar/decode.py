@@ -19,14 +19,11 @@ import numpy as np
 
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
 from pylogbroker.records.batch import HEADER_V2, TIMESTAMP_TYPE, encode_headers, read_headers
-from pylogbroker.records.buffers import Buffer
-from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
-from pylogbroker.records.columnar.batch_headers import BatchHeaders
-from pylogbroker.records.columnar.entry_groups import EntryGroup, entry_groups
+from pylogbroker.records.columnar.entry_groups import AbortedTransactions, BatchHeaders, EntryGroup, entry_groups
 from pylogbroker.records.columnar.record_starts import ZIGZAG_LENGTH_MAX, RecordPositions, find_records
 from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, NotUniform, raw_varints, require
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
-from pylogbroker.records.model import Header
+from pylogbroker.records.model import Buffer, Header
 
 _HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
 _GATHERED_SPAN_BYTES_MAX: Final = 1024  # bytes of a span; longer ones are faster to slice one by one

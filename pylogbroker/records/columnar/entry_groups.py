@@ -13,26 +13,76 @@ end on, which is not checked either.  The error about a damaged entry comes afte
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TRANSACTIONAL, read_records
-from pylogbroker.records.buffers import Buffer, view
 from pylogbroker.records.checksum import crc32c
-from pylogbroker.records.columnar.aborted_transactions import AbortedTransactions
-from pylogbroker.records.columnar.batch_headers import BatchHeaders, batch_headers_at
 from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, inflate
 from pylogbroker.records.log_entry import LogEntry, bounds, parse
-from pylogbroker.records.model import Record
+from pylogbroker.records.model import Buffer, Record, view
 
 GROUP_BYTES: Final = 8 << 20  # bytes of decompressed records in one piece
 _START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
 _SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
 _COUNT: Final = struct.Struct(">57xi")
 _NOTHING: Final = memoryview(b"")
+
+BatchHeaders: TypeAlias = npt.NDArray[np.void]
+
+BATCH_HEADER: Final[np.dtype[Any]] = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("first_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+_ROW: Final = np.dtype((np.void, BATCH_HEADER.itemsize))  # numpy copies whole rows faster than fields
+
+
+def batch_headers_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) -> BatchHeaders:
+    """Return the headers of the batches at `places` in a buffer."""
+    windows: BatchHeaders = np.ndarray((len(buffer) - BATCH_HEADER.itemsize + 1,), _ROW, buffer, strides=(1,))
+    return windows[places].view(BATCH_HEADER)
+
+
+class AbortedTransactions:
+    """Aborted transactions of a fetch response, matched against its batches in order.
+
+    A transaction is open from its first offset to its producer's abort marker.
+    """
+
+    def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
+        """Take pairs of producer id and first offset."""
+        self._coming = sorted(((first, producer_id) for producer_id, first in transactions), reverse=True)
+        self._open: set[int] = set()
+
+    def hides(self, entry: LogEntry) -> bool:
+        """Return True if the next v2 batch belongs to an aborted transaction."""
+        while self._coming and self._coming[-1][0] <= entry.last_offset:
+            self._open.add(self._coming.pop()[1])
+        if entry.producer_id not in self._open:
+            return False
+        if entry.is_control:
+            marker = entry.marker
+            if marker is not None and not marker.committed:
+                self._open.discard(entry.producer_id)
+        return entry.is_transactional
 
 
 @attrs.define(eq=False)

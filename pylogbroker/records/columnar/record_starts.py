@@ -15,9 +15,9 @@ from typing import Final
 import attrs
 import numpy as np
 
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columnar.parallel_search import find_in_parallel
 from pylogbroker.records.columnar.varints import MAX_SHIFT, Bytes, Ints, NotUniform, raw_varints, require, signed
+from pylogbroker.records.model import Buffer
 
 WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on one more byte is needed
 

@@ -22,13 +22,12 @@ import attrs
 
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.compression import codec_of, inflate
 from pylogbroker.records.control import Marker
 from pylogbroker.records.log_entry import LogEntry, entries
-from pylogbroker.records.model import Codec, Record, TimestampType
+from pylogbroker.records.model import Buffer, Codec, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.record_errors import compression_errors, inline_limit, valid_records
 from pylogbroker.records.validate.structure import check_structure_of_records

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.model import Buffer
 from pylogbroker.records.varint import decode_varint
 
 _RECORDS_MAX: Final = 64  # whose offset deltas take one byte

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
-from pylogbroker.records.buffers import Buffer
+from pylogbroker.records.model import Buffer
 from pylogbroker.records.validate.shape_cache import has_known_shape, remember_shape
 from pylogbroker.records.validate.uniform_runs import measure_run
 from pylogbroker.records.varint import continue_varint, decode_varint

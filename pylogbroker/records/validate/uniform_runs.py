@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylogbroker.records.buffers import Buffer, view
+from pylogbroker.records.model import Buffer, view
 from pylogbroker.records.varint import decode_varint
 
 _FIRST_RECORDS: Final = 128  # records in the first comparison; each further one takes ten times as many

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records.batch import TRANSACTIONAL, seal
-from pylogbroker.records.buffers import Buffer
 from pylogbroker.records.columnar.encode import encode as encode_columns
 from pylogbroker.records.compression import compress
 from pylogbroker.records.log_entry import entries
-from pylogbroker.records.model import Codec, Record
+from pylogbroker.records.model import Buffer, Codec, Record
 
 Numbers = npt.NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, LogEntry, crc32c, message_set
 from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
-from pylogbroker.records.columnar.batch_headers import batch_headers_at
+from pylogbroker.records.columnar.entry_groups import batch_headers_at
 from pylogbroker.records.log_entry import parse
 from pylogbroker.storage.compaction.jobs import SourceSegment
 from pylogbroker.storage.files import opened

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 import attrs
 
 from pylogbroker.records import LogEntry
-from pylogbroker.records.control import parse_marker
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 
@@ -58,7 +57,7 @@ class CleanedTransactions:
         self._reach(entry.last_offset)
         if not entry.count:
             return True, None
-        marker = parse_marker(entry)
+        marker = entry.marker
         if marker is None:
             return False, None
         if marker.committed:
