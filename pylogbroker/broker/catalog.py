@@ -162,7 +162,7 @@ class Catalog:
         """
         topic = self.require(name)
         self._allow(name, count - len(topic.partitions), allowance)
-        added = placement.of_more_partitions(topic, count, self._brokers(), assignments)
+        added = placement.of_more_partitions(topic, count, self._brokers(), assignments)  # type: ignore[arg-type]
         return attrs.evolve(topic, partitions={**topic.partitions, **rules.new_partitions(added)})
 
     def plan_configs(self, name: str, change: ConfigChange) -> Topic:

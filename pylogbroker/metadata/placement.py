@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import Assignment, Topic
+from pylogbroker.metadata.image import TopicImage
+
+Assignment = Mapping[int, Sequence[int]]
+"""Brokers of each partition, the preferred leader first."""
 
 
 def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
@@ -36,7 +39,7 @@ def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int
 
 
 def of_more_partitions(
-    topic: Topic, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
+    topic: TopicImage, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
 ) -> Assignment:
     """An assignment of what a topic lacks to `count` partitions: as given, or round robin."""
     present = len(topic.partitions)

@@ -119,12 +119,12 @@ async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigRes
 async def _read_brokers(tree: ITree) -> dict[int, BrokerRegistration]:
     nodes = await tree.children_with_data(zk_paths.BROKER_IDS)
     return {
-        int(name): registration(int(name), node.stat.created, zk_schema.decode_broker(node.data))
+        int(name): broker_registration(int(name), node.stat.created, zk_schema.decode_broker(node.data))
         for name, node in nodes.items()
     }
 
 
-def registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerRegistration:
+def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerRegistration:
     """Return the registration that a broker's node describes."""
     listeners = {
         name: BrokerListener(host, port, node.protocols.get(name, name))

@@ -1,0 +1,84 @@
+"""Metadata of the cluster in this broker: the current image, and the services that follow it.
+
+    controller ──Delta──> prepare ──> image ──> followers
+                          replicas    requests  each acts on the delta, in the order of subscription
+                          are made    see it
+
+New replicas are made before requests see their partitions, so that no client is sent to a partition that is not served
+yet. Replicas of deleted partitions are dropped after requests no longer see them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.metadata.delta import Delta
+from pylogbroker.metadata.image import ClusterImage, TopicImage, topic_resource
+from pylogbroker.metadata.persistent_map import PersistentMap
+
+log = Logger()
+
+Prepare = Callable[[Delta, ClusterImage], Awaitable[None]]
+
+
+class MetadataFollower(Protocol):
+    """Service that acts on changes of the metadata, on the reactor thread."""
+
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> Awaitable[None] | None:
+        """Act on a delta between two images. The next delta waits for the awaitable."""
+
+
+async def _nothing_to_prepare(delta: Delta, after: ClusterImage) -> None:
+    """Prepare nothing: no replicas are hosted here."""
+
+
+@attrs.define(eq=False)
+class ClusterMetadata:
+    """Current image, and its followers."""
+
+    image: ClusterImage = attrs.field(factory=ClusterImage)
+    prepare: Prepare = _nothing_to_prepare
+    _followers: list[MetadataFollower] = attrs.field(factory=list, init=False)
+
+    @property
+    def topics(self) -> PersistentMap[str, TopicImage]:
+        """Topics by name."""
+        return self.image.topics
+
+    def topic_settings(self, name: str) -> Mapping[str, str]:
+        """Return the settings that a topic has of its own."""
+        return self.image.settings(topic_resource(name))
+
+    def require_topic(self, wanted: str | uuid.UUID) -> TopicImage:
+        """Return the topic with a name or id; KafkaError if there is none."""
+        return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
+
+    def follow(self, follower: MetadataFollower) -> None:
+        """Let a follower act on every delta from now on."""
+        self._followers.append(follower)
+
+    async def publish(self, delta: Delta) -> None:
+        """Make a delta visible; return when all followers have acted on it. Deltas are published one by one."""
+        before = self.image
+        after = delta.apply(before)
+        try:
+            await self.prepare(delta, after)
+        except Exception:
+            log.failure("new partitions could not all be prepared")
+        self.image = after
+        await self.notify(delta, before, after)
+
+    async def notify(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        """Let the followers act on a delta."""
+        for follower in self._followers:
+            try:
+                done = follower.on_delta(delta, before, after)
+                if done is not None:
+                    await done
+            except Exception:
+                log.failure("{follower} failed in a change of the metadata", follower=type(follower).__name__)

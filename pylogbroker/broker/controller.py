@@ -1,0 +1,358 @@
+"""Controller of a cluster of one broker: decides changes of the metadata and writes them to the coordination tree.
+
+    request ──> check against the image ──> one transaction of the tree ──> ClusterMetadata.publish ──> result
+
+Changes run one after the other. A result is returned when this broker has acted on the change.
+
+A deletion has three steps: the topic is marked in the tree, its logs are deleted, and its nodes are removed. One that
+was interrupted, by a crash or a tree that could not be written, is finished before the next change of topics, or at
+the next start.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import attrs
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.coordination_errors import kafka_error
+from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.threads import InThread
+from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.interfaces import CoordinationError, ITree, Operation
+from pylogbroker.metadata import placement, registration, topic_names
+from pylogbroker.metadata.delta import (
+    BrokerRegistered,
+    ConfigChanged,
+    ControllerElected,
+    Delta,
+    PartitionsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from pylogbroker.metadata.image import (
+    DEFAULT_BROKER,
+    BrokerRegistration,
+    ClusterImage,
+    ConfigResource,
+    ConfigType,
+    TopicImage,
+    topic_resource,
+)
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.placement import Assignment
+from pylogbroker.metadata.zk_image import broker_registration, deletion, new_partition, operations, read_image
+from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.storage.formatting import listed
+
+T = TypeVar("T")
+ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Function from the settings that a resource has of its own to those that it is to have."""
+
+_PARTITIONS_INLINE_MAX: Final = 500
+log = Logger()
+
+
+@attrs.frozen
+class PlannedTopic:
+    """Topic to create, and the settings of its own."""
+
+    topic: TopicImage
+    settings: Mapping[str, str]
+
+    @property
+    def delta(self) -> Delta:
+        return Delta.of(ConfigChanged(topic_resource(self.topic.name), self.settings), TopicCreated(self.topic))
+
+
+@attrs.define(eq=False)
+class LocalController:
+    """Decides changes of the metadata of a cluster of one broker. Methods named `plan_` only check.
+
+    `is_due` limits how often a line is logged.
+    """
+
+    _tree: ITree
+    _config: BrokerConfig
+    _broker_id: int
+    _metadata: ClusterMetadata = attrs.field(factory=ClusterMetadata)
+    _in_thread: InThread | None = None
+    _is_due: Callable[[str], bool] = lambda about: True
+    _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
+    _interrupted: list[TopicImage] = attrs.field(factory=list, init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    async def open(self, slices: Slices) -> None:
+        """Read the image from the tree, without the topics that are being deleted. Followers are not called."""
+        contents = await read_image(self._tree, slices)
+        self._interrupted += contents.deleted
+        self._collisions.update(map(topic_names.collision_key, contents.image.topics))
+        image = self._without_bad_settings(contents.image)
+        this_broker = BrokerRegistered(image.brokers.get(self._broker_id, BrokerRegistration(self._broker_id)))
+        self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
+
+    async def register(self, node: BrokerNode, now_ms: int) -> None:
+        """Register this broker, which now accepts connections."""
+        epoch = await registration.register(self._tree, self._broker_id, node, now_ms)
+        described = broker_registration(self._broker_id, epoch, node)
+        await self._metadata.publish(Delta.of(BrokerRegistered(described)))
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def plan_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: Assignment | None = None,
+        settings: Mapping[str, str] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PlannedTopic:
+        """Return the topic that `create_topic` would create.
+
+        -1 stands for num.partitions and default.replication.factor. The partitions are taken from `allowance`, by
+        default from that of a whole request.
+        """
+        topic_names.check_name(name)
+        self._check_is_new(name)
+        checked = dict(settings or {})
+        self._check_settings(checked)
+        brokers = tuple(self._metadata.image.brokers)
+        if assignment:
+            self._allow(name, len(assignment), allowance)
+            placed = placement.by_hand(partitions, replication_factor, brokers, assignment)
+        else:
+            count = self._config.integer("num.partitions") if partitions == -1 else partitions
+            self._allow(name, count, allowance)
+            default = self._config.integer("default.replication.factor")
+            width = default if replication_factor == -1 else replication_factor
+            placed = placement.of_new_topic(count, width, brokers)
+        states = PersistentMap({number: new_partition(replicas) for number, replicas in placed.items()})
+        return PlannedTopic(TopicImage(name, topic_names.new_topic_id(), states), checked)
+
+    def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        """Return the partitions that a topic lacks to `count`, assigned as given or round robin.
+
+        They are taken from `allowance`, by default from that of a whole request.
+        """
+        image = self._metadata.image
+        topic = image.require_topic(name)
+        self._allow(name, count - len(topic.partitions), allowance)
+        added = placement.of_more_partitions(topic, count, tuple(image.brokers), assignments)
+        return PartitionsChanged(name, {number: new_partition(replicas) for number, replicas in added.items()})
+
+    def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        """Return the settings of its own that a resource would have after a change."""
+        if resource.type is ConfigType.TOPICS:
+            self._metadata.image.require_topic(resource.name)
+            before = self._metadata.image.settings(resource)
+            settings = dict(change(before))
+            self._check_settings(settings, before)
+            return settings
+        layer = dynamic_layer(resource)
+        try:
+            return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: Assignment | None = None,
+        settings: Mapping[str, str] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> TopicImage:
+        """Create a topic; the arguments are those of `plan_topic`."""
+
+        async def create() -> TopicImage:
+            planned = self.plan_topic(name, partitions, replication_factor, assignment, settings, allowance)
+            await self._create(planned)
+            self._log_without_effect(name, planned.settings, {})
+            return planned.topic
+
+        return await self._one_at_a_time(create)
+
+    async def create_planned(self, planned: PlannedTopic, *others: Operation) -> None:
+        """Create a topic that `plan_topic` returned, and do other operations in the same transaction of the tree."""
+
+        async def create() -> None:
+            self._check_is_new(planned.topic.name)
+            await self._create(planned, *others)
+
+        await self._one_at_a_time(create)
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> TopicImage:
+        """Give a topic `count` partitions in all; the arguments are those of `plan_partitions`."""
+
+        async def create() -> TopicImage:
+            planned = self.plan_partitions(name, count, assignments, allowance)
+            await self._commit(Delta.of(planned), count)
+            return self._metadata.topics[name]
+
+        return await self._one_at_a_time(create)
+
+    async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
+        """Change the settings that a resource has of its own."""
+
+        async def alter() -> None:
+            settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
+            await self._commit(Delta.of(ConfigChanged(resource, settings)))
+            if resource.type is ConfigType.TOPICS:
+                self._log_without_effect(resource.name, settings, before)
+
+        await self._one_at_a_time(alter, of_topics=resource.type is ConfigType.TOPICS)
+
+    async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
+        """Delete the topic with a name or id."""
+
+        async def delete() -> TopicImage:
+            topic = self._metadata.require_topic(wanted)
+            delta = Delta.of(TopicDeleted(topic))
+            await self._write(lambda: list(operations(delta, self._metadata.image)))
+            self._interrupted.append(topic)
+            self._forget_name(topic.name)
+            await self._metadata.publish(delta)
+            await self._remove_nodes(topic)
+            return topic
+
+        return await self._one_at_a_time(delete)
+
+    async def finish_deletions(self) -> None:
+        """Finish the deletions that were interrupted."""
+        while self._interrupted:
+            topic, image = self._interrupted[-1], self._metadata.image
+            await self._metadata.notify(Delta.of(TopicDeleted(topic)), image, image)
+            await self._remove_nodes(topic)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    async def _one_at_a_time(self, change: Callable[[], Awaitable[T]], *, of_topics: bool = True) -> T:
+        await self._lock.acquire()
+        try:
+            if of_topics:
+                await self.finish_deletions()
+            return await change()
+        except CoordinationError as error:
+            if self._is_due(f"changes of metadata: {type(error).__name__}"):  # clients retry many times a second
+                log.error("a change of topics or settings failed: {why}", why=error)
+            raise kafka_error(error) from error
+        finally:
+            self._lock.release()
+
+    async def _create(self, planned: PlannedTopic, *others: Operation) -> None:
+        name = planned.topic.name
+        await self._commit(planned.delta, len(planned.topic.partitions), *others)
+        self._collisions[topic_names.collision_key(name)] += 1
+
+    async def _commit(self, delta: Delta, partitions: int = 0, *others: Operation) -> None:
+        """Write a delta, and other operations, in one transaction; then publish it."""
+        await self._write(lambda: [*operations(delta, self._metadata.image), *others], partitions)
+        await self._metadata.publish(delta)
+
+    async def _remove_nodes(self, topic: TopicImage) -> None:
+        await self._write(lambda: list(deletion(topic)), len(topic.partitions))
+        self._interrupted.remove(topic)
+
+    async def _write(self, make: Callable[[], Sequence[Operation]], partitions: int = 0) -> None:
+        """Commit operations; those of many partitions are made in a worker thread."""
+        in_thread = self._in_thread if partitions > _PARTITIONS_INLINE_MAX else None
+        await self._tree.commit(make() if in_thread is None else await in_thread(make))
+
+    def _check_is_new(self, name: str) -> None:
+        topics = self._metadata.topics
+        if name in topics:
+            raise KafkaError(f"Topic {name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+        key = topic_names.collision_key(name)
+        if self._collisions[key]:
+            others = [other for other in topics if topic_names.collision_key(other) == key]
+            raise KafkaError(
+                f"Topic {name!r} would collide with {', '.join(others)}: "
+                "in the names of metrics '.' and '_' are the same; choose another name",
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+            )
+
+    def _forget_name(self, name: str) -> None:
+        key = topic_names.collision_key(name)
+        self._collisions[key] -= 1
+        if not self._collisions[key]:
+            del self._collisions[key]
+
+    def _check_settings(self, settings: Mapping[str, str], before: Mapping[str, str] | None = None) -> None:
+        try:
+            self._config.check_topic(settings, before)
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+
+    def _allow(self, name: str, count: int, allowance: PartitionAllowance | None) -> None:
+        """Raise POLICY_VIOLATION for more partitions than a request may create, or this broker may hold."""
+        (allowance or PartitionAllowance()).take(count)
+        present, most = self._metadata.image.partition_count, self._config.integer("max.partitions")
+        if present + count > most and name not in topic_names.INTERNAL_TOPICS:
+            raise KafkaError(
+                f"{count} more partitions would exceed max.partitions={most}: there are {present}; "
+                "delete topics, or raise the setting",
+                ErrorCode.POLICY_VIOLATION,
+            )
+
+    def _log_without_effect(self, topic: str, settings: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Log the changed settings that the broker does not use, each of them once in a while."""
+        notes = notes_without_effect(settings, before, TOPIC.get)
+        due = [note for note in notes if self._is_due(f"no effect: {note}")]
+        if due:
+            log.warn(
+                "settings of topic {topic} are kept and have no effect: {settings}", topic=topic, settings=listed(due)
+            )
+
+    def _without_bad_settings(self, image: ClusterImage) -> ClusterImage:
+        """Leave out stored settings that this release does not accept: they must not prevent the start."""
+        found = {resource: settings for resource, settings in image.configs.items() if settings}
+        good = {
+            resource: self._good_settings(resource.name, settings)
+            for resource, settings in found.items()
+            if resource.type is ConfigType.TOPICS
+        }
+        return attrs.evolve(image, configs=image.configs.changed(good))
+
+    def _good_settings(self, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+        good: dict[str, str] = {}
+        for name, text in settings.items():
+            try:
+                self._config.topic({**good, name: text})
+            except ConfigError as error:
+                log.warn("topic {topic} does without a setting: {error}", topic=topic, error=error)
+            else:
+                good[name] = text
+        return good
+
+
+def dynamic_layer(resource: ConfigResource) -> ConfigSource:
+    """Return the layer of dynamic settings that a broker resource is."""
+    return (
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        if resource.name == DEFAULT_BROKER
+        else ConfigSource.DYNAMIC_BROKER_CONFIG
+    )
