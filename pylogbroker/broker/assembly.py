@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred, DeferredList
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.auto_creation import AutoCreation
-from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.coordinators.group_service import GroupService
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.dynamic_settings import DynamicSettings
@@ -26,7 +27,6 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
@@ -40,7 +40,8 @@ class _LogServices:
 
     config: BrokerConfig
     runtime: Runtime
-    catalog: Catalog
+    metadata: ClusterMetadata
+    controller: LocalController
     partitions: Partitions
 
 
@@ -53,7 +54,8 @@ class Broker:
     runtime: Runtime
     logs: LogManager
     apis: tuple[Api, ...]
-    catalog: Catalog
+    metadata: ClusterMetadata
+    controller: LocalController
     auto_creation: AutoCreation
     dynamic_settings: DynamicSettings
     producer_ids: ProducerIds
@@ -77,15 +79,15 @@ class Broker:
         return self.transaction_service.coordinator
 
     async def open(self) -> None:
-        """Put the dynamic settings in force, open all partitions, and follow the catalog's changes from then on."""
-        await self.dynamic_settings.open()
-        await self.catalog.open(self.runtime.slices)
+        """Read the metadata, put its settings in force, open all partitions, and follow its changes from then on."""
+        await self.controller.open(self.runtime.slices)
+        self.dynamic_settings.open(self.metadata.image)
         await self.partitions.open()
-        for listener in (self.partitions, self.group_service, self.transaction_service):
-            self.catalog.subscribe(listener)
+        for listener in (self.dynamic_settings, self.partitions, self.group_service, self.transaction_service):
+            self.metadata.follow(listener)
         loading = DeferredList([self.group_service.open(), self.transaction_service.open()])
         loading.chainDeferred(self.coordinators_loaded)
-        await self.catalog.finish_deletions()
+        await self.controller.finish_deletions()
         self.log_maintenance.start()
         self.log_cleaner.start()
 
@@ -112,11 +114,12 @@ def assemble(
     """Make the services of a broker; `Broker.open` starts them."""
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
-    catalog = Catalog(TopicStore(tree, runtime.in_thread), config, lambda: [node.id], runtime.may_log)
-    partitions = Partitions(config, runtime, logs, catalog, delete_policies)
-    catalog.prepare = partitions.open_partitions
+    metadata = ClusterMetadata()
+    controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
+    partitions = Partitions(config, runtime, logs, metadata, node.id, delete_policies)
+    metadata.prepare = partitions.prepare
     producer_ids = ProducerIds(tree, node.id, runtime.may_log)
-    log_services = _LogServices(config, runtime, catalog, partitions)
+    log_services = _LogServices(config, runtime, metadata, controller, partitions)
     group_service = GroupService(log_services)
     transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
@@ -128,9 +131,10 @@ def assemble(
         runtime,
         logs,
         APIS,
-        catalog,
-        AutoCreation(config, catalog, runtime),
-        DynamicSettings(tree, config, node.id),
+        metadata,
+        controller,
+        AutoCreation(config, metadata, controller, runtime),
+        DynamicSettings(config, node.id),
         producer_ids,
         partitions,
         FetchService.of(config),

@@ -17,10 +17,11 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.services import Topics
+from pylogbroker.broker.services import Controller, Metadata
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, Topic, check_name
+from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 
 WAITING_MAX = 1000
 log = Logger()
@@ -31,19 +32,20 @@ class AutoCreation:
     """The topics that wait for their creation."""
 
     _config: BrokerConfig
-    _catalog: Topics
+    _metadata: Metadata
+    _controller: Controller
     _runtime: Runtime
     _waiting: deque[str] = attrs.field(factory=deque, init=False)
     _names: set[str] = attrs.field(factory=set, init=False)  # those in `_waiting` and the one being created
     _stopped: bool = attrs.field(default=False, init=False)
 
-    def find(self, name: str, allowance: PartitionAllowance | None) -> Topic:
+    def find(self, name: str, allowance: PartitionAllowance | None) -> TopicImage:
         """Return the topic of that name; KafkaError if there is none.
 
         If `allowance` covers a new topic, its creation starts in the background.  One that is not covered is created
         when the client asks again.
         """
-        topic = self._catalog.topics.get(name)
+        topic = self._metadata.topics.get(name)
         if topic is not None:
             return topic
         check_name(name)
@@ -68,7 +70,7 @@ class AutoCreation:
                     topic=name,
                 )
             return
-        self._catalog.plan_topic(name, allowance=allowance)
+        self._controller.plan_topic(name, allowance=allowance)
         self._waiting.append(name)
         self._names.add(name)
         if len(self._names) == 1:
@@ -87,7 +89,7 @@ class AutoCreation:
         while self._waiting:
             name = self._waiting.popleft()
             try:
-                await self._catalog.create(name)
+                await self._controller.create_topic(name)
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS and self._runtime.may_log(
                     "automatic creation of topics"

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import attrs
 
-from pylogbroker.broker.services import BrokerSettings, Services, Topics
+from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.config import (
     BROKER,
     TOPIC,
@@ -29,7 +29,14 @@ from pylogbroker.config import (
     describe_topic,
 )
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import ConfigChange, check_name
+from pylogbroker.metadata.image import (
+    DEFAULT_BROKER,
+    ConfigChange,
+    ConfigResource,
+    broker_resource,
+    topic_resource,
+)
+from pylogbroker.metadata.topic_names import check_name
 
 
 class ResourceType(IntEnum):
@@ -65,7 +72,8 @@ class TopicResource:
     """A topic."""
 
     _config: BrokerConfig
-    _catalog: Topics
+    _metadata: Metadata
+    _controller: Controller
     _name: str
     settings: Mapping[str, Setting] = TOPIC
 
@@ -76,7 +84,8 @@ class TopicResource:
 
     def in_force(self) -> TopicConfig:
         """The topic's settings."""
-        return self._config.topic(self._catalog.require(self._name).overrides)
+        self._metadata.require_topic(self._name)
+        return self._config.topic(self._metadata.topic_settings(self._name))
 
     def describe(self) -> list[Description]:
         """All settings of topics."""
@@ -84,20 +93,20 @@ class TopicResource:
 
     def check(self, change: ConfigChange) -> None:
         """The topic must exist, and take the settings."""
-        self._catalog.plan_configs(self._name, change)
+        self._controller.plan_config(topic_resource(self._name), change)
 
     async def alter(self, change: ConfigChange) -> None:
-        """Change the topic in the catalog."""
-        await self._catalog.alter_configs(self._name, change)
+        """Let the controller change the topic's settings."""
+        await self._controller.alter_config(topic_resource(self._name), change)
 
 
 @attrs.frozen
 class BrokerResource:
-    """This broker, or all of them together, by the layer of dynamic settings."""
+    """This broker, or all brokers together."""
 
     _config: BrokerConfig
-    _dynamic: BrokerSettings
-    _layer: ConfigSource
+    _controller: Controller
+    _resource: ConfigResource
     settings: Mapping[str, Setting] = BROKER
 
     def inherited(self) -> Mapping[str, Value]:
@@ -107,17 +116,18 @@ class BrokerResource:
     def describe(self) -> list[Description]:
         """All settings of this broker; for all brokers together, what is set for them."""
         entries = describe_broker(self._config)
-        if self._layer is ConfigSource.DYNAMIC_BROKER_CONFIG:
+        if self._resource.name != DEFAULT_BROKER:
             return entries
-        return [_of_all_brokers(entry) for entry in entries if entry.name in self._config.explicit(self._layer)]
+        explicit = self._config.explicit(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        return [_of_all_brokers(entry) for entry in entries if entry.name in explicit]
 
     def check(self, change: ConfigChange) -> None:
         """The settings must be such as can change while the broker runs."""
-        self._dynamic.plan(self._layer, change)
+        self._controller.plan_config(self._resource, change)
 
     async def alter(self, change: ConfigChange) -> None:
-        """Change the layer."""
-        await self._dynamic.alter(self._layer, change)
+        """Let the controller change the settings."""
+        await self._controller.alter_config(self._resource, change)
 
 
 @attrs.frozen
@@ -151,10 +161,11 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
     """The resource of that type and name, or INVALID_REQUEST; a topic need not exist."""
     if kind == ResourceType.TOPIC:
         check_name(name)
-        return TopicResource(services.config, services.catalog, name)
+        return TopicResource(services.config, services.metadata, services.controller, name)
     if kind == ResourceType.BROKER:
-        layer = _layer(services.node.id, name)
-        return BrokerResource(services.config, services.dynamic_settings, layer)
+        if name:
+            check_broker_id(services.node.id, name)
+        return BrokerResource(services.config, services.controller, broker_resource(services.node.id if name else None))
     if kind == ResourceType.BROKER_LOGGER:
         check_broker_id(services.node.id, name)
         return LoggerResource()
@@ -163,13 +174,6 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
         f"brokers ({ResourceType.BROKER:d}) and loggers ({ResourceType.BROKER_LOGGER:d}) have",
         ErrorCode.INVALID_REQUEST,
     )
-
-
-def _layer(node_id: int, name: str) -> ConfigSource:
-    if not name:
-        return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    check_broker_id(node_id, name)
-    return ConfigSource.DYNAMIC_BROKER_CONFIG
 
 
 def check_broker_id(node_id: int, name: str) -> None:

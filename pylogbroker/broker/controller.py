@@ -22,9 +22,9 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.request_limits import PartitionAllowance
+from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.runtime import InThread
 from pylogbroker.broker.slices import Slices
-from pylogbroker.broker.threads import InThread
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import CoordinationError, ITree, Operation
@@ -35,17 +35,17 @@ from pylogbroker.metadata.delta import (
     ControllerElected,
     Delta,
     PartitionsChanged,
-    TopicCreated,
+    PlannedTopic,
     TopicDeleted,
 )
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
     BrokerRegistration,
     ClusterImage,
+    ConfigChange,
     ConfigResource,
     ConfigType,
     TopicImage,
-    topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.placement import Assignment
@@ -54,23 +54,8 @@ from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.storage.formatting import listed
 
 T = TypeVar("T")
-ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Function from the settings that a resource has of its own to those that it is to have."""
-
 _PARTITIONS_INLINE_MAX: Final = 500
 log = Logger()
-
-
-@attrs.frozen
-class PlannedTopic:
-    """Topic to create, and the settings of its own."""
-
-    topic: TopicImage
-    settings: Mapping[str, str]
-
-    @property
-    def delta(self) -> Delta:
-        return Delta.of(ConfigChanged(topic_resource(self.topic.name), self.settings), TopicCreated(self.topic))
 
 
 @attrs.define(eq=False)

@@ -1,81 +1,44 @@
-"""Brokers' settings that were changed while brokers ran: kept in the coordination tree, in force in `BrokerConfig`.
+"""Settings of brokers that change while brokers run: those in the metadata are in force in `BrokerConfig`.
 
-    /config/brokers/<id>         {"version":1, "config":{"log.cleaner.threads":"2",...}}    this broker's
-    /config/brokers/<default>    the same for all brokers; a broker's own come before
-
-A change is checked, written to the tree and put in force, in this order and one after the other.
+/config/brokers/<id>         {"version":1, "config":{"log.cleaner.threads":"2",...}}    this broker's
+/config/brokers/<default>    defaults of all brokers; a broker's own settings take precedence
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import attrs
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
-from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.interfaces import CoordinationError, Create, ITree, SetData
-from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.topic_names import ConfigChange
+from pylogbroker.metadata.delta import ConfigChanged, Delta
+from pylogbroker.metadata.image import ClusterImage, ConfigResource, broker_resource
 from pylogbroker.storage.formatting import listed
 
 log = Logger()
 
-LayerObserver = Callable[[ConfigSource, Mapping[str, str], Mapping[str, str]], object]
 
-
-@attrs.define
 class DynamicSettings:
-    """The two layers of changed settings that matter to this broker."""
+    """Puts the settings that the metadata has for this broker, and for all brokers, in force."""
 
-    _tree: ITree
-    _config: BrokerConfig
-    _node_id: int
-    _observers: list[LayerObserver] = attrs.field(factory=list, init=False)
-    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    def __init__(self, config: BrokerConfig, broker_id: int) -> None:
+        self._config = config
+        self._layers: Mapping[ConfigResource, ConfigSource] = {
+            broker_resource(None): ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+            broker_resource(broker_id): ConfigSource.DYNAMIC_BROKER_CONFIG,
+        }
 
-    async def open(self) -> None:
-        """Put in force what the tree has."""
-        for layer in (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG):
-            [node] = await self._tree.get_many([self._path(layer)])
-            if node is not None:
-                self._config.set_dynamic(layer, zk_schema.decode_config(node.data))
+    def open(self, image: ClusterImage) -> None:
+        """Put the settings of an image in force."""
+        for resource, layer in self._layers.items():
+            if resource in image.configs:
+                self._config.set_dynamic(layer, image.settings(resource))
 
-    def plan(self, layer: ConfigSource, change: ConfigChange) -> dict[str, str]:
-        """The layer's settings as they would be; INVALID_REQUEST if they cannot be put in force."""
-        try:
-            return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
-        except ConfigError as error:
-            raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
-
-    async def alter(self, layer: ConfigSource, change: ConfigChange) -> None:
-        """Change the layer's settings."""
-        await self._lock.acquire()
-        try:
-            settings = self.plan(layer, change)
-            await self._write(self._path(layer), zk_schema.encode_config(settings))
-            before = self._config.explicit(layer)
-            notes = notes_without_effect(settings, before, broker_setting)
-            self._config.set_dynamic(layer, settings)
-            if notes:
-                log.warn("settings of the broker are kept and have no effect: {settings}", settings=listed(notes))
-            for observer in self._observers:
-                observer(layer, before, settings)
-        except CoordinationError as error:
-            raise kafka_error(error) from error
-        finally:
-            self._lock.release()
-
-    def observe(self, observer: LayerObserver) -> None:
-        """Call `observer` with the layer, its texts before and after, whenever it was altered."""
-        self._observers.append(observer)
-
-    async def _write(self, path: str, data: bytes) -> None:
-        known = await self._tree.exists(path)
-        await self._tree.commit([SetData(path, data) if known else Create(path, data)])
-
-    def _path(self, layer: ConfigSource) -> str:
-        return zk_paths.broker_config(self._node_id if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else None)
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        """Put changed settings in force."""
+        for change in delta:
+            if isinstance(change, ConfigChanged) and change.resource in self._layers:
+                notes = notes_without_effect(change.settings, before.settings(change.resource), broker_setting)
+                self._config.set_dynamic(self._layers[change.resource], change.settings)
+                if notes:
+                    log.warn("settings of the broker are kept and have no effect: {settings}", settings=listed(notes))

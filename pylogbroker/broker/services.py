@@ -18,62 +18,72 @@ from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.config import BrokerConfig, ConfigSource
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import InvalidRecords, StorageFailure
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.topic_names import Assignment, ConfigChange, Topic
+from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.placement import Assignment
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 
 
-class Topics(Protocol):
-    """The topics of the cluster, and the operations that change them; they raise KafkaError."""
+class Metadata(Protocol):
+    """Metadata of the cluster: the current image."""
 
     @property
-    def topics(self) -> Mapping[str, Topic]: ...
-    def require(self, name: str, /) -> Topic: ...
-    def require_id(self, topic_id: UUID, /) -> Topic: ...
+    def image(self) -> ClusterImage: ...
+    @property
+    def topics(self) -> PersistentMap[str, TopicImage]: ...
+    def topic_settings(self, name: str, /) -> Mapping[str, str]: ...
+    def require_topic(self, wanted: str | UUID, /) -> TopicImage: ...
+
+
+class Controller(Protocol):
+    """Changes of the metadata; they raise KafkaError. Methods named `plan_` only check."""
+
     def plan_topic(
         self,
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
         assignment: Assignment | None = None,
-        overrides: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
         allowance: PartitionAllowance | None = None,
-    ) -> Topic: ...
+    ) -> PlannedTopic: ...
     def plan_partitions(
         self,
         name: str,
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
-    ) -> Topic: ...
-    def plan_configs(self, name: str, change: ConfigChange, /) -> Topic: ...
-    async def create(
+    ) -> PartitionsChanged: ...
+    def plan_config(self, resource: ConfigResource, change: ConfigChange, /) -> dict[str, str]: ...
+    async def create_topic(
         self,
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
         assignment: Assignment | None = None,
-        overrides: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
         allowance: PartitionAllowance | None = None,
-    ) -> Topic: ...
-    async def add_partitions(
+    ) -> TopicImage: ...
+    async def create_partitions(
         self,
         name: str,
         count: int,
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
-    ) -> Topic: ...
-    async def alter_configs(self, name: str, change: ConfigChange, /) -> Topic: ...
-    async def delete(self, wanted: str | UUID, /) -> Topic: ...
+    ) -> TopicImage: ...
+    async def alter_config(self, resource: ConfigResource, change: ConfigChange, /) -> None: ...
+    async def delete_topic(self, wanted: str | UUID, /) -> TopicImage: ...
 
 
 class TopicAutoCreation(Protocol):
     """Lookup of a topic that is created in the background if it does not exist."""
 
-    def find(self, name: str, allowance: PartitionAllowance | None, /) -> Topic: ...
+    def find(self, name: str, allowance: PartitionAllowance | None, /) -> TopicImage: ...
 
 
 class LedPartitions(Protocol):
@@ -126,13 +136,6 @@ class ProducerIdSource(Protocol):
     async def take(self) -> int: ...
 
 
-class BrokerSettings(Protocol):
-    """Settings of brokers that change while they run."""
-
-    def plan(self, layer: ConfigSource, change: ConfigChange, /) -> dict[str, str]: ...
-    async def alter(self, layer: ConfigSource, change: ConfigChange, /) -> None: ...
-
-
 class LogServices(Protocol):
     """What coordinators need to keep records in partitions."""
 
@@ -141,7 +144,9 @@ class LogServices(Protocol):
     @property
     def runtime(self) -> Runtime: ...
     @property
-    def catalog(self) -> Topics: ...
+    def metadata(self) -> Metadata: ...
+    @property
+    def controller(self) -> Controller: ...
     @property
     def partitions(self) -> LedPartitions: ...
 
@@ -155,8 +160,6 @@ class Services(LogServices, Protocol):
     def node(self) -> LocalNode: ...
     @property
     def auto_creation(self) -> TopicAutoCreation: ...
-    @property
-    def dynamic_settings(self) -> BrokerSettings: ...
     @property
     def logs(self) -> LogManager: ...
     @property

@@ -60,8 +60,9 @@ def kafka07(
             click.echo(f"removed {path}: left over from an unfinished import")
         planned, done = importing.check(plans)
         by_name = {plan.name: plan for plan in plans}
-        for topic in planned:
-            importing.run(topic, by_name[topic.name])
+        for each in planned:
+            topic = each.topic
+            importing.run(each, by_name[topic.name])
             click.echo(f"imported {topic.name}, {len(topic.partitions)} partition(s)")
         for name in done:
             click.echo(f"skipped {name}: it was imported before")

@@ -111,6 +111,18 @@ class Delta:
         return editor.result()
 
 
+@attrs.frozen
+class PlannedTopic:
+    """Topic to create, and the settings of its own."""
+
+    topic: TopicImage
+    settings: Mapping[str, str]
+
+    @property
+    def delta(self) -> Delta:
+        return Delta.of(ConfigChanged(topic_resource(self.topic.name), self.settings), TopicCreated(self.topic))
+
+
 class _Edits(Generic[K, V]):
     """Changes of one map of the image; None removes an entry."""
 

@@ -13,7 +13,7 @@ the change of a partition costs the same with ten partitions and with 10,000.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -98,6 +98,8 @@ class ConfigResource(NamedTuple):
 
 
 DEFAULT_BROKER: Final = "<default>"
+ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Function from the settings that a resource has of its own to those that it is to have."""
 
 
 def topic_resource(name: str) -> ConfigResource:

@@ -26,7 +26,8 @@ import attrs
 from pylogbroker.interfaces import Create, Operation, SetData
 from pylogbroker.legacy07.storage.addressing import ADDRESSING
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import PlannedTopic
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import Kafka07Topic
 from pylogbroker.offline.kafka07_source import (
     Kafka07LogDirectory,
@@ -97,7 +98,7 @@ def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]
     return TopicPlan(name, tuple(partitions), origins)
 
 
-def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
+def origins_of(broker: StoppedBroker, topic: TopicImage) -> Mapping[str, int] | None:
     """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported from 0.7."""
     [node] = finish(broker.tree.get_many([zk_paths.kafka07_topic(topic.name)]))
     if node is None:
@@ -106,14 +107,15 @@ def origins_of(broker: StoppedBroker, topic: Topic) -> Mapping[str, int] | None:
     return imported.partitions if imported.topic_id == topic.id else None
 
 
-def add_topic(broker: StoppedBroker, topic: Topic, origins: Mapping[str, int]) -> None:
+def add_topic(broker: StoppedBroker, planned: PlannedTopic, origins: Mapping[str, int]) -> None:
     """Write a topic and its 0.7 origins in one transaction of the tree."""
+    topic = planned.topic
     data = zk_schema.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
     wanted = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
     *parents, own = finish(broker.tree.get_many(wanted))
     made: list[Operation] = [Create(path) for path, node in zip(wanted, parents, strict=False) if node is None]
     note = Create(wanted[-1], data) if own is None else SetData(wanted[-1], data)
-    finish(broker.catalog.add(topic, *made, note))
+    finish(broker.controller.create_planned(planned, *made, note))
 
 
 class Kafka07Import:
@@ -124,14 +126,14 @@ class Kafka07Import:
         self._settings = {**SETTINGS, **settings}
         self._link = link
 
-    def check(self, plans: Iterable[TopicPlan]) -> tuple[list[Topic], list[str]]:
+    def check(self, plans: Iterable[TopicPlan]) -> tuple[list[PlannedTopic], list[str]]:
         """Return the topics to create, and the names of topics that were imported before.
 
         Raise KafkaError or OfflineError if a topic cannot be created.
         """
         topics, done = [], []
         for plan in plans:
-            known = self._broker.catalog.topics.get(plan.name)
+            known = self._broker.metadata.topics.get(plan.name)
             if known is not None and origins_of(self._broker, known) is not None:
                 done.append(plan.name)
             elif known is not None:
@@ -139,11 +141,14 @@ class Kafka07Import:
                     f"topic {plan.name} exists already: delete it, or exclude it by naming other topics with --topic"
                 )
             else:
-                topics.append(self._broker.catalog.plan_topic(plan.name, len(plan.partitions), 1, None, self._settings))
+                topics.append(
+                    self._broker.controller.plan_topic(plan.name, len(plan.partitions), 1, None, self._settings)
+                )
                 self._check_places(plan)
         return topics, done
 
-    def run(self, topic: Topic, plan: TopicPlan) -> None:
+    def run(self, planned: PlannedTopic, plan: TopicPlan) -> None:
+        topic = planned.topic
         homes = [self._home(partition) for partition in plan.partitions]
         staged = []
         for number, (partition, home) in enumerate(zip(plan.partitions, homes, strict=True)):
@@ -155,7 +160,7 @@ class Kafka07Import:
             os.rename(final + names.IMPORT_DIRECTORY, final)
         for path in {home.path for home in homes}:
             sync_file(path)
-        add_topic(self._broker, topic, plan.origins)
+        add_topic(self._broker, planned, plan.origins)
         for final in staged:
             remove(f"{final}/{names.IMPORTED}")
 
@@ -193,7 +198,7 @@ class Kafka07Import:
                 )
         return min(homes, key=lambda home: home.logs)
 
-    def _stage(self, partition: Kafka07Partition | None, final: str, topic: Topic) -> None:
+    def _stage(self, partition: Kafka07Partition | None, final: str, topic: TopicImage) -> None:
         path = final + names.IMPORT_DIRECTORY
         shutil.rmtree(path, ignore_errors=True)
         os.mkdir(path)

@@ -30,13 +30,15 @@ from twisted.internet.defer import maybeDeferred
 from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
 from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
-from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.topic_names import PartitionState, Topic
+from pylogbroker.metadata.delta import PlannedTopic
+from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.zk_image import operations
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
@@ -108,8 +110,9 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories,
         else:
             by_topic.setdefault(name, {})[index] = log
     for name, partitions in by_topic.items():
-        topic = _topic(name, partitions, broker_id, config, tell)
-        finish(TopicStore(tree).add(topic))
+        topic = _topic(name, partitions, broker_id, tell)
+        planned = PlannedTopic(topic, _settings(name, partitions, config))
+        finish(tree.commit(list(operations(planned.delta, ClusterImage()))))
         tell(f"topic {name}: {len(topic.partitions)} partition(s), id {zk_schema.id_text(topic.id)}")
     _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
     for loss in _LOSSES:
@@ -126,7 +129,7 @@ _LOSSES = (
 )
 
 
-def _topic(name: str, found: dict[int, FoundLog], broker_id: int, config: BrokerConfig, tell: Tell) -> Topic:
+def _topic(name: str, found: dict[int, FoundLog], broker_id: int, tell: Tell) -> TopicImage:
     topic_id = _current_id(found)
     for index, log in list(found.items()):
         if log.topic_id != topic_id:
@@ -138,7 +141,7 @@ def _topic(name: str, found: dict[int, FoundLog], broker_id: int, config: Broker
         partitions[index] = PartitionState(broker_id, (broker_id,), (broker_id,), epoch)
         if index not in found:
             tell(f"lost {name}-{index}: its directory is missing; the partition will be empty")
-    return Topic(name, topic_id, partitions, _overrides(name, found, config))
+    return TopicImage(name, topic_id, PersistentMap(partitions))
 
 
 def _current_id(found: Mapping[int, FoundLog]) -> UUID:
@@ -147,7 +150,7 @@ def _current_id(found: Mapping[int, FoundLog]) -> UUID:
     return ids.most_common(1)[0][0]
 
 
-def _overrides(name: str, found: Mapping[int, FoundLog], config: BrokerConfig) -> dict[str, str]:
+def _settings(name: str, found: Mapping[int, FoundLog], config: BrokerConfig) -> dict[str, str]:
     if name == OFFSETS_TOPIC:
         return offsets_topic_settings(config)
     if name == TRANSACTIONS_TOPIC:

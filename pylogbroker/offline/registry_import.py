@@ -16,7 +16,7 @@ from pylogbroker.coordinators import PartitionReplay, TopicPartition
 from pylogbroker.errors import ConfigError
 from pylogbroker.groups import CommittedOffset, ReplayedGroups
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
 from pylogbroker.offline.stopped_broker import StoppedBroker, finish
@@ -39,27 +39,26 @@ class RegistryImport:
     _tell: Tell
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
-    def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[Topic]:
+    def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
         """Create the missing topics in the tree; return them."""
         return [topic for each in registered if (topic := self._make_topic(each)) is not None]
 
-    def _make_topic(self, registered: RegisteredTopic) -> Topic | None:
-        catalog, name = self._broker.catalog, registered.name
-        known = catalog.topics.get(name)
+    def _make_topic(self, registered: RegisteredTopic) -> TopicImage | None:
+        controller, name = self._broker.controller, registered.name
+        known = self._broker.metadata.topics.get(name)
         if known is not None:
             has = f"it exists, with {len(known.partitions)} partition(s)"
             fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
             self._tell(f"skipped {name}: {has}{fewer}")
             return None
         if registered.origins:
-            topic = catalog.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
-            kafka07_import.add_topic(self._broker, topic, registered.origins)
+            planned = controller.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
+            kafka07_import.add_topic(self._broker, planned, registered.origins)
         else:
-            overrides = self._accepted(registered)
-            topic = catalog.plan_topic(name, registered.partitions, 1, None, overrides)
-            finish(catalog.add(topic))
+            planned = controller.plan_topic(name, registered.partitions, 1, None, self._accepted(registered))
+            finish(controller.create_planned(planned))
         self._tell(f"created {name}, {registered.partitions} partition(s), empty")
-        return topic
+        return planned.topic
 
     def _accepted(self, registered: RegisteredTopic) -> dict[str, str]:
         """Return the topic settings that this broker accepts."""
@@ -91,7 +90,7 @@ class RegistryImport:
 
     def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
         """Return the partition of an offset; raise _LeftOut if there is none."""
-        topic = self._broker.catalog.topics.get(offset.topic)
+        topic = self._broker.metadata.topics.get(offset.topic)
         if topic is None:
             raise _Skipped(f"there is no topic {offset.topic}")
         key = offset.topic, self._index(offset.place, topic)
@@ -105,7 +104,7 @@ class RegistryImport:
             )
         return key
 
-    def _index(self, place: str, topic: Topic) -> int:
+    def _index(self, place: str, topic: TopicImage) -> int:
         broker, _, number = place.rpartition("-")
         if topic.name not in self._origins:
             self._origins[topic.name] = kafka07_import.origins_of(self._broker, topic)
@@ -122,22 +121,22 @@ class RegistryImport:
             )
         return origins.get(place, _BEGINNING)
 
-    def _offsets_topic(self) -> Topic:
+    def _offsets_topic(self) -> TopicImage:
         """Return `__consumer_offsets`; create it if it is missing."""
-        catalog, config = self._broker.catalog, self._broker.config
-        known = catalog.topics.get(OFFSETS_TOPIC)
+        config = self._broker.config
+        known = self._broker.metadata.topics.get(OFFSETS_TOPIC)
         if known is not None:
             return known
         count = config.integer("offsets.topic.num.partitions")
-        topic = catalog.plan_topic(OFFSETS_TOPIC, count, 1, None, offsets_topic_settings(config))
-        finish(catalog.add(topic))
+        settings = offsets_topic_settings(config)
+        topic = finish(self._broker.controller.create_topic(OFFSETS_TOPIC, count, 1, settings=settings))
         self._broker.make_logs(topic)
         return topic
 
     def _commit_groups(
         self,
         by_group: Mapping[str, Mapping[TopicPartition, int]],
-        topic: Topic,
+        topic: TopicImage,
         logs: Mapping[TopicPartition, Log],
         replace: bool,
         left_out: Counter[tuple[str, str]],

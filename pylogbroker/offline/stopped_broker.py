@@ -22,16 +22,17 @@ import attrs
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.catalog import Catalog
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.slices import Slices
-from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
-from pylogbroker.metadata.topic_names import Topic
-from pylogbroker.storage import Log, LogManager
+from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.zk_image import read_image
+from pylogbroker.storage import Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.logdirs.inventory import Report
 from pylogbroker.tap import preflight
@@ -71,15 +72,17 @@ class StoppedBroker:
     tree: ITree
     logs: LogManager
     id: int
-    catalog: Catalog
+    metadata: ClusterMetadata
+    controller: LocalController
 
     def now_ms(self) -> int:
         """Return the time in ms since 1970."""
         return time.time_ns() // 1_000_000
 
-    def topics(self) -> dict[str, Topic]:
+    def topics(self) -> dict[str, TopicImage]:
         """Return every topic in the tree, also those being deleted."""
-        return {topic.name: topic for topic in finish(TopicStore(self.tree).load(endless_slices()))}
+        contents = finish(read_image(self.tree, endless_slices()))
+        return {**contents.image.topics, **{topic.name: topic for topic in contents.deleted}}
 
     @contextmanager
     def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
@@ -89,7 +92,7 @@ class StoppedBroker:
         """
         topics = self.topics()
         known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
-        configs = {name: log_config(self.config.topic(topic.overrides)) for name, topic in topics.items()}
+        configs = {name: self._log_config(name) for name in topics}
         default = log_config(self.config.topic({}))
         for deleted in self.logs.load(lambda topic: configs.get(topic, default), self.now_ms(), report, known):
             deleted.remove()
@@ -102,11 +105,14 @@ class StoppedBroker:
         if failed:
             raise OfflineError("; ".join(map(str, failed)))
 
-    def make_logs(self, topic: Topic) -> None:
+    def make_logs(self, topic: TopicImage) -> None:
         """Create the logs of a new topic; only within `loaded_logs`."""
-        config = log_config(self.config.topic(topic.overrides))
+        config = self._log_config(topic.name)
         for index in topic.partitions:
             self.logs.create(topic.name, index, config, self.now_ms(), topic_id=topic.id)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return log_config(self.config.topic(self.metadata.topic_settings(topic)))
 
 
 @contextmanager
@@ -129,6 +135,7 @@ def _opened(config: BrokerConfig, tree: EmbeddedTree, logs: LogManager) -> Stopp
     failed = [directory.failure for directory in logs.directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used: {'; '.join(failed)}")
-    catalog = Catalog(TopicStore(tree), config, lambda: [broker_id])
-    finish(catalog.open(endless_slices()))
-    return StoppedBroker(config, tree, logs, broker_id, catalog)
+    metadata = ClusterMetadata()
+    controller = LocalController(tree, config, broker_id, metadata)
+    finish(controller.open(endless_slices()))
+    return StoppedBroker(config, tree, logs, broker_id, metadata, controller)

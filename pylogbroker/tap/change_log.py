@@ -6,15 +6,23 @@ counts the rest.  `--log-level pylogbroker.groups=debug` shows all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.config import BROKER, ConfigSource, Value
+from pylogbroker.config import BROKER, Value
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.image import (
+    DEFAULT_BROKER,
+    ClusterImage,
+    ConfigResource,
+    ConfigType,
+    TopicImage,
+    topic_resource,
+)
 from pylogbroker.net.limits import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 
@@ -28,70 +36,45 @@ class ChangeLog:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._overrides: dict[str, Mapping[str, str]] = {}
-        self._deleted: Topic | None = None
+        self._deleted: TopicImage | None = None
         self._generations = PeerLogLimit(
             broker.runtime.clock, "{host}: {count} more generations within a minute", others="other groups"
         )
 
     def attach(self) -> None:
-        """Subscribe to changes; the present state is where they start."""
-        self._overrides = {topic.name: topic.overrides for topic in self._broker.catalog.topics.values()}
-        self._broker.catalog.subscribe(self)
-        self._broker.dynamic_settings.observe(self.on_settings_changed)
+        """Log the changes from now on."""
+        self._broker.metadata.follow(self)
         self._broker.group_service.observe(self.on_new_generation)
 
     async def stop(self) -> None:
         """Log how many lines were left out, and cancel the timer."""
         self._generations.log_suppressed()
 
-    # -- topics ----------------------------------------------------------------------------------------------------
+    # -- topics and settings ---------------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: Topic) -> None:
-        self._overrides[topic.name] = topic.overrides
-        log.info(
-            "created topic {topic} with {partitions}{settings}",
-            topic=topic.name,
-            partitions=counted(len(topic.partitions), "partition"),
-            settings=f": {shown_changes(_changes({}, topic.overrides))}" if topic.overrides else "",
-        )
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        """Log the changes of topics and settings that clients made."""
+        for change in delta:
+            match change:
+                case TopicCreated(topic):
+                    _log_created(topic, after.settings(topic_resource(topic.name)))
+                case PartitionsChanged(name):
+                    _log_added(before.topics[name], after.topics[name])
+                case TopicDeleted(topic):
+                    self._log_deleted(topic)
+                case ConfigChanged(resource, settings):
+                    is_of_new_topic = resource.type is ConfigType.TOPICS and resource.name not in before.topics
+                    if not is_of_new_topic:
+                        _log_settings(resource, before.settings(resource), settings)
 
-    def on_topic_deleted(self, topic: Topic) -> None:
-        self._overrides.pop(topic.name, None)
-        if topic is not self._deleted:  # the broker retries an unfinished deletion, and announces it each time
+    def _log_deleted(self, topic: TopicImage) -> None:
+        if topic is not self._deleted:  # the controller retries an unfinished deletion, and announces it each time
             log.info(
                 "deleted topic {topic} with {partitions}",
                 topic=topic.name,
                 partitions=counted(len(topic.partitions), "partition"),
             )
         self._deleted = topic
-
-    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
-        log.info(
-            "added {added} to topic {topic}, which has {partitions} now",
-            added=counted(len(partitions), "partition"),
-            topic=topic.name,
-            partitions=len(topic.partitions),
-        )
-
-    def on_config_changed(self, topic: Topic) -> None:
-        changes = _changes(self._overrides.get(topic.name, {}), topic.overrides)
-        self._overrides[topic.name] = topic.overrides
-        log.info(
-            "changed settings of topic {topic}: {changes}",
-            topic=topic.name,
-            changes=shown_changes(changes) or "no value differs",
-        )
-
-    # -- settings --------------------------------------------------------------------------------------------------
-
-    def on_settings_changed(self, layer: ConfigSource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Log that a client changed the dynamic settings of this broker or of all."""
-        log.info(
-            "changed settings of {whom}: {changes}",
-            whom=f"broker {self._broker.node.id}" if layer is ConfigSource.DYNAMIC_BROKER_CONFIG else "all brokers",
-            changes=shown_changes(_changes(before, after)) or "no value differs",
-        )
 
     # -- groups ----------------------------------------------------------------------------------------------------
 
@@ -106,6 +89,38 @@ class ChangeLog:
             members=counted(new.members, "member"),
             protocol=f", assignment by {printable(new.protocol)}" if new.protocol else "",
         )
+
+
+def _log_created(topic: TopicImage, settings: Mapping[str, str]) -> None:
+    log.info(
+        "created topic {topic} with {partitions}{settings}",
+        topic=topic.name,
+        partitions=counted(len(topic.partitions), "partition"),
+        settings=f": {shown_changes(_changes({}, settings))}" if settings else "",
+    )
+
+
+def _log_added(before: TopicImage, after: TopicImage) -> None:
+    added = len(after.partitions) - len(before.partitions)
+    if added:
+        log.info(
+            "added {added} to topic {topic}, which has {partitions} now",
+            added=counted(added, "partition"),
+            topic=after.name,
+            partitions=len(after.partitions),
+        )
+
+
+def _log_settings(resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    if resource.name == DEFAULT_BROKER:
+        whose = "all brokers"
+    else:
+        whose = f"{'topic' if resource.type is ConfigType.TOPICS else 'broker'} {resource.name}"
+    log.info(
+        "changed settings of {whose}: {changes}",
+        whose=whose,
+        changes=shown_changes(_changes(before, after)) or "no value differs",
+    )
 
 
 def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:

@@ -163,7 +163,7 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await listeners.start()
-        await registration.register(tree, broker_id, _announcement(broker), runtime.now_ms())
+        await broker.controller.register(_announcement(broker), runtime.now_ms())
         self._go_on()
         self._watch_stalls(broker)
         if deleted:
@@ -285,7 +285,7 @@ def _log_start(broker: Broker, seconds: float) -> None:
         log.info("data in {path}", path=directory.path)
     log.info(
         "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
-        topics=counted(len(broker.catalog.topics), "topic"),
+        topics=counted(len(broker.metadata.topics), "topic"),
         partitions=counted(len(broker.partitions.led), "partition"),
         groups=counted(len(broker.groups.list_groups()[1]), "consumer group"),
         bytes=sum(partition.log.size for partition in broker.partitions.led.values()),

@@ -10,8 +10,9 @@ from unittest.mock import patch
 from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.apis import metadata
-from pylogbroker.broker.topic_store import TopicStore
 from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import Create
+from pylogbroker.metadata.image import topic_resource
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
@@ -26,7 +27,7 @@ class StrayTests(NodeTests):
         for index in (0, 1):
             self.node.produce("t", index, *range(1, 11))
         self.node.broker.partitions.directory_failed(self.directories[1], "pulled")
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.restart()
         with logged_lines() as lines:
             self.node.create("t", 2)
@@ -68,11 +69,11 @@ class MissingTests(NodeTests):
         self.assertIn("more-9 and 10 others are in no log directory", line)
 
     def test_an_interrupted_deletion_is_finished_without_a_line(self) -> None:
-        now(TopicStore(self.node.tree).mark_deleted(self.node.broker.catalog.topics["more"]))
+        now(self.node.tree.commit([Create("/admin/delete_topics/more")]))
         now(self.node.broker.runtime.in_thread(self.node.broker.logs.delete("more", 7).remove))  # type: ignore[union-attr]
         self.assertEqual(self.restart_without(), [])
         self.assertEqual([name for name in os.listdir(self.directories[0]) if name.startswith("more")], [])
-        self.assertNotIn("more", self.node.broker.catalog.topics)
+        self.assertNotIn("more", self.node.broker.metadata.topics)
 
 
 class SliceTests(NodeTests):
@@ -102,8 +103,8 @@ class SliceTests(NodeTests):
 
     def test_new_partitions_are_served_before_they_are_shown(self) -> None:
         broker = self.node.broker
-        created = ensureDeferred(broker.catalog.create("new", 5, 1))
-        while "new" not in broker.catalog.topics:
+        created = ensureDeferred(broker.controller.create_topic("new", 5, 1))
+        while "new" not in broker.metadata.topics:
             self.assertFalse(created.called)
             served = len(broker.partitions.led)
             self.turn()
@@ -111,30 +112,35 @@ class SliceTests(NodeTests):
         self.assertEqual([broker.partitions.find("new", index).index for index in range(5)], list(range(5)))
         self.node.clock.advance(0)
         self.successResultOf(created)
-        self.assertGreater(self.deferred_actions(broker.catalog.add_partitions("new", 9)), 3)
+        self.assertGreater(self.deferred_actions(broker.controller.create_partitions("new", 9)), 3)
 
     def test_deletion_and_changes_of_settings_run_partition_by_partition(self) -> None:
-        catalog = self.node.broker.catalog
-        self.assertGreater(self.deferred_actions(catalog.alter_configs("t", lambda before: {"retention.ms": "77"})), 3)
+        controller = self.node.broker.controller
+        self.assertGreater(
+            self.deferred_actions(controller.alter_config(topic_resource("t"), lambda before: {"retention.ms": "77"})),
+            3,
+        )
         self.assertEqual({self.node.broker.partitions.find("t", n).log.config.retention_ms for n in range(5)}, {77})
-        self.assertGreater(self.deferred_actions(catalog.delete("t")), 3)
+        self.assertGreater(self.deferred_actions(controller.delete_topic("t")), 3)
         self.assertEqual(self.node.broker.partitions.led, {})
 
     def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:
         broker = self.node.broker
         for hours in ("3", "4"):
             broker.partitions._on_settings_changed(frozenset())
-            changed = ensureDeferred(broker.catalog.alter_configs("t", lambda before, h=hours: {"retention.ms": h}))  # type: ignore[misc]
+            changed = ensureDeferred(
+                broker.controller.alter_config(topic_resource("t"), lambda before, h=hours: {"retention.ms": h})
+            )  # type: ignore[misc]
             self.turn()
         self.node.clock.advance(0)
         self.successResultOf(changed)
         self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})
 
     def test_a_stop_finishes_what_was_begun(self) -> None:
-        created = ensureDeferred(self.node.broker.catalog.create("new", 5, 1))
+        created = ensureDeferred(self.node.broker.controller.create_topic("new", 5, 1))
         self.restart()
         self.successResultOf(created)
-        self.assertEqual(len(self.node.broker.catalog.topics["new"].partitions), 5)
+        self.assertEqual(len(self.node.broker.metadata.topics["new"].partitions), 5)
 
 
 class DeletionTests(NodeTests):
@@ -142,7 +148,7 @@ class DeletionTests(NodeTests):
         self.node.create("t", 3)
         synced: list[str] = []
         self.node.threads.holding = True
-        deleted = ensureDeferred(self.node.broker.catalog.delete("t"))
+        deleted = ensureDeferred(self.node.broker.controller.delete_topic("t"))
         self.assertEqual(
             [name for name in os.listdir(self.directories[0]) if name.startswith("t_") and "-" not in name], []
         )

@@ -42,7 +42,7 @@ class BuiltInThreadTests(NodeTests):
 
     def delete_topic(self) -> None:
         """Delete the topic; its files are removed as soon as threads run."""
-        deletion = ensureDeferred(self.node.broker.catalog.delete(OFFSETS))
+        deletion = ensureDeferred(self.node.broker.controller.delete_topic(OFFSETS))
         self.node.threads.held.insert(0, self.node.threads.held.pop())
         self.addCleanup(lambda: self.successResultOf(deletion))
 

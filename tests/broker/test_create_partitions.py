@@ -29,7 +29,7 @@ class CreatePartitionsTests(NodeTests):
         return list(self.node.ask(create_partitions.handle, request, version).results)
 
     def count(self) -> int:
-        return len(self.node.broker.catalog.topics["t"].partitions)
+        return len(self.node.broker.metadata.topics["t"].partitions)
 
     def test_every_version_enlarges(self) -> None:
         for version in range(4):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import create_topics
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -42,8 +44,11 @@ class CreateTopicsTests(NodeTests):
 
     def setUp(self) -> None:
         super().setUp()
-        self.topics = self.node.broker.catalog.topics
         self.before = set(self.topics)
+
+    @property
+    def topics(self) -> Mapping[str, TopicImage]:
+        return self.node.broker.metadata.topics
 
     def test_every_version_creates(self) -> None:
         for version in range(8):
@@ -106,7 +111,7 @@ class CreateTopicsTests(NodeTests):
     def test_of_a_setting_given_twice_the_last_counts(self) -> None:
         configs = [CreatableTopicConfig("retention.ms", "1"), CreatableTopicConfig("retention.ms", "2")]
         self.ask(CreatableTopic("t", 1, 1, configs=configs))
-        self.assertEqual(self.topics["t"].overrides, {"retention.ms": "2"})
+        self.assertEqual(self.node.broker.metadata.topic_settings("t"), {"retention.ms": "2"})
 
     def test_assigned_by_hand(self) -> None:
         [result] = self.ask(assigned((1, [NODE_ID]), (0, [NODE_ID])))

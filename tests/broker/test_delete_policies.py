@@ -204,7 +204,7 @@ class DeletePolicyTests(NodeTests):
         gone = "'oldest:1' is not accepted; expected any of modification-time, record-time, size"
         self.assertEqual(self.alter(TOPIC, "t", "retention.bytes", "0"), (ErrorCode.NONE, None))
         self.assertEqual(self.alter(TOPIC, "t", "delete.policies", "record-time", APPEND), (ErrorCode.NONE, None))
-        self.assertEqual(self.node.broker.catalog.topics["t"].overrides["delete.policies"], "oldest:1,size,record-time")
+        self.assertEqual(self.node.broker.metadata.topic_settings("t")["delete.policies"], "oldest:1,size,record-time")
         self.assertEqual(
             self.alter(TOPIC, "t", "delete.policies", "oldest:2"),
             (ErrorCode.INVALID_CONFIG, "delete.policies: " + gone.replace(":1", ":2")),
@@ -246,7 +246,7 @@ class DeletePolicyTests(NodeTests):
         line = f"a delete policy deletes nothing in t, u, v: delete.policies: {why}"
         self.assertEqual([each for each in lines if "delete policy" in each], [line] * 3)
         self.alter(TOPIC, "t", "delete.policies", "size")
-        now(self.node.broker.catalog.delete("v"))
+        now(self.node.broker.controller.delete_topic("v"))
         with logged_lines() as lines:
             for _ in range(2 * 360):
                 self.node.clock.advance(10)

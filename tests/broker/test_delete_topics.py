@@ -30,22 +30,22 @@ class DeleteTopicsTests(NodeTests):
             deleted, unknown = self.node.ask(delete_topics.handle, request, version).responses
             self.assertEqual((deleted.name, deleted.error_code), ("t", ErrorCode.NONE))
             self.assertEqual((unknown.name, unknown.error_code), ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            self.assertEqual(self.node.broker.catalog.topics, {})
+            self.assertEqual(self.node.broker.metadata.topics, {})
             self.assertRaises(KafkaError, self.node.broker.partitions.find, "t", 0)
 
     def test_by_name_and_by_id(self) -> None:
         self.node.create("a")
         self.node.create("b")
-        ids = {name: topic.id for name, topic in self.node.broker.catalog.topics.items()}
+        ids = {name: topic.id for name, topic in self.node.broker.metadata.topics.items()}
         results = self.ask("a", ids["b"])
         self.assertEqual(
             [(r.name, r.topic_id, r.error_code) for r in results], [("a", ids["a"], 0), ("b", ids["b"], 0)]
         )
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.assertEqual(self.node.broker.metadata.topics, {})
 
     def test_errors(self) -> None:
         self.node.create("t")
-        foreign, known = uuid.uuid4(), self.node.broker.catalog.topics["t"].id
+        foreign, known = uuid.uuid4(), self.node.broker.metadata.topics["t"].id
         for wanted, code in (
             ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (foreign, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -55,14 +55,14 @@ class DeleteTopicsTests(NodeTests):
             [result] = self.ask(wanted)
             self.assertEqual(result.error_code, code)
             self.assertTrue(result.error_message)
-        self.assertIn("t", self.node.broker.catalog.topics)
+        self.assertIn("t", self.node.broker.metadata.topics)
 
     def test_named_twice(self) -> None:
         self.node.create("t")
-        known = self.node.broker.catalog.topics["t"].id
+        known = self.node.broker.metadata.topics["t"].id
         for wanted in (("t", "t"), (known, known), ("t", known)):
             self.assertEqual([r.error_code for r in self.ask(*wanted)], [ErrorCode.INVALID_REQUEST])
-        self.assertIn("t", self.node.broker.catalog.topics)
+        self.assertIn("t", self.node.broker.metadata.topics)
 
 
 class DisabledTests(NodeTests):
@@ -74,4 +74,4 @@ class DisabledTests(NodeTests):
         for version, code in ((2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)):
             [result] = self.node.ask(delete_topics.handle, request, version).responses
             self.assertEqual(result.error_code, code)
-        self.assertIn("t", self.node.broker.catalog.topics)
+        self.assertIn("t", self.node.broker.metadata.topics)

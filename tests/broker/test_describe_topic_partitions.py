@@ -40,7 +40,7 @@ class DescribeTopicPartitionsTests(NodeTests):
 
     def test_one_topic(self) -> None:
         answer = self.ask("c")
-        [topic], known = answer.topics, self.node.broker.catalog.topics["c"]
+        [topic], known = answer.topics, self.node.broker.metadata.topics["c"]
         [partition] = topic.partitions
         self.assertEqual((topic.topic_id, topic.is_internal, topic.error_code), (known.id, False, 0))
         self.assertEqual(topic.topic_authorized_operations, ALL_TOPIC_OPERATIONS)

@@ -85,7 +85,7 @@ class FetchTests(NodeTests):
         topics: list[FetchTopic] = []
         for name, partition in asked:
             if not topics or topics[-1].topic != name:
-                known = self.node.broker.catalog.topics.get(name)
+                known = self.node.broker.metadata.topics.get(name)
                 topics.append(FetchTopic(name, known.id if known is not None else UNKNOWN_ID, []))
             topics[-1].partitions.append(partition)
         return FetchRequest(topics=topics, **fields)
@@ -155,7 +155,7 @@ class VersionTests(FetchTests):
     def test_topics_are_named_or_have_ids(self) -> None:
         for version in range(LAST + 1):
             [topic] = self.successResultOf(self.send(at(0), version=version)).responses
-            named = ("t", NO_ID) if version < FIRST_WITH_IDS else ("", self.node.broker.catalog.topics["t"].id)
+            named = ("t", NO_ID) if version < FIRST_WITH_IDS else ("", self.node.broker.metadata.topics["t"].id)
             self.assertEqual((topic.topic, topic.topic_id), named)
 
     def test_what_is_not_here(self) -> None:
@@ -265,9 +265,7 @@ class OffsetTests(FetchTests):
         self.put(b"0")
         self.put(b"1")
         self.log().high_watermark = 1
-        topics = self.node.broker.catalog.topics
-        state = attrs.evolve(topics["t"].partitions[0], replicas=(NODE_ID, 8))
-        topics["t"] = attrs.evolve(topics["t"], partitions={**topics["t"].partitions, 0: state})
+        self.node.change_partition("t", 0, replicas=(NODE_ID, 8))
         self.assertEqual(self.values(at(0), version=12, replica_id=8), [[b"0", b"1"]])
         self.assertEqual(self.values(at(0), version=15, replica_state=ReplicaState(8)), [[b"0", b"1"]])
 
@@ -396,8 +394,7 @@ class AbortedTests(FetchTests):
 
     def test_a_follower_gets_everything(self) -> None:
         follower = ReplicaState(NODE_ID + 1, 1)
-        partitions = self.node.broker.catalog.topics["t"].partitions
-        partitions[0] = attrs.evolve(partitions[0], replicas=(NODE_ID, NODE_ID + 1))
+        self.node.change_partition("t", 0, replicas=(NODE_ID, NODE_ID + 1))
         [answer] = self.fetch(at(0), isolation_level=1, replica_state=follower)
         self.assertEqual(len(list(entries(answer.records))), 6)
         self.assertIsNone(answer.aborted_transactions)
@@ -600,7 +597,7 @@ class LongPollTests(FetchTests):
         for version, code in ((12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (LAST, ErrorCode.UNKNOWN_TOPIC_ID)):
             self.node.create("doomed")
             waiting = self.wait(at(0), at(0, topic="doomed"), version=version)
-            now(self.node.broker.catalog.delete("doomed"))
+            now(self.node.broker.controller.delete_topic("doomed"))
             self.node.clock.advance(0)
             self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0, code])
             self.assert_nobody_waits()
@@ -662,7 +659,7 @@ class LongPollTests(FetchTests):
         self.node.create("doomed")
         waiting = self.wait(at(0), at(0, topic="doomed"), isolation_level=1)
         self.put(b"hidden", producer=(5, 0, 0), transactional=True)
-        now(self.node.broker.catalog.delete("doomed"))
+        now(self.node.broker.controller.delete_topic("doomed"))
         self.node.clock.advance(0)
         self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0, ErrorCode.UNKNOWN_TOPIC_ID])
 
@@ -754,7 +751,7 @@ class ManyPartitionsTests(FetchTests):
     def test_a_topic_is_deleted_while_they_are_read(self) -> None:
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
         self.turn()
-        deleted = ensureDeferred(self.node.broker.catalog.delete("t"))
+        deleted = ensureDeferred(self.node.broker.controller.delete_topic("t"))
         self.deferred_actions(waiting)
         self.deferred_actions(deleted)
         self.assert_nobody_waits()
@@ -859,7 +856,7 @@ class OldClientTests(FetchTests):
         self.put(b"v")
         self.node.threads.holding = True
         waiting = self.send(at(0, most=130), version=3)
-        ensureDeferred(self.node.broker.catalog.delete("t"))
+        ensureDeferred(self.node.broker.controller.delete_topic("t"))
         while self.node.threads.held:
             self.node.threads.run_one()
         [answer] = self.answers(waiting)
@@ -1013,8 +1010,7 @@ class OldFormatTests(FetchTests):
 
     def test_followers_get_the_log_as_it_is(self) -> None:
         self.add([Record(0, NOW, None, b"v")])
-        partitions = self.node.broker.catalog.topics["old"].partitions
-        partitions[0] = attrs.evolve(partitions[0], replicas=(NODE_ID, NODE_ID + 1))
+        self.node.change_partition("old", 0, replicas=(NODE_ID, NODE_ID + 1))
         [answer] = self.fetch(at(0, topic="old"), replica_state=ReplicaState(NODE_ID + 1, 1))
         self.assertEqual({entry.magic for entry in entries(answer.records)}, {1})
 
@@ -1083,7 +1079,7 @@ class SessionTests(FetchTests):
         self.put(b"1", partition=1)
         self.begin(at(0))
         self.assertEqual(sorted(self.go_on(1, at(0, 1))), [(0, [b"0"]), (1, [b"1"])])
-        topic = self.node.broker.catalog.topics["t"]
+        topic = self.node.broker.metadata.topics["t"]
         gone = [ForgottenTopic("t", topic.id, [0])]
         self.assertEqual(self.go_on(2, forgotten_topics_data=gone), [(1, [b"1"])])
 
@@ -1228,7 +1224,7 @@ class DiskTests(FetchTests):
     def test_a_region_outlives_its_topic(self) -> None:
         self.put(self.large)
         found = self.raw(0)
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.assertEqual(values_in(found.read()), [self.large])
 
 

@@ -26,6 +26,8 @@ from pylogbroker.broker.apis import (
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, StorageFailure
+from pylogbroker.interfaces import Create
+from pylogbroker.metadata.image import topic_resource
 from pylogbroker.storage import Log
 from pylogbroker.wire import SUPPORTED, Request, codec
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
@@ -140,13 +142,13 @@ class FindCoordinatorTests(NodeTests):
     settings = {"offsets.topic.segment.bytes": "1000000"}
 
     def test_the_topic_is_made_when_it_is_first_needed(self) -> None:
-        self.assertNotIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.assertNotIn("__consumer_offsets", self.node.broker.metadata.topics)
         answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g"), 0)
         self.assertEqual((answer.error_code, answer.node_id, answer.host), (0, NODE_ID, "here"))
-        topic = self.node.broker.catalog.topics["__consumer_offsets"]
+        topic = self.node.broker.metadata.topics["__consumer_offsets"]
         self.assertEqual(len(topic.partitions), 50)
         self.assertEqual(
-            topic.overrides,
+            self.node.broker.metadata.topic_settings(topic.name),
             {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "1000000"},
         )
         self.node.ask(find_coordinator.handle, FindCoordinatorRequest("h"), 0)
@@ -168,7 +170,7 @@ class FindCoordinatorTests(NodeTests):
         self.assertIn("key type 2", answer.error_message)
 
     def test_when_the_topic_cannot_be_made(self) -> None:
-        with patch.object(self.node.broker.catalog.__class__, "create", side_effect=StorageFailure("full")):
+        with patch.object(self.node.broker.controller.__class__, "create_topic", side_effect=StorageFailure("full")):
             answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g"), 3)
         self.assertEqual(answer.error_code, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.assertEqual(answer.error_message, "full")
@@ -317,7 +319,7 @@ class DeletedOffsetsTopicTests(GroupTests):
     """`__consumer_offsets` is deleted while a group has members."""
 
     def delete_topic(self) -> None:
-        now(self.node.broker.catalog.delete("__consumer_offsets"))
+        now(self.node.broker.controller.delete_topic("__consumer_offsets"))
 
     def find(self) -> None:
         """Ask for the coordinator, as clients do when theirs is lost."""
@@ -340,7 +342,7 @@ class DeletedOffsetsTopicTests(GroupTests):
     def test_a_member_finds_the_topic_again_and_joins_without_its_id(self) -> None:
         joined = self.member()
         self.delete_topic()
-        self.assertIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.assertIn("__consumer_offsets", self.node.broker.metadata.topics)
         self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
         again = self.member()
         self.assertEqual((again.error_code, again.generation_id), (0, 1))
@@ -362,9 +364,9 @@ class DeletedOffsetsTopicTests(GroupTests):
     def test_without_members_the_topic_stays_deleted_until_a_client_asks(self) -> None:
         self.find()
         self.delete_topic()
-        self.assertNotIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.assertNotIn("__consumer_offsets", self.node.broker.metadata.topics)
         self.find()
-        self.assertIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.assertIn("__consumer_offsets", self.node.broker.metadata.topics)
 
 
 class OffsetTests(GroupTests):
@@ -479,7 +481,7 @@ class OffsetTests(GroupTests):
 
     def test_a_deleted_topic_takes_its_offsets_along(self) -> None:
         self.commit(1)
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.node.create("t", 2)
         self.assertEqual(self.committed().committed_offset, -1)
 
@@ -547,8 +549,7 @@ class RestartTests(GroupTests):
 
     def test_offsets_of_a_topic_whose_deletion_was_interrupted(self) -> None:
         self.commit(4)
-        catalog = self.node.broker.catalog
-        now(catalog._store.mark_deleted(catalog.topics["t"]))
+        now(self.node.tree.commit([Create("/admin/delete_topics/t")]))
         self.restart()
         self.node.create("t")
         self.assertEqual(self.committed().committed_offset, -1)
@@ -604,8 +605,8 @@ class StorageTests(GroupTests):
         self.assertEqual(self.node.broker.logs.directories.online, [])
 
     def test_a_disk_that_fails_when_records_are_to_be_on_it_first(self) -> None:
-        catalog = self.node.broker.catalog
-        now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
+        controller = self.node.broker.controller
+        now(controller.alter_config(topic_resource("__consumer_offsets"), lambda own: {**own, "flush.messages": "1"}))
         with broken("fdatasync", self.directories[0], failing(errno.EIO)):
             self.assertEqual(self.commit(5), ErrorCode.NOT_COORDINATOR)
         self.assertEqual(self.node.broker.logs.directories.online, [])
@@ -617,8 +618,8 @@ class StorageTests(GroupTests):
         self.assertEqual(self.committed().committed_offset, 4)
 
     def test_records_that_are_to_be_on_the_disk_first(self) -> None:
-        catalog, threads = self.node.broker.catalog, self.node.threads
-        now(catalog.alter_configs("__consumer_offsets", lambda own: {**own, "flush.messages": "1"}))
+        controller, threads = self.node.broker.controller, self.node.threads
+        now(controller.alter_config(topic_resource("__consumer_offsets"), lambda own: {**own, "flush.messages": "1"}))
         threads.holding = True
         request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])])
         first = self.send(offset_commit.handle, request)
@@ -634,7 +635,7 @@ class StorageTests(GroupTests):
 
     def test_the_topic_is_deleted(self) -> None:
         self.commit(5)
-        now(self.node.broker.catalog.delete("__consumer_offsets"))
+        now(self.node.broker.controller.delete_topic("__consumer_offsets"))
         self.assertEqual(self.committed(), ErrorCode.NOT_COORDINATOR)
         self.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
         self.assertEqual(self.committed().committed_offset, -1)

@@ -220,7 +220,7 @@ class WorkerTests(ListOffsetsTests):
         found, passed = self.begin(50), self.begin(85)
         self.log.delete_records_before(2)
         passed = self.begin(50)
-        ensureDeferred(self.node.broker.catalog.delete("t"))
+        ensureDeferred(self.node.broker.controller.delete_topic("t"))
         while self.node.threads.held:
             self.node.threads.run_one()
         self.assertEqual(self.successResultOf(found), (0, 1, 90))

@@ -17,6 +17,7 @@ import attrs
 from pylogbroker.broker.apis import find_coordinator, offset_commit, offset_fetch
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.metadata.image import broker_resource, topic_resource
 from pylogbroker.storage import Log
 from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
@@ -166,7 +167,7 @@ class RoundTests(CleaningTests):
 
     def set_policy(self, policy: str) -> None:
         change = {"cleanup.policy": policy, "segment.bytes": "400"}
-        now(self.node.broker.catalog.alter_configs("t", lambda overrides: change))
+        now(self.node.broker.controller.alter_config(topic_resource("t"), lambda overrides: change))
 
     def test_retention_goes_on_where_both_are_asked_for(self) -> None:
         log = self.create(cleanup_policy="compact,delete", retention_ms="60000")
@@ -330,7 +331,7 @@ class MeanwhileTests(CleaningTests):
     def test_it_is_deleted(self) -> None:
         path = self.log().path
         with logged_lines() as lines:
-            self.while_cleaning(lambda: now(self.node.broker.catalog.delete("t")))
+            self.while_cleaning(lambda: now(self.node.broker.controller.delete_topic("t")))
         self.assertEqual(self.cleaner.aborted, 1)
         self.assertFalse(os.path.exists(path))
         self.assertEqual([line for line in lines if "could not" in line or "failed" in line], [])
@@ -339,7 +340,7 @@ class MeanwhileTests(CleaningTests):
 
     def test_it_is_deleted_and_recreated(self) -> None:
         def renew() -> None:
-            now(self.node.broker.catalog.delete("t"))
+            now(self.node.broker.controller.delete_topic("t"))
             self.create()
             self.put(2, value=b"other")
 
@@ -349,7 +350,11 @@ class MeanwhileTests(CleaningTests):
 
     def test_it_is_not_to_be_compacted_any_more(self) -> None:
         def change() -> None:
-            now(self.node.broker.catalog.alter_configs("t", lambda overrides: {"cleanup.policy": "delete"}))
+            now(
+                self.node.broker.controller.alter_config(
+                    topic_resource("t"), lambda overrides: {"cleanup.policy": "delete"}
+                )
+            )
 
         with logged_lines() as lines:
             self.while_cleaning(change)
@@ -649,7 +654,8 @@ class SwitchedOffTests(CleaningTests):
         self.node.create("t")
         change = lambda own: {**own, "cleanup.policy": "compact,delete"}  # noqa: E731
         self.assertEqual(
-            self.warnings(lambda: now(self.node.broker.catalog.alter_configs("t", change))), [self.line("t")]
+            self.warnings(lambda: now(self.node.broker.controller.alter_config(topic_resource("t"), change))),
+            [self.line("t")],
         )
 
     def test_at_start_all_are_reported(self) -> None:
@@ -665,9 +671,8 @@ class SwitchedOffWhileRunningTests(SwitchedOffTests):
     why = "log.cleaner.threads=0"
 
     def set_threads(self, number: int) -> None:
-        dynamic = self.node.broker.dynamic_settings
-        layer = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-        now(dynamic.alter(layer, lambda own: {**own, "log.cleaner.threads": str(number)}))
+        change = lambda own: {**own, "log.cleaner.threads": str(number)}  # noqa: E731
+        now(self.node.broker.controller.alter_config(broker_resource(None), change))
 
     def switch_off(self) -> None:
         self.set_threads(0)

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from pylogbroker.broker.apis import find_coordinator, offset_fetch, produce
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.errors import ErrorCode, StorageFailure
+from pylogbroker.metadata.image import topic_resource
 from pylogbroker.records import Codec, Record
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -156,7 +157,9 @@ class RetentionTests(HousekeepingTests):
         self.put_apart(70_000, 0)
         self.check()
         self.assertEqual(self.log().log_start_offset, 0)
-        change = self.node.broker.catalog.alter_configs("t", lambda settings: {"retention.ms": "60000"})
+        change = self.node.broker.controller.alter_config(
+            topic_resource("t"), lambda settings: {"retention.ms": "60000"}
+        )
         now(change)
         self.check()
         self.assertEqual(self.log().log_start_offset, 1)
@@ -166,7 +169,7 @@ class RetentionTests(HousekeepingTests):
         self.put_apart(70_000, 0)
         path = self.log().path
         self.check()
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.node.clock.advance(3)
         self.assertFalse(os.path.exists(path))
         self.assertEqual(self.flushLoggedErrors(), [])
@@ -564,7 +567,7 @@ class RunningTests(HousekeepingTests):
 
         def deleting(log: Log, now_ms: int, policies: Any) -> Any:
             names.remove(log.topic)
-            now(self.node.broker.catalog.delete(names[0]))
+            now(self.node.broker.controller.delete_topic(names[0]))
             return real(log, now_ms, policies)
 
         with patch.object(Log, "expire", deleting):

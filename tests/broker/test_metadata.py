@@ -10,8 +10,6 @@ import os
 from typing import Any
 from uuid import UUID
 
-import attrs
-
 from pylogbroker.broker import auto_creation
 from pylogbroker.broker.apis import metadata
 from pylogbroker.broker.context import RequestContext
@@ -74,7 +72,7 @@ class DescriptionTests(MetadataTests):
 
     def test_a_topic(self) -> None:
         self.node.create("t", 3)
-        known = self.node.broker.catalog.topics["t"]
+        known = self.node.broker.metadata.topics["t"]
         for version in range(LAST + 1):
             [topic] = self.ask("t", version=version).topics
             self.assertEqual((topic.error_code, topic.name, topic.is_internal), (0, "t", False))
@@ -121,7 +119,7 @@ class IdTests(MetadataTests):
     def setUp(self) -> None:
         super().setUp()
         self.node.create("t", 2)
-        self.id = self.node.broker.catalog.topics["t"].id
+        self.id = self.node.broker.metadata.topics["t"].id
 
     def test_topics_by_id(self) -> None:
         for name in (None, "t", "another"):
@@ -145,7 +143,7 @@ class IdTests(MetadataTests):
         self.assertEqual(self.by_id(NO_ID).error_code, ErrorCode.INVALID_REQUEST)
 
     def test_a_topic_recreated_has_another_id(self) -> None:
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.node.create("t")
         self.assertEqual(self.by_id(self.id).error_code, ErrorCode.UNKNOWN_TOPIC_ID)
         [topic] = self.ask("t").topics
@@ -159,7 +157,7 @@ class CreationTests(MetadataTests):
         self.node.clock.advance(0)
 
     def names(self) -> list[str]:
-        return list(self.node.broker.catalog.topics)
+        return list(self.node.broker.metadata.topics)
 
     def test_a_topic_is_created_in_the_background(self) -> None:
         for version in range(LAST + 1):
@@ -174,7 +172,7 @@ class CreationTests(MetadataTests):
 
     def test_a_client_that_deletes_a_topic_sees_that_it_is_gone(self) -> None:
         self.node.create("t")
-        now(self.node.broker.catalog.delete("t"))
+        now(self.node.broker.controller.delete_topic("t"))
         self.assertEqual(self.codes("t"), [UNKNOWN])
 
     def test_unless_the_request_forbids_it(self) -> None:
@@ -278,7 +276,7 @@ class NoCreationTests(MetadataTests):
             self.assertEqual(self.codes("t", version=version), [UNKNOWN])
         self.node.clock.advance(0)
         self.assertEqual(self.codes("no/name"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.assertEqual(self.node.broker.metadata.topics, {})
 
 
 class OfflineTests(MetadataTests):
@@ -315,8 +313,6 @@ class OfflineTests(MetadataTests):
         self.node.produce("new", 0, 5)
 
     def test_who_leads_is_notified_with_the_epoch(self) -> None:
-        topics = self.node.broker.catalog.topics
-        state = attrs.evolve(topics["t"].partitions[1], leader_epoch=4)
-        topics["t"] = attrs.evolve(topics["t"], partitions={**topics["t"].partitions, 1: state})
+        self.node.change_partition("t", 1, leader_epoch=4)
         [topic] = self.ask("t").topics
         self.assertEqual([partition.leader_epoch for partition in topic.partitions], [0, 4])

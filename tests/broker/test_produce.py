@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from pylogbroker.broker.apis import metadata, produce
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode, ProtocolViolation
+from pylogbroker.metadata.image import topic_resource
 from pylogbroker.records import Codec, Record, TimestampType, entries
 from pylogbroker.storage import names
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -333,7 +334,11 @@ class TopicSettingTests(ProduceTests):
 
     def test_a_changed_setting_counts_from_the_next_append_on(self) -> None:
         self.offset(batch([b"v"]))
-        now(self.node.broker.catalog.alter_configs("t", lambda settings: {**settings, "compression.type": "gzip"}))
+        now(
+            self.node.broker.controller.alter_config(
+                topic_resource("t"), lambda settings: {**settings, "compression.type": "gzip"}
+            )
+        )
         self.offset(batch([b"v"]))
         self.assertEqual([entry.codec for entry in entries(self.stored_bytes())], [Codec.NONE, Codec.GZIP])
 
@@ -448,7 +453,7 @@ class ConversionTests(ProduceTests):
 
     def test_a_topic_that_is_deleted_meanwhile(self) -> None:
         answer = self.send(("gz", 0, batch([LARGE])))
-        ensureDeferred(self.node.broker.catalog.delete("gz"))
+        ensureDeferred(self.node.broker.controller.delete_topic("gz"))
         self.node.threads.run_one()
         [topic] = self.successResultOf(answer).responses
         self.assertEqual(topic.partition_responses[0].error_code, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -9,9 +9,9 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import APIS, create_partitions, create_topics, delete_topics
-from pylogbroker.broker.topic_store import TopicStore
+from pylogbroker.broker.controller import LocalController
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import PlannedTopic
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -40,14 +40,14 @@ class QueuedChangesTests(NodeTests):
     def setUp(self) -> None:
         super().setUp()
         self.held: Deferred[None] = Deferred()
-        add = TopicStore.add
+        create = LocalController._create
 
-        async def held_add(store: TopicStore, topic: Topic) -> None:
-            if topic.name == self.held_name:
+        async def held_create(controller: LocalController, planned: PlannedTopic) -> None:
+            if planned.topic.name == self.held_name:
                 await self.held
-            await add(store, topic)
+            await create(controller, planned)
 
-        self.enterContext(patch.object(TopicStore, "add", held_add))
+        self.enterContext(patch.object(LocalController, "_create", held_create))
 
     def proceed(self) -> None:
         self.held.callback(None)
@@ -56,7 +56,7 @@ class QueuedChangesTests(NodeTests):
         return self.node.send(handle, request)
 
     def counts(self) -> dict[str, int]:
-        return {name: len(topic.partitions) for name, topic in self.node.broker.catalog.topics.items()}
+        return {name: len(topic.partitions) for name, topic in self.node.broker.metadata.topics.items()}
 
     def test_a_topic_is_made_and_enlarged_without_bound_in_one_segment(self) -> None:
         protocol, transport = connect(FakeFactory(APIS, services=self.node.broker))
@@ -90,7 +90,7 @@ class QueuedChangesTests(NodeTests):
     def test_a_deletion_by_id_spares_a_topic_that_has_taken_over_the_name(self) -> None:
         self.held_name = "first"
         self.node.create("t0")
-        old = self.node.broker.catalog.topics["t0"].id
+        old = self.node.broker.metadata.topics["t0"].id
         results: list[Any] = []
         self.send(create_topics.handle, CreateTopicsRequest(topics=[CreatableTopic("first", 1, 1)]))
         self.send(delete_topics.handle, DeleteTopicsRequest([DeleteTopicState("t0")]))
@@ -98,7 +98,7 @@ class QueuedChangesTests(NodeTests):
         self.send(delete_topics.handle, DeleteTopicsRequest([DeleteTopicState(None, old)])).addCallback(results.append)
         self.proceed()
         self.assertEqual(results[0].responses[0].error_code, ErrorCode.UNKNOWN_TOPIC_ID)
-        self.assertNotEqual(self.node.broker.catalog.topics["t0"].id, old)
+        self.assertNotEqual(self.node.broker.metadata.topics["t0"].id, old)
 
 
 class PartitionsInAllTests(NodeTests):

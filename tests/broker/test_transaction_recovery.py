@@ -181,7 +181,7 @@ class RestartTests(TransactionTests):
 
         with patch.object(InternalTopic, "replay", replay):
             store.on_partition_led("__transaction_state", 0)
-        now(self.node.broker.catalog.delete("__transaction_state"))
+        now(self.node.broker.controller.delete_topic("__transaction_state"))
         now(store.ensure_topic())
         gate.errback(StorageFailure("gone"))
         self.assertEqual(len(self.flushLoggedErrors(StorageFailure)), 1)
@@ -205,7 +205,7 @@ class RetryTests(TransactionTests):
         self.node.create("u")
         producer = self.begun(b"x")
         producer.add(("u", 0))
-        now(self.node.broker.catalog.delete("u"))
+        now(self.node.broker.controller.delete_topic("u"))
         self.assertEqual(producer.end(True), NONE)
         self.assertEqual(self.state().transaction_state, "CompleteCommit")
         self.assertEqual(self.committed(), [b"x"])

@@ -61,14 +61,14 @@ class FindCoordinatorTests(NodeTests):
         return answer.coordinators[0] if version >= 4 else answer
 
     def test_the_topic_is_made_when_it_is_first_needed(self) -> None:
-        self.assertNotIn("__transaction_state", self.node.broker.catalog.topics)
+        self.assertNotIn("__transaction_state", self.node.broker.metadata.topics)
         for version in range(1, 7):
             answer = self.find(version)
             self.assertEqual((answer.error_code, answer.node_id, answer.host), (0, NODE_ID, "here"))
-        topic = self.node.broker.catalog.topics["__transaction_state"]
+        topic = self.node.broker.metadata.topics["__transaction_state"]
         self.assertEqual(len(topic.partitions), 4)
         self.assertEqual(
-            topic.overrides,
+            self.node.broker.metadata.topic_settings(topic.name),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
@@ -87,7 +87,7 @@ class FindCoordinatorTests(NodeTests):
         self.find(6)
         first = Producer(self.node, "p")
         first.init()
-        now(self.node.broker.catalog.delete("__transaction_state"))
+        now(self.node.broker.controller.delete_topic("__transaction_state"))
         self.assertEqual(Producer(self.node, "p").init(), ErrorCode.NOT_COORDINATOR)
         self.find(6)
         again = Producer(self.node, "p")
@@ -304,9 +304,9 @@ class OffsetTests(TransactionTests):
         self.assertEqual(self.fetched(require_stable=True), (-1, NONE))
 
     def test_the_topic_of_offsets_is_made_when_a_transaction_needs_it(self) -> None:
-        now(self.node.broker.catalog.delete("__consumer_offsets"))
+        now(self.node.broker.controller.delete_topic("__consumer_offsets"))
         self.assertEqual(self.producer().add_group("g"), NONE)
-        self.assertIn("__consumer_offsets", self.node.broker.catalog.topics)
+        self.assertIn("__consumer_offsets", self.node.broker.metadata.topics)
 
 
 class MarkerTests(TransactionTests):

@@ -1,4 +1,4 @@
-"""What tests of the catalog stand on: a tree in a directory, and running what never waits."""
+"""A coordination tree in a directory, and a way to run what never waits."""
 
 from __future__ import annotations
 

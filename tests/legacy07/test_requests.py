@@ -101,9 +101,9 @@ class RequestTests(SimpleTests):
         self.assertEqual(self.send(message_sets.fetch(b"t", 2, 0)), message_sets.answer(3))
         self.assertEqual(self.send(message_sets.LATEST), message_sets.offsets_answer(0, 0))
         self.assertEqual(self.send(message_sets.offsets(b"t", 0, 1000, 9)), message_sets.offsets_answer(0))
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.assertEqual(self.node.broker.metadata.topics, {})
         self.send(message_sets.PRODUCE_ONE)
-        self.assertEqual(self.node.broker.catalog.require("t").overrides, {"message.format.version": "0.7"})
+        self.assertEqual(self.node.broker.metadata.topic_settings("t"), {"message.format.version": "0.7"})
 
     def test_errors(self) -> None:
         self.send(message_sets.PRODUCE_ONE)
@@ -161,7 +161,7 @@ class RequestTests(SimpleTests):
             with self.assertRaises(ProtocolViolation) as caught:
                 self.send(message_sets.produce(b"t", partition, message_sets.ONE))
             self.assertIn(f"there is no partition t-{partition}", str(caught.exception))
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.assertEqual(self.node.broker.metadata.topics, {})
 
     def test_of_a_multiproduce_what_comes_before_the_fault_is_in(self) -> None:
         parts = [
@@ -195,7 +195,7 @@ class RequestTests(SimpleTests):
 
     def test_a_set_of_nothing(self) -> None:
         self.assertIsNone(self.send(message_sets.produce(b"t", 0, b"")))
-        self.assertEqual(self.node.broker.catalog.topics, {})
+        self.assertEqual(self.node.broker.metadata.topics, {})
         self.send(message_sets.PRODUCE_ONE)
         self.assertIsNone(self.send(message_sets.produce(b"t", 0, b"")))
         self.assertEqual(self.send(message_sets.FETCH), message_sets.answer(0, message_sets.ONE))

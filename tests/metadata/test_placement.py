@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.placement import check_assignment, spread
-from pylogbroker.metadata.topic_names import Assignment
+from pylogbroker.metadata.placement import Assignment, check_assignment, spread
 
 
 def test_spreading_goes_round_the_brokers() -> None:

@@ -32,7 +32,7 @@ def ends(data: Path) -> dict[tuple[str, int], tuple[int, int]]:
 
 def settings_of(data: Path, topic: str) -> dict[str, str]:
     with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker:
-        return broker.topics()[topic].overrides
+        return dict(broker.metadata.topic_settings(topic))
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ class TestErrors:
     def test_a_topic_that_is_there(self, old: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
         with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker:
-            finish(broker.catalog.create("my_topic", 1, 1))
+            finish(broker.controller.create_topic("my_topic", 1, 1))
         assert "topic my_topic exists already: delete it, or exclude it" in fail(
             "migrate", "kafka07", old, "--data-dir", data
         )

@@ -125,9 +125,7 @@ def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
 def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
     with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print):
         for name in ("states", "events"):
-            topic = broker.catalog.plan_topic(name, 1, 1)
-            finish(broker.catalog.add(topic))
-            broker.make_logs(topic)
+            broker.make_logs(finish(broker.controller.create_topic(name, 1, 1)))
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nstates 0 100\n")
     (tmp_path / TREE).unlink()
     succeed("coordination", "rebuild", "--data-dir", tmp_path)

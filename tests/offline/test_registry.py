@@ -95,8 +95,7 @@ def test_topics_have_their_settings_and_logs(served: BrokerProcess) -> None:
     served.stop()
     assert not [line for line in served.process.lines if "log directory" in line or "left alone" in line]
     with stopped_broker(BrokerConfig({"log.dirs": str(served.data_dir)})) as broker:
-        orders = broker.topics()["orders"]
-        assert orders.overrides == {"retention.ms": "60000", "cleanup.policy": "compact"}
+        assert broker.metadata.topic_settings("orders") == {"retention.ms": "60000", "cleanup.policy": "compact"}
         assert not {"going", "old_orders"} & broker.topics().keys()
 
 
@@ -115,7 +114,7 @@ def test_topics_of_07_without_logs(tmp_path: Path) -> None:
     assert "created my_topic, 3 partition(s), empty" in output
     assert "group readers: committed 1 offset(s)" in output  # the others lie outside of the empty logs
     with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path / "data")})) as broker:
-        assert broker.topics()["my_topic"].overrides["message.format.version"] == "0.7"
+        assert broker.metadata.topic_settings("my_topic")["message.format.version"] == "0.7"
 
 
 def test_logs_of_another_broker(tmp_path: Path) -> None:

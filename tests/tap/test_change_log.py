@@ -6,8 +6,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from pylogbroker.config import ConfigSource
 from pylogbroker.groups import Join, NewGeneration
+from pylogbroker.metadata.image import broker_resource, topic_resource
 from pylogbroker.tap.change_log import ChangeLog, printable, shown_changes
 from tests.broker.nodes import NodeTests
 
@@ -31,13 +31,15 @@ class ChangeLogTests(NodeTests):
         self.successResultOf(ensureDeferred(change))  # type: ignore[arg-type]
 
     def test_a_topic_from_beginning_to_end(self) -> None:
-        catalog = self.node.broker.catalog
+        controller = self.node.broker.controller
         self.node.create("t")
-        self.done(catalog.add_partitions("t", 3))
-        self.done(catalog.alter_configs("t", lambda own: {"retention.ms": "1000", "segment.bytes": "100"}))
-        self.done(catalog.alter_configs("t", lambda own: {"retention.ms": "2000"}))
-        self.done(catalog.alter_configs("t", lambda own: own))
-        self.done(catalog.delete("t"))
+        self.done(controller.create_partitions("t", 3))
+        self.done(
+            controller.alter_config(topic_resource("t"), lambda own: {"retention.ms": "1000", "segment.bytes": "100"})
+        )
+        self.done(controller.alter_config(topic_resource("t"), lambda own: {"retention.ms": "2000"}))
+        self.done(controller.alter_config(topic_resource("t"), lambda own: own))
+        self.done(controller.delete_topic("t"))
         self.assertEqual(
             self.lines,
             [
@@ -55,12 +57,12 @@ class ChangeLogTests(NodeTests):
         self.assertEqual(self.lines, ["created topic c with 2 partitions: cleanup.policy=compact, segment.bytes=100"])
 
     def test_a_topic_that_was_there_before(self) -> None:
-        self.done(self.node.broker.catalog.alter_configs("old", lambda own: {}))
+        self.done(self.node.broker.controller.alter_config(topic_resource("old"), lambda own: {}))
         self.assertEqual(self.lines, ["changed settings of topic old: retention.ms unset (was 500)"])
 
     def test_settings_of_brokers(self) -> None:
-        alter = self.node.broker.dynamic_settings.alter
-        all_brokers, this_broker = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG
+        alter = self.node.broker.controller.alter_config
+        all_brokers, this_broker = broker_resource(None), broker_resource(7)
         self.done(alter(all_brokers, lambda own: {"log.retention.ms": "1000"}))
         self.done(alter(all_brokers, lambda own: {"log.retention.ms": "2000"}))
         self.done(alter(this_broker, lambda own: {"log.cleaner.threads": "2"}))

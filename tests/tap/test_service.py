@@ -143,7 +143,7 @@ class TestStart:
             await port_of(service)
             broker = service._serving.broker  # type: ignore[union-attr]
             for number in range(150):
-                await broker.catalog.create(f"t{number}", 10, 1)  # type: ignore[union-attr]
+                await broker.controller.create_topic(f"t{number}", 10, 1)  # type: ignore[union-attr]
             await service.stopService()
             ticking = PeriodicCall(reactor, tick)  # type: ignore[arg-type]
             gc.disable()  # it would look through all that the tests have made

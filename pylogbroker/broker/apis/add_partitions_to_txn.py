@@ -112,7 +112,7 @@ def _fitness(services: Services, key: TopicPartition, from_client: bool) -> Erro
     name, index = key
     if from_client and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = services.catalog.topics.get(name)
+    topic = services.metadata.topics.get(name)
     return ErrorCode.NONE if topic and index in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

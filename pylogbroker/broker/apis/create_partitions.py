@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
-from pylogbroker.broker.services import Services, Topics
+from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -20,25 +20,25 @@ async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Enlarge the topics one after the other, and answer in the order asked, each name once."""
-    catalog = services.catalog
+    controller = services.controller
     twice = duplicates(topic.name for topic in request.topics)
     allowance = PartitionAllowance()
-    excess = too_many_partitions() if _count_new(catalog, request) > allowance.left else None
+    excess = too_many_partitions() if _count_new(services.metadata, request) > allowance.left else None
     results = {}
     for wanted in request.topics:
         if wanted.name not in results:
             known_error = duplicate_error() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(catalog, wanted, allowance, known_error, request.validate_only)
+            results[wanted.name] = await _attempt(controller, wanted, allowance, known_error, request.validate_only)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _count_new(catalog: Topics, request: CreatePartitionsRequest) -> int:
-    known = ((wanted.count, catalog.topics.get(wanted.name)) for wanted in request.topics)
+def _count_new(metadata: Metadata, request: CreatePartitionsRequest) -> int:
+    known = ((wanted.count, metadata.topics.get(wanted.name)) for wanted in request.topics)
     return sum(max(0, count - len(topic.partitions)) for count, topic in known if topic)
 
 
 async def _attempt(
-    catalog: Topics,
+    controller: Controller,
     wanted: CreatePartitionsTopic,
     allowance: PartitionAllowance,
     known_error: KafkaError | None,
@@ -47,17 +47,17 @@ async def _attempt(
     try:
         if known_error:
             raise known_error
-        await _enlarge(catalog, wanted, allowance, validate_only)
+        await _enlarge(controller, wanted, allowance, validate_only)
     except KafkaError as error:
         return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)
     return CreatePartitionsTopicResult(wanted.name)
 
 
 async def _enlarge(
-    catalog: Topics, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
+    controller: Controller, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
 ) -> None:
     given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     if validate_only:
-        catalog.plan_partitions(wanted.name, wanted.count, given, allowance)
+        controller.plan_partitions(wanted.name, wanted.count, given, allowance)
     else:
-        await catalog.add_partitions(wanted.name, wanted.count, given, allowance)
+        await controller.create_partitions(wanted.name, wanted.count, given, allowance)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from pylogbroker.broker.api import serves
@@ -10,7 +12,7 @@ from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, dupli
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -57,7 +59,8 @@ class _Creation:
         try:
             if known_error:
                 raise known_error
-            topic = await self._create(wanted)
+            settings = _settings(wanted)
+            topic = await self._create(wanted, settings)
         except KafkaError as error:
             return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
         return CreatableTopicResult(
@@ -66,24 +69,26 @@ class _Creation:
             error_message=None,
             num_partitions=len(topic.partitions),
             replication_factor=topic.replication_factor,
-            configs=self._configs(topic),
+            configs=self._configs(settings),
         )
 
-    async def _create(self, wanted: CreatableTopic) -> Topic:
-        catalog = self._services.catalog
+    async def _create(self, wanted: CreatableTopic, settings: Mapping[str, str]) -> TopicImage:
+        controller = self._services.controller
         arguments = (
             wanted.name,
             wanted.num_partitions,
             wanted.replication_factor,
             _assignment(wanted),
-            _overrides(wanted),
+            settings,
             self.allowance,
         )
-        return catalog.plan_topic(*arguments) if self._validate_only else await catalog.create(*arguments)
+        if self._validate_only:
+            return controller.plan_topic(*arguments).topic
+        return await controller.create_topic(*arguments)
 
-    def _configs(self, topic: Topic) -> list[CreatableTopicConfigs]:
+    def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
         config = self._services.config
-        settings = config.topic(topic.overrides)
+        settings = config.topic(own)
         known = self._described.get(settings)
         if known is None:
             known = self._described[settings] = [
@@ -102,7 +107,7 @@ def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
     return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments} or None
 
 
-def _overrides(wanted: CreatableTopic) -> dict[str, str]:
+def _settings(wanted: CreatableTopic) -> dict[str, str]:
     """The settings asked for; of one given twice the last counts, as for Kafka."""
     valueless = [config.name for config in wanted.configs if config.value is None]
     if valueless:

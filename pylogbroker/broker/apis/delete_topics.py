@@ -7,7 +7,7 @@ import uuid
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import duplicate_error, duplicates
-from pylogbroker.broker.services import Services, Topics
+from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -22,21 +22,21 @@ from pylogbroker.wire.schema import NO_ID
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    identities = [_identity(services.catalog, topic) for topic in wanted]
+    identities = [_identity(services.metadata, topic) for topic in wanted]
     twice = duplicates(identities)
     disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
     for identity, topic in dict(zip(identities, wanted, strict=True)).items():
         known_error = duplicate_error() if identity in twice else disabled
-        results.append(await _attempt(services.catalog, topic, known_error))
+        results.append(await _attempt(services.controller, topic, known_error))
     return DeleteTopicsResponse(responses=results)
 
 
-def _identity(catalog: Topics, wanted: DeleteTopicState) -> uuid.UUID | str:
+def _identity(metadata: Metadata, wanted: DeleteTopicState) -> uuid.UUID | str:
     """The topic's id, however it is asked for; the name of a topic that does not exist."""
     if wanted.name is None:
         return wanted.topic_id
-    known = catalog.topics.get(wanted.name)
+    known = metadata.topics.get(wanted.name)
     return known.id if known else wanted.name
 
 
@@ -47,11 +47,13 @@ def _disabled(version: int) -> KafkaError:
     )
 
 
-async def _attempt(catalog: Topics, wanted: DeleteTopicState, known_error: KafkaError | None) -> DeletableTopicResult:
+async def _attempt(
+    controller: Controller, wanted: DeleteTopicState, known_error: KafkaError | None
+) -> DeletableTopicResult:
     try:
         if known_error:
             raise known_error
-        topic = await catalog.delete(_wanted(wanted))
+        topic = await controller.delete_topic(_wanted(wanted))
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)
     return DeletableTopicResult(topic.name, topic.id)

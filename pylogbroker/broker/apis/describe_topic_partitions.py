@@ -14,7 +14,8 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.topic_names import Topic, name_problem
+from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.topic_names import name_problem
 from pylogbroker.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -35,7 +36,7 @@ def handle(
     if start.partition_index < 0:
         return _error_response(request)
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
-    names = _names(services.catalog.topics, request, start.topic_name)
+    names = _names(services.metadata.topics, request, start.topic_name)
     return _page(services, names, start, max(limit, 1))
 
 
@@ -75,7 +76,7 @@ def _describe(
 ) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
     """A topic with at most `room` partitions, and whether it has more."""
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
-    topic = services.catalog.topics.get(name)
+    topic = services.metadata.topics.get(name)
     if topic is None:
         illegal = name_problem(name) is not None
         described.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -86,7 +87,7 @@ def _describe(
     return described, len(numbers) > room
 
 
-def _partition(services: Services, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:
+def _partition(services: Services, topic: TopicImage, number: int) -> DescribeTopicPartitionsResponsePartition:
     state = topic.partitions[number]
     online = (topic.name, number) in services.partitions.led
     return DescribeTopicPartitionsResponsePartition(

@@ -12,7 +12,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.image import NO_LEADER, TopicImage
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -26,7 +26,6 @@ from pylogbroker.wire.schema import NO_ID
 _FIRST_WITH_NULL = 1
 _FIRST_WITH_CREATION_ASKED = 4
 _FIRST_WITH_IDS_ALONE = 12
-_NO_LEADER = -1
 
 
 @serves(MetadataRequest, is_read=True)
@@ -38,7 +37,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
         topics = [
             _describe(topic, partitions, request)
             for topic, partitions in await services.runtime.slices.each(
-                tuple(services.catalog.topics.values()),
+                tuple(services.metadata.topics.values()),
                 lambda topic: topic.partitions,
                 lambda topic, index: _partition(services, topic, index),
             )
@@ -86,18 +85,18 @@ async def _find(
 
 def _find_topic(
     services: Services, context: RequestContext, wanted: MetadataRequestTopic, allowance: PartitionAllowance | None
-) -> Topic:
+) -> TopicImage:
     if wanted.topic_id != NO_ID:
         if context.api_version < _FIRST_WITH_IDS_ALONE:
             raise KafkaError("topics are asked for by id from version 12 on", ErrorCode.INVALID_REQUEST)
-        return services.catalog.require_id(wanted.topic_id)
+        return services.metadata.require_topic(wanted.topic_id)
     if wanted.name is None:
         raise KafkaError("a topic is asked for by neither name nor id", ErrorCode.INVALID_REQUEST)
     return services.auto_creation.find(wanted.name, allowance)
 
 
 def _describe(
-    topic: Topic, partitions: list[MetadataResponsePartition], request: MetadataRequest
+    topic: TopicImage, partitions: list[MetadataResponsePartition], request: MetadataRequest
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         ErrorCode.NONE,
@@ -109,13 +108,14 @@ def _describe(
     )
 
 
-def _partition(services: Services, topic: Topic, index: int) -> MetadataResponsePartition:
+def _partition(services: Services, topic: TopicImage, index: int) -> MetadataResponsePartition:
     state = topic.partitions[index]
-    online = (topic.name, index) in services.partitions.led
+    online = state.leader != services.node.id or (topic.name, index) in services.partitions.led
+    leader = state.leader if online else NO_LEADER
     return MetadataResponsePartition(
-        ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         index,
-        state.leader if online else _NO_LEADER,
+        leader,
         state.leader_epoch,
         list(state.replicas),
         list(state.isr),

@@ -72,7 +72,7 @@ def _offsets(
     expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _END_OF_TIME)
     offsets = {}
     for topic in request.topics:
-        known = services.catalog.topics.get(topic.name)
+        known = services.metadata.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield

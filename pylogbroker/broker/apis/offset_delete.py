@@ -29,7 +29,7 @@ def handle(
 def _delete(services: Services, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
     partitions = []
     for topic in request.topics:
-        known = services.catalog.topics.get(topic.name)
+        known = services.metadata.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield

@@ -79,7 +79,7 @@ def _offsets(
     now_ms = services.runtime.now_ms()
     offsets = {}
     for topic in request.topics:
-        known = services.catalog.topics.get(topic.name)
+        known = services.metadata.topics.get(topic.name)
         for number, partition in enumerate(topic.partitions):
             if number % STEP_ITEMS == 0:
                 yield

@@ -22,7 +22,7 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.image import TopicImage
 
 log = Logger()
 
@@ -59,7 +59,7 @@ class CoordinatorDriver(Generic[R, S]):
 
     # -- the topic -------------------------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: Topic) -> None:
+    def on_topic_created(self, topic: TopicImage) -> None:
         """Load the shards of the coordinator's topic."""
         if topic.name == self._topic.name and self._is_open:
             self._load_topic(topic)
@@ -70,14 +70,14 @@ class CoordinatorDriver(Generic[R, S]):
             self._coordinator.unload(index, self._runtime.now_ms())
             self._load([index])
 
-    def on_topic_deleted(self, topic: Topic) -> None:
+    def on_topic_deleted(self, topic: TopicImage) -> None:
         """Unload all shards if the topic is the coordinator's."""
         if topic.name == self._topic.name:
             self._coordinator.close(self._runtime.now_ms())
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
-    def _load_topic(self, topic: Topic) -> Deferred[None]:
+    def _load_topic(self, topic: TopicImage) -> Deferred[None]:
         self._coordinator.partitions = len(topic.partitions)
         return self._load(topic.partitions)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -15,7 +15,8 @@ from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, ReplayedGroups
 from pylogbroker.groups.shard import GroupShard
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
+from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.records import Codec
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -24,7 +25,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class GroupService:
-    """The coordinator of groups, and a listener of the catalog."""
+    """The coordinator of groups, which follows the metadata."""
 
     _services: LogServices
     coordinator: GroupCoordinator = attrs.field(init=False)
@@ -59,15 +60,20 @@ class GroupService:
         """Create `__consumer_offsets` if it does not exist; KafkaError if it cannot be created."""
         await self._topic.ensure()
 
-    # -- listener of the catalog -----------------------------------------------------------------------------------
+    # -- changes of the metadata -----------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: Topic) -> None:
-        self._driver.on_topic_created(topic)
+    async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        for change in delta:
+            match change:
+                case TopicCreated(topic):
+                    self._driver.on_topic_created(topic)
+                case TopicDeleted(topic):
+                    await self._on_topic_deleted(topic)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 
-    async def on_topic_deleted(self, topic: Topic) -> None:
+    async def _on_topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a topic's partitions; unload all groups if the topic is `__consumer_offsets`.
 
         `__consumer_offsets` is recreated at once if groups have members. A member that finds a coordinator learns there
@@ -84,12 +90,6 @@ class GroupService:
             ensureDeferred(self.ensure_topic()).addErrback(
                 lambda failure: log.error("{topic} was not created again: {why}", topic=topic.name, why=failure.value)
             )
-
-    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
-        """Do nothing: groups stay in their partitions until the next start."""
-
-    def on_config_changed(self, topic: Topic) -> None:
-        """Do nothing: no setting of a topic concerns groups."""
 
 
 def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:

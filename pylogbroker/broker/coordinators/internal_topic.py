@@ -12,7 +12,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.coordinators import RECORDS_INLINE_MAX, AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
 
@@ -23,31 +23,30 @@ Replay = Callable[[Iterable[LogEntry]], None]
 class InternalTopic:
     """The log port of a coordinator.
 
-    `partitions` and `overrides` are used when the topic is created. A replay reads `replay_bytes` at a time.
+    `partitions` and `settings` are used when the topic is created. A replay reads `replay_bytes` at a time.
     """
 
     _services: LogServices
     _writer: PartitionWriter
     name: str
     partitions: int
-    overrides: Mapping[str, str]
+    settings: Mapping[str, str]
     replay_bytes: int
     codec: Codec = Codec.NONE
 
     async def ensure(self) -> None:
         """Create the topic if it does not exist; KafkaError if it cannot be created."""
-        catalog = self._services.catalog
-        if self.name in catalog.topics:
+        if self.name in self._services.metadata.topics:
             return
         try:
-            await catalog.create(self.name, self.partitions, 1, overrides=self.overrides)
+            await self._services.controller.create_topic(self.name, self.partitions, 1, settings=self.settings)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def find(self) -> Topic | None:
+    def find(self) -> TopicImage | None:
         """Return the topic, if it exists."""
-        return self._services.catalog.topics.get(self.name)
+        return self._services.metadata.topics.get(self.name)
 
     def partition(self, index: int) -> Partition | None:
         """Return a partition, if this broker leads it."""

@@ -5,8 +5,6 @@ A marker in a partition of `__consumer_offsets` ends a transaction of offsets: t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -20,7 +18,8 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
+from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.records import end_marker
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
@@ -41,7 +40,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class TransactionService:
-    """The coordinator of transactions, its port to producer ids and partitions, and a listener of the catalog."""
+    """The coordinator of transactions, its port to producer ids and partitions; it follows the metadata."""
 
     _services: LogServices
     _producer_ids: ProducerIdSource
@@ -113,22 +112,18 @@ class TransactionService:
         async for key in self._services.runtime.slices.over(marker.partitions):
             append(key)
 
-    # -- listener of the catalog -----------------------------------------------------------------------------------
+    # -- changes of the metadata -----------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: Topic) -> None:
-        self._driver.on_topic_created(topic)
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        for change in delta:
+            match change:
+                case TopicCreated(topic):
+                    self._driver.on_topic_created(topic)
+                case TopicDeleted(topic):
+                    self._driver.on_topic_deleted(topic)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
-
-    def on_topic_deleted(self, topic: Topic) -> None:
-        self._driver.on_topic_deleted(topic)
-
-    def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
-        """Do nothing: transactional ids stay in their partitions until the next start."""
-
-    def on_config_changed(self, topic: Topic) -> None:
-        """Do nothing: no setting of a topic concerns transactions."""
 
 
 def _log_timeout(timeout: TransactionTimeout) -> None:

@@ -384,7 +384,7 @@ class FetchOperation:
 
     def _check_follower(self, partition: Partition) -> None:
         """Refuse a follower that has no replica of the partition."""
-        state = self.services.catalog.topics[partition.topic].partitions[partition.index]
+        state = self.services.metadata.topics[partition.topic].partitions[partition.index]
         if self._follower == state.leader or self._follower not in state.replicas:
             raise KafkaError(f"broker {self._follower} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

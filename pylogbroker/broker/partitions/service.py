@@ -1,4 +1,7 @@
-"""The partitions that this broker leads: their logs are created, opened, configured and deleted as the catalog changes.
+"""The partitions that this broker leads: deltas of the metadata create, open, configure and delete their logs.
+
+    prepare     makes the replicas that a delta adds
+    on_delta    leads what the image says that this broker leads, applies settings, and drops deleted replicas
 
 A log whose directory fails goes offline with its partition.  One that cannot be created, because the disk is full, is
 tried again later (`reopen_offline_partitions`).
@@ -7,23 +10,31 @@ tried again later (`reopen_offline_partitions`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.config import BrokerConfig
+from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
-from pylogbroker.metadata.topic_names import Topic
+from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.image import (
+    ClusterImage,
+    ConfigResource,
+    ConfigType,
+    PartitionState,
+    TopicImage,
+    topic_resource,
+)
 from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed
@@ -32,17 +43,9 @@ _REOPENED_PER_ROUND_MAX = 100  # logs that are created in one round
 log = Logger()
 
 
-class TopicView(Protocol):
-    """Topics that exist, by name and by id."""
-
-    @property
-    def topics(self) -> Mapping[str, Topic]: ...
-    def require_id(self, topic_id: UUID) -> Topic: ...
-
-
 @attrs.define(eq=False)
 class Partitions:
-    """The partitions that this broker leads, in `led`; a listener of the catalog.
+    """The partitions that this broker leads, in `led`; it follows the metadata.
 
     Others may add callbacks: `on_log_deleted` gets the log of a deleted partition before its files go,
     `on_configured` is called after settings changed, and `on_reopened` gets a partition that came online late.
@@ -51,9 +54,11 @@ class Partitions:
     _config: BrokerConfig
     _runtime: Runtime
     _logs: LogManager
-    _catalog: TopicView
+    _metadata: ClusterMetadata
+    _broker_id: int
     _delete_policies: DeletePolicies
     led: dict[TopicPartition, Partition] = attrs.field(factory=dict, init=False)
+    _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
@@ -67,8 +72,8 @@ class Partitions:
 
     async def open(self) -> None:
         """Open the partitions of all topics, then follow the broker's own settings."""
-        async for topic in self._runtime.slices.over(tuple(self._catalog.topics.values())):
-            await self.open_partitions(topic, topic.partitions, is_new=False)
+        async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
+            await self._open_partitions(topic, topic.partitions, self._metadata.image, is_new=False)
             await self._configure(topic)
         self._log_foreign_directories()
         self._config.observe(self._on_settings_changed)
@@ -85,12 +90,15 @@ class Partitions:
     def find(self, topic: str | UUID, index: int) -> Partition:
         """Return the partition of a topic, by name or id; KafkaError if it is not here or its log directory failed."""
         if isinstance(topic, UUID):
-            topic = self._catalog.require_id(topic).name
+            topic = self._names.get(topic) or self._metadata.require_topic(topic).name
         partition = self.led.get((topic, index))
         if partition is not None:
             return partition
-        found = self._catalog.topics.get(topic)
-        if found is not None and index in found.partitions:
+        found = self._metadata.topics.get(topic)
+        state = None if found is None else found.partitions.get(index)
+        if state is not None and state.leader != self._broker_id:
+            raise self._not_leader(topic, index)
+        if state is not None:
             raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
         raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -134,23 +142,64 @@ class Partitions:
             if partition is not None:
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
 
-    # -- changes of the catalog ------------------------------------------------------------------------------------
+    # -- changes of the metadata -----------------------------------------------------------------------------------
 
-    async def on_topic_created(self, topic: Topic) -> None:
-        await self._configure(topic)
-        self._configured()
+    async def prepare(self, delta: Delta, after: ClusterImage) -> None:
+        """Make the replicas that a delta adds, before requests see their partitions."""
+        for change in delta:
+            match change:
+                case TopicCreated(topic):
+                    await self._open_partitions(topic, topic.partitions, after)
+                case PartitionsChanged(name, partitions):
+                    known = self._metadata.topics[name].partitions
+                    added = [index for index in partitions if not self._is_replica(known.get(index))]
+                    await self._open_partitions(after.topics[name], added, after)
 
-    async def on_partitions_added(self, topic: Topic, partitions: Sequence[int]) -> None:
-        await self._configure(topic)
+    async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        """Obey the leaders and settings of a delta, and drop the replicas that it deletes."""
+        for change in delta:
+            match change:
+                case TopicCreated(topic):
+                    await self._configure(topic)
+                    self._configured()
+                case PartitionsChanged(name, partitions):
+                    topic = after.topics[name]
+                    async for index in self._runtime.slices.over(partitions):
+                        self._obey_leader(topic, index)
+                    await self._configure(topic)
+                case TopicDeleted(topic):
+                    await self._drop(topic)
+                case ConfigChanged(ConfigResource(ConfigType.TOPICS, name)) if name in before.topics:
+                    await self._configure(after.topics[name])
+                    self._configured()
 
-    async def on_config_changed(self, topic: Topic) -> None:
-        await self._configure(topic)
-        self._configured()
+    def _not_leader(self, topic: str, index: int) -> KafkaError:
+        return KafkaError(f"broker {self._broker_id} does not lead {topic}-{index}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    async def on_topic_deleted(self, topic: Topic) -> None:
+    def _is_replica(self, state: PartitionState | None) -> bool:
+        return state is not None and self._broker_id in state.replicas
+
+    def _obey_leader(self, topic: TopicImage, index: int) -> None:
+        """Lead a partition, or stop leading it, as its state in the image says."""
+        key, state = (topic.name, index), topic.partitions[index]
+        partition = self.led.get(key)
+        if state.leader != self._broker_id:
+            if partition is not None:
+                del self.led[key]
+                partition.close(self._not_leader(*key))
+        elif partition is None:
+            found = self._logs.logs.get(key)
+            if found is not None and key not in self._logs.offline:
+                self._lead(topic, index, found)
+        elif state.leader_epoch > partition.leader_epoch:
+            partition.leader_epoch = state.leader_epoch
+            partition.log.assign_epoch(state.leader_epoch)
+
+    async def _drop(self, topic: TopicImage) -> None:
         """Take the topic's logs away, safely on the disk before the topic is forgotten; then remove their files."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
+        self._names.pop(topic.id, None)
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.led.pop((topic.name, index), None)
             if partition is not None:
@@ -176,9 +225,13 @@ class Partitions:
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
-    async def open_partitions(self, topic: Topic, indexes: Collection[int], is_new: bool = True) -> None:
-        """Open or create the logs of a topic's partitions, and serve them."""
-        config = log_config(self._config.topic(topic.overrides))
+    async def _open_partitions(
+        self, topic: TopicImage, wanted: Iterable[int], image: ClusterImage, is_new: bool = True
+    ) -> None:
+        """Open or create the logs of partitions that have a replica here, and lead those that this broker leads."""
+        indexes = [index for index in wanted if self._is_replica(topic.partitions[index])]
+        config = log_config(self._config.topic(image.settings(topic_resource(topic.name))))
+        self._names[topic.id] = topic.name
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
         if is_new and self._logs.has_stale_checkpoints([(topic.name, index) for index in indexes]):
@@ -198,9 +251,13 @@ class Partitions:
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
 
-    def _open_partition(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> None:
-        """Serve a partition; StorageFailure if it has no log and none can be created."""
+    def _open_partition(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
+        """Open a partition; StorageFailure if it has no log and none can be created."""
         found = self._open_log(topic, index, config, is_new)
+        if topic.partitions[index].leader == self._broker_id:
+            self._lead(topic, index, found)
+
+    def _lead(self, topic: TopicImage, index: int, found: Log) -> None:
         epoch = topic.partitions[index].leader_epoch
         if epoch > found.latest_epoch:
             found.assign_epoch(epoch)
@@ -208,7 +265,7 @@ class Partitions:
             topic.name, index, found, self._group_commit, epoch, is_internal=topic.internal
         )
 
-    def _open_log(self, topic: Topic, index: int, config: LogConfig, is_new: bool) -> Log:
+    def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
         found = self._logs.create(
             topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_log_finding
@@ -222,16 +279,16 @@ class Partitions:
         if any(directory.failure for directory in self._logs.directories):  # a missing log may be there
             return
         missing: list[TopicPartition] = []
-        async for name in self._runtime.slices.over(tuple(self._catalog.topics)):
-            topic = self._catalog.topics.get(name)
+        async for name in self._runtime.slices.over(tuple(self._metadata.topics)):
+            topic = self._metadata.topics.get(name)
             if topic is not None:
-                missing += ((name, index) for index in topic.partitions if self._is_missing((name, index)))
+                missing += ((name, index) for index in topic.partitions if self._is_missing(topic, index))
         async for key in self._runtime.slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
-            topic = self._catalog.topics.get(key[0])
-            if topic is None or not self._is_missing(key):  # any more
+            topic = self._metadata.topics.get(key[0])
+            if topic is None or not self._is_missing(topic, key[1]):  # any more
                 continue
             try:
-                self._open_partition(topic, key[1], log_config(self._config.topic(topic.overrides)), is_new=True)
+                self._open_partition(topic, key[1], log_config(self._settings(topic.name)), is_new=True)
             except StorageFailure as failure:
                 log.error("{partitions} offline: {why}", partitions=_subject([key]), why=failure)
                 if key in tried:
@@ -243,17 +300,23 @@ class Partitions:
             for call in self.on_reopened:
                 call(*key)
 
-    def _is_missing(self, key: TopicPartition) -> bool:
-        return key not in self.led and key not in self._logs.offline
+    def _is_missing(self, topic: TopicImage, index: int) -> bool:
+        key, state = (topic.name, index), topic.partitions.get(index)
+        is_leader = state is not None and state.leader == self._broker_id
+        return is_leader and key not in self.led and key not in self._logs.offline
+
+    def _settings(self, topic: str) -> TopicConfig:
+        """Return the settings in force for a topic."""
+        return self._config.topic(self._metadata.topic_settings(topic))
 
     # -- settings --------------------------------------------------------------------------------------------------
 
     def note_missing_policies(self) -> None:
         """Log again which topics lack a delete policy, so that the reason why their logs grow is not forgotten."""
         for name in self._missing_policies.take_noted():
-            topic = self._catalog.topics.get(name)
+            topic = self._metadata.topics.get(name)
             if topic is not None:
-                settings = self._config.topic(topic.overrides)
+                settings = self._settings(name)
                 self._delete_policies.of(settings, partial(self._missing_policies.note, name))
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
@@ -263,7 +326,7 @@ class Partitions:
         )
 
     async def _configure_all(self) -> None:
-        async for topic in self._runtime.slices.over(tuple(self._catalog.topics.values())):
+        async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
             await self._configure(topic)
         self._configured()
 
@@ -271,16 +334,16 @@ class Partitions:
         for call in self.on_configured:
             call()
 
-    async def _configure(self, topic: Topic) -> None:
+    async def _configure(self, topic: TopicImage) -> None:
         """Apply a topic's settings to its partitions; one topic after the other, so that the newest settings win."""
         await self._configuring.acquire()
         try:
-            await self._apply_settings(self._catalog.topics.get(topic.name, topic))
+            await self._apply_settings(self._metadata.topics.get(topic.name, topic))
         finally:
             self._configuring.release()
 
-    async def _apply_settings(self, topic: Topic) -> None:
-        settings = self._config.topic(topic.overrides)
+    async def _apply_settings(self, topic: TopicImage) -> None:
+        settings = self._settings(topic.name)
         config = log_config(settings)
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
         min_insync_replicas = settings.integer("min.insync.replicas")

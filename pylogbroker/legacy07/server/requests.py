@@ -107,7 +107,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
     if not part.messages:
         return True
     try:
-        if part.topic not in services.catalog.topics:
+        if part.topic not in services.metadata.topics:
             return False
         part = _placed(services, part)
         partition = _writable(services, part)
@@ -119,7 +119,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
 
 async def _append_late(services: Services, part: Production) -> None:
     try:
-        if part.topic not in services.catalog.topics:
+        if part.topic not in services.metadata.topics:
             await _create(services, part)
         part = _placed(services, part)
         partition = _writable(services, part)
@@ -138,7 +138,7 @@ async def _create(services: Services, part: Production) -> None:
     if not ANY_PARTITION <= part.partition < services.config.integer("num.partitions"):
         raise KafkaError(f"there is no partition {name}-{part.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
-        await services.catalog.create(name, overrides=FORMAT)
+        await services.controller.create_topic(name, settings=FORMAT)
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
@@ -148,7 +148,7 @@ def _placed(services: Services, part: Production) -> Production:
     """The same for a certain partition, if it may be any."""
     if part.partition != ANY_PARTITION:
         return part
-    known = services.catalog.require(part.topic).partitions
+    known = services.metadata.require_topic(part.topic).partitions
     online = [number for number in known if (part.topic, number) in services.partitions.led]
     return attrs.evolve(part, partition=random.choice(online or list(known)))
 
@@ -198,7 +198,7 @@ def _read(services: Services, wanted: FetchRange, room: int) -> _Found:
 
 def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
     """The partition; none, without an error, of a topic that nobody made."""
-    known = services.catalog.topics.get(topic)
+    known = services.metadata.topics.get(topic)
     count = services.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:
         return Legacy07ErrorCode.WRONG_PARTITION, None
