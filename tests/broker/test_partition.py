@@ -169,7 +169,7 @@ class PurgatoryTests(PartitionTests):
         class Removing(Operation):
             def try_complete(self, size: int) -> bool:
                 for other in others:
-                    partition.purgatory.remove(other)
+                    partition.purgatory.remove(other, Mark.HIGH_WATERMARK)
                 return True
 
         for operation in (others[0], Removing(), *others[1:]):

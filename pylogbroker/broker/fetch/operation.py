@@ -1,28 +1,29 @@
 """One fetch request, from the first read to the answer: a state machine.
 
-    state      event                                                next state
-    ---------  ---------------------------------------------------  -----------------------------------------
-    READING    enough bytes, an error, or the client does not wait  PREPARING
-               too few bytes                                        WAITING
-    WAITING    the partitions grew to `min_bytes`                   READING, for the last time
-               (read_committed: something was decided)              READING
-               time over, a partition gone, the broker stops        READING, for the last time
-    PREPARING  indexes have to come from the disk                   PREPARING, read again after a worker's turn
-               records have to come from the disk                   PREPARING, after a worker's turn
-               the client cannot read the format                    PREPARING, after a worker has converted
-               all bytes can be sent                                ANSWERED
-    any        the caller has gone                                  ABANDONED: watches and work end
+    state      event             next state  meaning of the event
+    ---------  ----------------  ----------  ---------------------------------------------------------------------
+    READING    FOUND_ENOUGH      PREPARING   `min_bytes` were found, or an error, or the client does not wait
+               FOUND_TOO_LITTLE  WAITING     fewer bytes were found
+    WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed records:
+                                             something was decided
+               EXPIRED           READING     `max_wait_ms` is over, a partition was closed, or the broker stops: what
+                                             the next read finds is answered
+    PREPARING  PREPARED          ANSWERED    all bytes can be sent
+    any        FAILED            ANSWERED    an exception ends the request
+    any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
 
-Reading finds regions of files, no bytes.  A request for few partitions is read, and mostly answered, in one go.  A
-request for many gives the reactor back every few milliseconds, in each state.  What happens to its partitions meanwhile
-is noted: they are watched from before they are read.
+Reading finds regions of files, no bytes.  Preparing reads small ones from the page cache.  What is not there comes from
+the disk in worker threads, and they convert what the client cannot read.
+
+A request for few partitions is read, and mostly answered, in one go.  A request for many gives the reactor back every
+few milliseconds, in each state.  Its partitions are watched from before they are read; growth during the read is noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,45 +33,28 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE, Conversion
-from pylogbroker.broker.fetch.readahead import (
-    READ_INLINE_BYTES_MAX,
-    is_cached,
-    magic_if_cached,
-    read_ahead,
-    read_if_cached,
-)
+from pylogbroker.broker.fetch.conversion import Conversion
+from pylogbroker.broker.fetch.readahead import read_ahead
+from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.sessions import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
-from pylogbroker.records import HEADER_V2, MAGIC_AT
-from pylogbroker.storage import FileRegion, Log, NotCached
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.storage import FileRegion
 from pylogbroker.wire import NO_ID
-from pylogbroker.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
-READ_COMMITTED = 1
-CONSUMER = -1
 PARTITIONS_INLINE_MAX: Final = 100
 """Partitions that are handled between two looks at the time; requests for no more are read in one go."""
 
-_FIRST_WITH_STORAGE_ERROR = 6
-_FIRST_WITH_ZSTD = 10
 _READ_ROUNDS_MAX = 10
 _CONVERTED_BYTES: Final = 1 << 20  # of records that are given to a worker at once
 _Failed = tuple[RequestedPartition, PartitionData, OSError]
 _Pair = tuple[RequestedPartition, PartitionData]
 
 
-class FetchState(Enum):
+class FetchState(IntEnum):
     """State of a fetch."""
 
     READING = auto()
@@ -80,13 +64,36 @@ class FetchState(Enum):
     ABANDONED = auto()
 
 
-def _is_empty_batch(region: FileRegion) -> bool:
-    return len(region) == HEADER_V2.size and region.first_position < 0
+class FetchEvent(IntEnum):
+    """Something that happens to a fetch."""
+
+    FOUND_ENOUGH = auto()
+    FOUND_TOO_LITTLE = auto()
+    GROWN = auto()
+    EXPIRED = auto()
+    PREPARED = auto()
+    FAILED = auto()
+    CALLER_GONE = auto()
+
+
+_ENDS: Final = {FetchEvent.FAILED: FetchState.ANSWERED, FetchEvent.CALLER_GONE: FetchState.ABANDONED}
+TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
+    FetchState.READING: {
+        FetchEvent.FOUND_ENOUGH: FetchState.PREPARING,
+        FetchEvent.FOUND_TOO_LITTLE: FetchState.WAITING,
+        **_ENDS,
+    },
+    FetchState.WAITING: {FetchEvent.GROWN: FetchState.READING, FetchEvent.EXPIRED: FetchState.READING, **_ENDS},
+    FetchState.PREPARING: {FetchEvent.PREPARED: FetchState.ANSWERED, **_ENDS},
+    FetchState.ANSWERED: {},
+    FetchState.ABANDONED: {},
+}
+"""Next states; an event that is not listed for a state has no effect in it."""
 
 
 @attrs.define(eq=False)
 class FetchOperation:
-    """One fetch request, from the read to the answer."""
+    """One fetch request, from the read to the answer; a DelayedOperation while it waits."""
 
     services: Services
     context: RequestContext
@@ -95,97 +102,220 @@ class FetchOperation:
     asked: list[RequestedPartition]
     incremental: bool
     _state: FetchState = attrs.field(default=FetchState.READING, init=False)
-    _answers: list[PartitionData] = attrs.field(factory=list, init=False)
-    _limit: int = attrs.field(init=False)  # bytes of records that the whole answer may have
-    _left: int = attrs.field(default=0, init=False)  # what the records found so far leave of it
-    _urgent: bool = attrs.field(default=False, init=False)
-    _uncached: list[FileRegion] = attrs.field(factory=list, init=False)  # what finding regions has to read
+    _reader: FetchReader = attrs.field(init=False)
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)  # bytes by which the watched partitions have to grow
     _is_last: bool = attrs.field(default=False, init=False)  # what the read under way finds is answered
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
+    _response: FetchResponse | Failure | None = attrs.field(default=None, init=False)
     _answered: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
-    _work: Deferred[None] | None = attrs.field(default=None, init=False)
+    _work: Deferred[FetchEvent] | None = attrs.field(default=None, init=False)
     _charged: int = attrs.field(default=0, init=False)
-    _committed: bool = attrs.field(init=False)
-    _follower: int = attrs.field(init=False)
-    _needs_v2: bool = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        request, version = self.request, self.context.api_version
-        self._follower = max(request.replica_id, request.replica_state.replica_id)
-        self._committed = request.isolation_level == READ_COMMITTED and self._follower <= CONSUMER
-        self._needs_v2 = version >= FIRST_WITH_V2_ALONE and self._follower <= CONSUMER
-        most = self.services.fetches.bytes_max
-        self._limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
+        self._reader = FetchReader(self.services, self.context, self.request)
 
-    # -- states and events ---------------------------------------------------------------------------------------
+    # -- states and events -------------------------------------------------------------------------------------------
 
     def run(self) -> FetchResponse | Deferred[FetchResponse]:
-        """The answer, or a Deferred of it; to cancel that abandons the fetch."""
-        if len(self.asked) > PARTITIONS_INLINE_MAX:
-            return self._later(self._read_long())
+        """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
+        if self._is_short:
+            self._read()
+            if (response := self._response_at_once()) is not None:
+                return response
+        answered: Deferred[FetchResponse] = Deferred(self._on_caller_gone)
+        self._answered = answered
+        if self._is_short:
+            self._on(self._found())
+        else:
+            self._enter_reading()
+        return answered
+
+    def _response_at_once(self) -> FetchResponse | None:
+        """Go from READING by way of PREPARING to ANSWERED, if nothing has to be waited for."""
+        if not (self._is_enough() and self._reader.is_ready(self._reader.answers)):
+            return None
+        self._state = FetchState.ANSWERED
+        return self._build_response()
+
+    @property
+    def _is_short(self) -> bool:
+        return len(self.asked) <= PARTITIONS_INLINE_MAX
+
+    def _on(self, event: FetchEvent) -> None:
+        """Handle an event: enter the next state, if there is one."""
+        state = TRANSITIONS[self._state].get(event)
+        if state is None:
+            return
+        self._state = state
+        try:
+            _ENTER[state](self)
+        except Exception:
+            if self._answered is None:
+                raise
+            self._on_failure(Failure())
+
+    def _do(self, work: Coroutine[Any, Any, FetchEvent]) -> None:
+        """Run a coroutine that returns the next event."""
+        self._work = deferred = ensureDeferred(work)
+        deferred.addCallbacks(self._on, self._on_failure)
+
+    def _on_failure(self, failure: Failure) -> None:
+        if self._answered is None:
+            failure.trap(CancelledError)
+        else:
+            self._response = failure
+            self._on(FetchEvent.FAILED)
+
+    def _on_caller_gone(self, answered: Deferred[FetchResponse]) -> None:
+        self._on(FetchEvent.CALLER_GONE)
+
+    def _enter_reading(self) -> None:
+        self._missing = self.request.min_bytes
+        if not self._is_short:
+            self._do(self._read_in_slices_and_watch())
+            return
+        self._is_last |= not self._reader.is_committed
         self._read()
-        if not self._is_enough():
-            return self._later(None)
-        return self._answer() if self._is_ready(self._answers) else self._later(self._prepare())
+        self._response = self._response_at_once()
+        if self._response is None:
+            self._on(self._found())
+        else:
+            self._enter_answered()
+
+    def _enter_waiting(self) -> None:
+        if self._deadline is None:
+            self._missing = self.request.min_bytes
+            self._begin_waiting()
+            self._watch(self.asked)
+        self._missing -= self._reader.size
+        if self._missing <= 0:  # by what came behind the read
+            self._on(FetchEvent.GROWN)
+
+    def _enter_preparing(self) -> None:
+        self._stop_waiting()
+        self._do(self._prepare() if self._is_short else self._prepare_in_slices())
+
+    def _enter_answered(self) -> None:
+        answered, response = self._end(), self._response
+        if answered is not None and response is not None:
+            answered.callback(response)
+
+    def _enter_abandoned(self) -> None:
+        work = self._work
+        self._end()
+        if work is not None:
+            work.cancel()
+
+    def _end(self) -> Deferred[FetchResponse] | None:
+        """Wait no more, and hold nothing; return the Deferred of the response if that is still owed."""
+        self._stop_waiting()
+        self._charge(0)
+        self._work = None
+        answered, self._answered = self._answered, None
+        return answered
+
+    def _charge(self, size: int) -> None:
+        """Count the bytes in memory that the response takes."""
+        if size != self._charged:
+            change, self._charged = size - self._charged, size
+            self.context.caller.charge(change)
+
+    # -- READING ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        self._reader.begin()
+        self._reader.read(self.asked)
+
+    def _found(self) -> FetchEvent:
+        return FetchEvent.FOUND_ENOUGH if self._is_enough() else FetchEvent.FOUND_TOO_LITTLE
 
     def _is_enough(self) -> bool:
         request = self.request
         return (
-            self._urgent
-            or self._limit - self._left >= request.min_bytes
+            self._reader.is_urgent
+            or self._reader.size >= request.min_bytes
             or request.max_wait_ms <= 0
             or not self.asked
             or self._is_last
         )
 
-    def _later(self, work: Coroutine[Any, Any, FetchResponse | None] | None) -> Deferred[FetchResponse]:
-        """Answer when the work is done; without work, when the partitions have grown."""
-        answered: Deferred[FetchResponse] = Deferred(self._abandon)
-        self._answered = answered
-        if work is not None:
-            self._do(work)
-        else:
+    async def _read_in_slices_and_watch(self) -> FetchEvent:
+        is_first = self._deadline is None and not self._is_last and self.request.max_wait_ms > 0
+        if is_first:
             self._begin_waiting()
-            self._watch(self.asked)
-            self._wait()
-        return answered
+        await self._read_in_slices(watch=is_first)
+        return self._found()
+
+    async def _read_in_slices(self, may_wait: bool = False, watch: bool = False) -> None:
+        self._reader.begin()
+        async for place in self._slices():
+            if watch:
+                self._watch(self.asked[place])
+            self._reader.read(self.asked[place], may_wait)
+
+    async def _slices(self) -> AsyncIterator[slice]:
+        """Iterate over parts of the request, and do other work between them."""
+        starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
+        async for start in self.services.runtime.slices.over(starts):
+            yield slice(start, start + PARTITIONS_INLINE_MAX)
+
+    # -- WAITING ---------------------------------------------------------------------------------------------------
 
     def _begin_waiting(self) -> None:
         """From now on the fetch is answered in time, also when the broker stops."""
-        self._missing = self.request.min_bytes
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
         self.services.fetches.delayed.add(self)
 
     def _watch(self, some: Sequence[RequestedPartition]) -> None:
+        mark = self._mark
         for asked in some:
-            try:
+            with suppress(KafkaError):  # the read that follows finds it, too
                 partition = self.services.partitions.find(asked.topic, asked.partition.partition)
-            except KafkaError:  # the read that follows tells
-                continue
-            self._watched.append(partition)
-            mark = Mark.LOG_END if self._follower > CONSUMER else Mark.HIGH_WATERMARK
-            partition.purgatory.add(self, mark, partition.offset(mark) + 1)
+                self._watched.append(partition)
+                partition.purgatory.add(self, mark, partition.offset(mark) + 1)
 
-    def _wait(self) -> None:
-        """READING -> WAITING."""
-        self._missing -= self._limit - self._left
-        self._state = FetchState.WAITING
+    @property
+    def _mark(self) -> Mark:
+        return Mark.LOG_END if self._reader.is_follower else Mark.HIGH_WATERMARK
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is None:
+            return
+        for partition in self._watched:
+            partition.purgatory.remove(self, self._mark)
+        self._watched.clear()
+        self.services.fetches.delayed.discard(self)
+        deadline, self._deadline = self._deadline, None
+        if deadline.active():
+            deadline.cancel()
 
     def try_complete(self, size: int) -> bool:
-        """Note that a partition has `size` more bytes; others may follow, so the fetch goes on with deferred actions.
+        """Note that a partition has `size` more bytes.
 
-        The fetch stays in the purgatory until it ends.
+        The fetch goes on with the deferred actions, since other appends may follow at once.  It stays in the purgatory
+        until it stops waiting.
         """
-        had, self._missing = self._missing, 0 if self._committed else self._missing - size
+        had, self._missing = self._missing, 0 if self._reader.is_committed else self._missing - size
         if had > 0 >= self._missing:
-            self.services.runtime.deferred_actions.defer(self._on_grown)
+            self.services.runtime.deferred_actions.defer(self._resume)
         return False
+
+    def _resume(self) -> None:
+        is_held_back = self._reader.is_committed and not self._is_last
+        if self._state is FetchState.WAITING and is_held_back and not self._is_decided():
+            self._missing = 1
+        else:
+            self._on(FetchEvent.GROWN)
+
+    def _is_decided(self) -> bool:
+        """Return whether some transaction, or record outside of any, was decided since the last read."""
+        pairs = zip(self._watched, self._reader.answers, strict=True)
+        return any(partition.log.last_stable_offset != answer.last_stable_offset for partition, answer in pairs)
 
     def fail(self, error: KafkaError) -> None:
         """Answer soon: a partition was closed, and the read that follows finds the error."""
-        if self._missing > 0 or self._committed:
+        if self._missing > 0 or self._reader.is_committed:
             self._missing = 0
             self.services.runtime.deferred_actions.defer(self.expire)
 
@@ -193,256 +323,21 @@ class FetchOperation:
         """Answer with what there is."""
         if self._state in (FetchState.READING, FetchState.WAITING):
             self._is_last = True
-            self._on_grown()
+            self._on(FetchEvent.EXPIRED)
 
-    def _on_grown(self) -> None:
-        """WAITING -> READING; a read that is under way looks at what was noted when it ends."""
-        if self._state is FetchState.WAITING:
-            try:
-                self._read_again()
-            except Exception:
-                self._fail_all(Failure())
+    # -- PREPARING -------------------------------------------------------------------------------------------------
 
-    def _read_again(self) -> None:
-        if self._committed and not self._is_last and not self._is_decided():
-            self._missing = 1
-            return
-        if len(self.asked) > PARTITIONS_INLINE_MAX:
-            self._do(self._read_long())
-            return
-        self._is_last |= not self._committed
-        self._read()
-        if not self._is_enough():
-            self._missing = 1
-        elif self._is_ready(self._answers):
-            self._finish(self._answer())
-        else:
-            self._do(self._prepare())
-
-    def _is_decided(self) -> bool:
-        """Whether some transaction, or record outside of any, was decided since the last read."""
-        pairs = zip(self._watched, self._answers, strict=True)
-        return any(partition.log.last_stable_offset != answer.last_stable_offset for partition, answer in pairs)
-
-    def _do(self, work: Coroutine[Any, Any, FetchResponse | None]) -> None:
-        """Let a coroutine go on; it ends with the answer, or in WAITING with None."""
-        deferred = ensureDeferred(work)
-        self._work = deferred.addCallbacks(self._finish, self._fail_all)
-
-    def _finish(self, answer: FetchResponse | None) -> None:
-        """PREPARING -> ANSWERED, unless the fetch waits again."""
-        if answer is not None and (answered := self._end(FetchState.ANSWERED)) is not None:
-            answered.callback(answer)
-
-    def _fail_all(self, failure: Failure) -> None:
-        """The fetch ends with an error that concerns no partition alone."""
-        answered = self._end(FetchState.ANSWERED)
-        if answered is not None:
-            answered.errback(failure)
-        else:
-            failure.trap(CancelledError)
-
-    def _abandon(self, answered: Deferred[FetchResponse]) -> None:
-        """The caller has gone."""
-        work = self._work
-        self._end(FetchState.ABANDONED)
-        if work is not None:
-            work.cancel()
-
-    def _end(self, state: FetchState) -> Deferred[FetchResponse] | None:
-        """Wait no more, and hold nothing; the Deferred that is owed an answer, if one is."""
-        self._state = state
-        self._unwatch()
-        self._charge(0)
-        self._work = None
-        answered, self._answered = self._answered, None
-        return answered
-
-    def _unwatch(self) -> None:
-        if self._deadline is None:
-            return
-        for partition in self._watched:
-            partition.purgatory.remove(self)
-        self._watched.clear()
-        self.services.fetches.delayed.discard(self)
-        deadline, self._deadline = self._deadline, None
-        if deadline.active():
-            deadline.cancel()
-
-    def _charge(self, size: int) -> None:
-        """Count the bytes in memory that the answer takes."""
-        if size != self._charged:
-            change, self._charged = size - self._charged, size
-            self.context.caller.charge(change)
-
-    # -- READING -------------------------------------------------------------------------------------------------
-
-    def _read(self, may_wait: bool = False) -> None:
-        self._begin_read()
-        self._read_some(self.asked, may_wait)
-
-    async def _read_long(self) -> FetchResponse | None:
-        """READING, for many partitions: in slices."""
-        self._state = FetchState.READING
-        is_first = self._deadline is None and not self._is_last and self.request.max_wait_ms > 0
-        if is_first:
-            self._begin_waiting()
-        while True:
-            self._missing = self.request.min_bytes
-            await self._read_in_slices(watch=is_first)
-            if self._is_enough():
-                break
-            self._wait()
-            if self._missing > 0:
-                return None
-            self._state, is_first = FetchState.READING, False
+    async def _prepare_in_slices(self) -> FetchEvent:
         async for place in self._slices():
-            if not self._is_ready(self._answers[place]):
+            if not self._reader.is_ready(self._reader.answers[place]):
                 return await self._prepare()
-        return await self._answer_in_slices()
+        self._response = await self._build_response_in_slices()
+        return FetchEvent.PREPARED
 
-    async def _read_in_slices(self, may_wait: bool = False, watch: bool = False) -> None:
-        self._begin_read()
-        async for place in self._slices():
-            if watch:
-                self._watch(self.asked[place])
-            self._read_some(self.asked[place], may_wait)
-
-    async def _slices(self) -> AsyncIterator[slice]:
-        """Parts of what was asked for, between which other work is done."""
-        starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
-        async for start in self.services.runtime.slices.over(starts):
-            yield slice(start, start + PARTITIONS_INLINE_MAX)
-
-    def _begin_read(self) -> None:
-        self._answers = []
-        self._left = self._limit
-        self._urgent = False
-        self._uncached = []
-
-    def _read_some(self, some: Sequence[RequestedPartition], may_wait: bool) -> None:
-        left, limit, answers = self._left, self._limit, self._answers
-        may_cut = self.context.api_version < FIRST_WITH_BYTE_LIMIT
-        for asked in some:
-            try:
-                answer = self._read_partition(asked, max(0, left), left == limit or (may_cut and left > 0), may_wait)
-            except KafkaError as error:
-                self._urgent = True
-                answer = PartitionData(asked.partition.partition)
-                self._fail(answer, error.code)
-            except NotCached as missing:
-                self._urgent = True
-                answer = PartitionData(asked.partition.partition)
-                self._uncached.append(missing.region)
-            answers.append(answer)
-            if answer.records:
-                left -= len(answer.records)
-        self._left = left
-
-    def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
-        wanted = asked.partition
-        partition = self.services.partitions.find(asked.topic, wanted.partition)
-        if wanted.current_leader_epoch >= 0:
-            partition.check_epoch(wanted.current_leader_epoch)
-        if self.context.api_version < _FIRST_WITH_ZSTD:
-            self._check_age(partition)
-        if self._follower > CONSUMER:
-            self._check_follower(partition)
-        log = partition.log
-        stable = log.last_stable_offset
-        upto = log.log_end_offset if self._follower > CONSUMER else stable if self._committed else log.high_watermark
-        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
-        answer.aborted_transactions, answer.records = [] if self._committed else None, b""
-        if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
-            max_bytes = min(wanted.partition_max_bytes, left)
-            offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
-            try:
-                region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
-                if self._committed and region is not None:
-                    aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
-                    answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
-            except StorageFailure as failure:
-                self.services.partitions.request_failed(log, failure)
-                raise
-            answer.records = region or b""
-        return answer
-
-    def _find(
-        self, log: Log, offset: int, max_bytes: int, upto: int, min_one: bool, may_wait: bool
-    ) -> FileRegion | None:
-        """What is there from `offset` on; for a consumer not just a batch that compaction has emptied.
-
-        librdkafka takes a row of answers without a record for a record that is too large.
-        """
-        region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-        while region is not None and _is_empty_batch(region) and self._follower <= CONSUMER:
-            behind = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-            if behind is None:
-                break
-            region = behind
-        return region
-
-    def _check_follower(self, partition: Partition) -> None:
-        """Refuse a follower that has no replica of the partition."""
-        state = self.services.metadata.topics[partition.topic].partitions[partition.index]
-        if self._follower == state.leader or self._follower not in state.replicas:
-            raise KafkaError(f"broker {self._follower} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def _fail(self, answer: PartitionData, code: ErrorCode) -> None:
-        """Answer with an error alone, one that the client knows."""
-        if code is ErrorCode.KAFKA_STORAGE_ERROR and self.context.api_version < _FIRST_WITH_STORAGE_ERROR:
-            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer.error_code, answer.records = code, b""
-        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
-
-    def _check_age(self, partition: Partition) -> None:
-        """Refuse a client that is too old for what the topic is to hold."""
-        if self.context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:
-            raise KafkaError("message.downconversion.enable is false", ErrorCode.UNSUPPORTED_VERSION)
-        if partition.log.config.compression_type == "zstd":
-            raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-
-    def _diverges(self, partition: Partition, asked: RequestedPartition, answer: PartitionData) -> bool:
-        """Whether the fetcher's last epoch is not this log's (KIP-595): then it is told where they part."""
-        wanted = asked.partition
-        epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
-        if epoch < 0:
-            raise KafkaError("the fetcher's epoch is unknown here", ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch >= wanted.last_fetched_epoch and end >= wanted.fetch_offset:
-            return False
-        answer.diverging_epoch = EpochEndOffset(epoch, end)
-        self._urgent = True
-        return True
-
-    # -- PREPARING -----------------------------------------------------------------------------------------------
-
-    def _is_ready(self, some: Sequence[PartitionData]) -> bool:
-        """Whether these answers' bytes can be sent at once: as they lie in the files, or read from the page cache."""
-        if self._uncached:
-            return False
-        if self.context.api_version < FIRST_WITH_V2:
-            return self._left == self._limit
-        for answer in some:
-            region = answer.records
-            if not isinstance(region, FileRegion):
-                continue
-            if region.first_position >= 0:
-                return False
-            if len(region) > READ_INLINE_BYTES_MAX:
-                if not is_cached(region) or (self._needs_v2 and magic_if_cached(region) != 2):
-                    return False
-            elif (data := read_if_cached(region)) is not None and not (self._needs_v2 and data[MAGIC_AT] != 2):
-                answer.records = data
-            else:
-                return False
-        return True
-
-    async def _prepare(self) -> FetchResponse:
-        """PREPARING: have workers bring in what is on the disk, and convert what the client cannot read."""
-        self._state = FetchState.PREPARING
-        self._unwatch()
+    async def _prepare(self) -> FetchEvent:
+        """Have workers bring in what is on the disk, and convert what the client cannot read."""
         await self._read_uncached()
-        conversion = Conversion(self.services, self.context, self._needs_v2, self._limit)
+        conversion = Conversion(self.services, self.context, self._reader.needs_v2, self._reader.limit)
         while True:
             self._fail_those(await self.services.runtime.in_reading_thread(self._bring_in))
             due = [pair for pair in self._pairs() if conversion.is_due(pair[1].records)]
@@ -451,20 +346,21 @@ class FetchOperation:
             await self._convert(conversion, due)
             if not conversion.pass_over():
                 break
-        return await self._answer_in_slices()
+        self._response = await self._build_response_in_slices()
+        return FetchEvent.PREPARED
 
     async def _read_uncached(self) -> None:
-        """Bring in what finding regions takes, indexes and headers, and find them; at last, come what may."""
+        """Bring in the indexes and headers that reading needs, and read again; the last round waits for the disk."""
         for left in reversed(range(_READ_ROUNDS_MAX)):
-            if not self._uncached:
+            if not self._reader.uncached:
                 return
-            with suppress(OSError):  # the last round will tell
-                await self.services.runtime.in_reading_thread(self._read_on, self._uncached)
+            with suppress(OSError):  # the last round finds it, too
+                await self.services.runtime.in_reading_thread(self._read_on, self._reader.uncached)
             await self._read_in_slices(may_wait=not left)
 
     async def _convert(self, conversion: Conversion, due: Sequence[_Pair]) -> None:
         """Convert in the order asked, a megabyte at a time, and count the bytes that are prepared."""
-        conversion.begin(self._answers)
+        conversion.begin(self._reader.answers)
         batch: list[_Pair] = []
         size = 0
         for number, pair in enumerate(due, 1):
@@ -478,59 +374,59 @@ class FetchOperation:
 
     def _fail_those(self, failed: list[_Failed]) -> None:
         for asked, answer, error in failed:
-            self._fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
-            with suppress(KafkaError):  # it is gone meanwhile
+            self._reader.fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
+            with suppress(KafkaError):  # the partition is gone meanwhile
                 log = self.services.partitions.find(asked.topic, asked.partition.partition).log
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
     def _pairs(self) -> Iterator[_Pair]:
-        return zip(self.asked, self._answers, strict=True)
+        return zip(self.asked, self._reader.answers, strict=True)
 
-    # In worker threads; they look whether the caller has gone.
+    # In worker threads, which stop when the caller has gone.
 
     def _is_abandoned(self) -> bool:
         return self.context.caller.is_gone
 
     def _read_on(self, regions: Sequence[FileRegion]) -> None:
-        """Bring several regions in, and what follows close behind."""
+        """Bring in several regions."""
         for region in regions:
             read_ahead(region, self._is_abandoned)
 
     def _bring_in(self) -> list[_Failed]:
-        """Bring in what is on the disk; says what cannot be read."""
+        """Bring in what is on the disk; return what cannot be read."""
         return _with_regions(self._pairs(), lambda asked, answer, region: read_ahead(region, self._is_abandoned))
 
     def _convert_some(self, conversion: Conversion, some: Sequence[_Pair]) -> list[_Failed]:
-        """Give a client what it can read; says what cannot be read."""
+        """Convert records for the client; return what cannot be read."""
 
         def convert(asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
             try:
                 conversion.convert(asked, answer, region)
             except KafkaError as error:
-                self._fail(answer, error.code)
+                self._reader.fail(answer, error.code)
 
         return _with_regions(some, convert)
 
-    # -- ANSWERED ------------------------------------------------------------------------------------------------
+    # -- ANSWERED --------------------------------------------------------------------------------------------------
 
-    def _answer(self) -> FetchResponse:
-        response = self._begin_answer()
-        self._add_answers(response, self.asked, self._answers)
+    def _build_response(self) -> FetchResponse:
+        response = self._begin_response()
+        self._add_partitions(response, self.asked, self._reader.answers)
         return response
 
-    async def _answer_in_slices(self) -> FetchResponse:
-        response = self._begin_answer()
+    async def _build_response_in_slices(self) -> FetchResponse:
+        response = self._begin_response()
         async for place in self._slices():
-            self._add_answers(response, self.asked[place], self._answers[place])
+            self._add_partitions(response, self.asked[place], self._reader.answers[place])
         return response
 
-    def _begin_answer(self) -> FetchResponse:
+    def _begin_response(self) -> FetchResponse:
         return FetchResponse(session_id=self.session.id if self.session else 0, responses=[])
 
-    def _add_answers(
+    def _add_partitions(
         self, response: FetchResponse, some: Sequence[RequestedPartition], answers: Sequence[PartitionData]
     ) -> None:
-        """Add the next partitions; in a session the fetcher's next answer begins behind those with records."""
+        """Add the next partitions to the response; those with records go to the end of their session."""
         pairs: Iterable[_Pair] = zip(some, answers, strict=True)
         if (session := self.session) is not None:
             pairs = list(pairs)
@@ -552,10 +448,19 @@ class FetchOperation:
             partitions.append(answer)
 
 
+_ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {
+    FetchState.READING: FetchOperation._enter_reading,
+    FetchState.WAITING: FetchOperation._enter_waiting,
+    FetchState.PREPARING: FetchOperation._enter_preparing,
+    FetchState.ANSWERED: FetchOperation._enter_answered,
+    FetchState.ABANDONED: FetchOperation._enter_abandoned,
+}
+
+
 def _with_regions(
     pairs: Iterable[_Pair], do: Callable[[RequestedPartition, PartitionData, FileRegion], None]
 ) -> list[_Failed]:
-    """Do something with each region that is to be sent; says which of them cannot be read."""
+    """Do something with each region that is to be sent; return those that cannot be read."""
     failed = []
     for asked, answer in pairs:
         if isinstance(answer.records, FileRegion):

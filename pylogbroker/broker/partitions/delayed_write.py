@@ -95,6 +95,7 @@ class _Part:
         return True
 
     def _wait_for(self, mark: Mark) -> None:
+        self._leave()
         self._awaited = mark
         if self._write.is_expired and mark in _OF_REPLICAS:
             self.expire()
@@ -103,8 +104,12 @@ class _Part:
 
     def expire(self) -> None:
         if self._awaited in _OF_REPLICAS:
-            self._partition.purgatory.remove(self)
+            self._leave()
             self.fail(KafkaError("the replicas did not follow in time", ErrorCode.REQUEST_TIMED_OUT))
+
+    def _leave(self) -> None:
+        if self._awaited is not None:
+            self._partition.purgatory.remove(self, self._awaited)
 
     def fail(self, error: KafkaError) -> None:
         self._on_error(error)

@@ -49,22 +49,26 @@ class HighWatermark:
         """Begin at the log end: records that are there after a restart may have been visible before."""
         self._log.high_watermark = self._log.log_end_offset
 
-    def appended(self, size: int) -> None:
+    def appended(self, size: int, must_sync: bool) -> None:
         """Note that `size` bytes of records have been appended, and show them if the conditions allow it."""
-        self._hidden.append((self._log.log_end_offset, size))
-        self.advance()
+        log, hidden = self._log, self._hidden
+        end = log.log_end_offset
+        if must_sync or hidden or len(self.conditions) > 1:
+            hidden.append((end, size))
+            self.advance()
+        else:  # what needs no sync meets the only condition
+            log.high_watermark = end
+            if self._purgatory.delayed:
+                self._purgatory.reached(Mark.HIGH_WATERMARK, end, size)
 
     def advance(self) -> None:
         """Rise as far as the conditions allow, and complete the operations that waited for it."""
         log, hidden = self._log, self._hidden
-        offset = log.log_end_offset
-        for condition in self.conditions:
-            offset = min(offset, condition.offset)
+        offset = min(log.log_end_offset, *(condition.offset for condition in self.conditions))
         if offset <= log.high_watermark:
             return
         log.high_watermark = offset
         size = 0
         while hidden and hidden[0][0] <= offset:
             size += hidden.pop(0)[1]
-        if len(self._purgatory):
-            self._purgatory.reached(Mark.HIGH_WATERMARK, offset, size)
+        self._purgatory.reached(Mark.HIGH_WATERMARK, offset, size)

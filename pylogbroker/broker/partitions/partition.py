@@ -52,15 +52,13 @@ class Partition:
 
     def offset(self, mark: Mark) -> int:
         """Return the offset that a mark has reached."""
-        match mark:
-            case Mark.LOG_END:
-                return self.log.log_end_offset
-            case Mark.SYNCED:
-                return self._synced.offset
-            case Mark.HIGH_WATERMARK:
-                return self.log.high_watermark
-            case Mark.LOW_WATERMARK:
-                return self.log.log_start_offset  # the smallest of all replicas, and there is one
+        if mark is Mark.HIGH_WATERMARK:
+            return self.log.high_watermark
+        if mark is Mark.LOG_END:
+            return self.log.log_end_offset
+        if mark is Mark.SYNCED:
+            return self._synced.offset
+        return self.log.log_start_offset  # the smallest of all replicas, and there is one
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records; consumers see them as soon as the high watermark allows it.
@@ -70,9 +68,9 @@ class Partition:
         appended = self.log.append(records, now_ms, self.leader_epoch, origin)
         if not appended.duplicate:
             size = len(records)
-            if len(self.purgatory):
+            if self.purgatory.delayed:
                 self.purgatory.reached(Mark.LOG_END, self.log.log_end_offset, size)
-            self.high_watermark.appended(size)
+            self.high_watermark.appended(size, appended.must_sync)
         if appended.must_sync:
             self._request_sync()
         return appended

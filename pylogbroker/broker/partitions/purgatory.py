@@ -11,7 +11,7 @@ LOW_WATERMARK   every replica has deleted its first records        DeleteRecords
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Protocol
 
 import attrs
@@ -19,7 +19,7 @@ import attrs
 from pylogbroker.errors import KafkaError
 
 
-class Mark(Enum):
+class Mark(IntEnum):
     """An offset of a partition that operations wait for."""
 
     LOG_END = auto()
@@ -45,12 +45,12 @@ class DelayedOperation(Protocol):
 class Purgatory:
     """Delayed operations of one partition, each with the offset that it waits for."""
 
-    _delayed: dict[DelayedOperation, tuple[Mark, int]] = attrs.field(factory=dict, init=False)
+    delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(factory=dict, init=False)
     _closed: KafkaError | None = attrs.field(default=None, init=False)
     _unsynced: tuple[int, KafkaError] | None = attrs.field(default=None, init=False)
 
     def __len__(self) -> int:
-        return len(self._delayed)
+        return sum(map(len, self.delayed.values()))
 
     def add(self, operation: DelayedOperation, mark: Mark, offset: int) -> None:
         """Let an operation wait until a mark reaches an offset; it fails at once if that is known never to happen."""
@@ -59,30 +59,33 @@ class Purgatory:
         elif mark is Mark.SYNCED and self._unsynced is not None and offset <= self._unsynced[0]:
             operation.fail(self._unsynced[1])
         else:
-            self._delayed[operation] = mark, offset
+            self.delayed.setdefault(mark, {})[operation] = offset
 
-    def remove(self, operation: DelayedOperation) -> None:
-        """Forget an operation, which may be complete already."""
-        self._delayed.pop(operation, None)
+    def remove(self, operation: DelayedOperation, mark: Mark) -> None:
+        """Forget that an operation waits for a mark; it may be complete already."""
+        self.delayed.get(mark, {}).pop(operation, None)
 
     def reached(self, mark: Mark, offset: int, size: int = 0) -> None:
         """Try to complete the operations that wait for `offset` or a smaller one."""
         if mark is Mark.SYNCED and self._unsynced is not None and offset >= self._unsynced[0]:
             self._unsynced = None
-        for operation, (wanted, wanted_offset) in tuple(self._delayed.items()):
-            if wanted is mark and wanted_offset <= offset and operation.try_complete(size):
-                self._delayed.pop(operation, None)
+        waiting = self.delayed.get(mark)
+        if waiting:
+            for operation, wanted in tuple(waiting.items()):
+                if wanted <= offset and operation.try_complete(size):
+                    waiting.pop(operation, None)
 
     def sync_failed(self, upto: int, error: KafkaError) -> None:
         """Fail the operations that wait for the sync of records below `upto`."""
         self._unsynced = upto, error
-        for operation, (mark, offset) in tuple(self._delayed.items()):
-            if mark is Mark.SYNCED and offset <= upto and operation in self._delayed:
-                del self._delayed[operation]
+        waiting = self.delayed.get(Mark.SYNCED, {})
+        for operation, offset in tuple(waiting.items()):
+            if offset <= upto and waiting.pop(operation, None) is not None:
                 operation.fail(error)
 
     def close(self, error: KafkaError) -> None:
         """Fail all operations, and those that come later."""
         self._closed = error
-        while self._delayed:
-            self._delayed.popitem()[0].fail(error)
+        for waiting in self.delayed.values():
+            while waiting:
+                waiting.popitem()[0].fail(error)

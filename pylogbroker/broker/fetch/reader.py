@@ -1,0 +1,191 @@
+"""Reading for a fetch request: finds the regions of log files that hold what its partitions are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
+from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
+from pylogbroker.broker.fetch.sessions import RequestedPartition
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.records import HEADER_V2, MAGIC_AT
+from pylogbroker.storage import FileRegion, Log, NotCached
+from pylogbroker.wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
+
+READ_COMMITTED = 1
+CONSUMER = -1
+
+_FIRST_WITH_STORAGE_ERROR = 6
+_FIRST_WITH_ZSTD = 10
+
+
+@attrs.define(eq=False)
+class FetchReader:
+    """Reads the partitions of one request, in its order, within its limits.  Each pass over them starts with `begin`.
+
+    `answers` are those of the partitions read so far.  `is_urgent` says that one of them has an error, or something
+    else that the client must learn at once.  `uncached` are parts of indexes and headers that have to come from the
+    disk before the next read.
+    """
+
+    _services: Services
+    _context: RequestContext
+    request: FetchRequest
+    answers: list[PartitionData] = attrs.field(init=False)
+    limit: int = attrs.field(init=False)  # bytes of records that the whole answer may have
+    left: int = attrs.field(init=False)  # what the records found so far leave of it
+    is_urgent: bool = attrs.field(init=False)
+    uncached: list[FileRegion] = attrs.field(init=False)
+    is_committed: bool = attrs.field(init=False)
+    is_follower: bool = attrs.field(init=False)
+    needs_v2: bool = attrs.field(init=False)
+    _replica: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        request, version = self.request, self._context.api_version
+        self._replica = max(request.replica_id, request.replica_state.replica_id)
+        self.is_follower = self._replica > CONSUMER
+        self.is_committed = request.isolation_level == READ_COMMITTED and not self.is_follower
+        self.needs_v2 = version >= FIRST_WITH_V2_ALONE and not self.is_follower
+        most = self._services.fetches.bytes_max
+        self.limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of records have been found."""
+        return self.limit - self.left
+
+    def begin(self) -> None:
+        """Forget what has been read."""
+        self.answers = []
+        self.left = self.limit
+        self.is_urgent = False
+        self.uncached = []
+
+    def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
+        """Read the next partitions; with `may_wait`, also what has to come from the disk."""
+        left, limit, answers = self.left, self.limit, self.answers
+        may_cut = self._context.api_version < FIRST_WITH_BYTE_LIMIT
+        for asked in some:
+            try:
+                answer = self._read_partition(asked, max(0, left), left == limit or (may_cut and left > 0), may_wait)
+            except KafkaError as error:
+                self.is_urgent = True
+                answer = PartitionData(asked.partition.partition)
+                self.fail(answer, error.code)
+            except NotCached as missing:
+                self.is_urgent = True
+                answer = PartitionData(asked.partition.partition)
+                self.uncached.append(missing.region)
+            answers.append(answer)
+            if answer.records:
+                left -= len(answer.records)
+        self.left = left
+
+    def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
+        wanted = asked.partition
+        partition = self._services.partitions.find(asked.topic, wanted.partition)
+        if wanted.current_leader_epoch >= 0:
+            partition.check_epoch(wanted.current_leader_epoch)
+        if self._context.api_version < _FIRST_WITH_ZSTD:
+            self._check_age(partition)
+        if self.is_follower:
+            self._check_follower(partition)
+        log = partition.log
+        stable = log.last_stable_offset
+        upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
+        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
+        answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
+        if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
+            max_bytes = min(wanted.partition_max_bytes, left)
+            offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
+            try:
+                region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
+                if self.is_committed and region is not None:
+                    aborted = log.aborted_transactions(wanted.fetch_offset, region.next_offset, may_wait=may_wait)
+                    answer.aborted_transactions = [AbortedTransaction(each[0], each[1]) for each in aborted]
+            except StorageFailure as failure:
+                self._services.partitions.request_failed(log, failure)
+                raise
+            answer.records = region or b""
+        return answer
+
+    def _find(
+        self, log: Log, offset: int, max_bytes: int, upto: int, min_one: bool, may_wait: bool
+    ) -> FileRegion | None:
+        """Find what there is from `offset` on; skip batches that compaction has emptied for a consumer.
+
+        librdkafka takes a row of answers without a record for a record that is too large.
+        """
+        region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+        while region is not None and _is_empty_batch(region) and not self.is_follower:
+            behind = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
+            if behind is None:
+                break
+            region = behind
+        return region
+
+    def _check_follower(self, partition: Partition) -> None:
+        """Raise NOT_LEADER_OR_FOLLOWER for a broker that has no replica of the partition, or leads it."""
+        state = self._services.metadata.topics[partition.topic].partitions[partition.index]
+        if self._replica == state.leader or self._replica not in state.replicas:
+            raise KafkaError(f"broker {self._replica} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fail(self, answer: PartitionData, code: ErrorCode) -> None:
+        """Let an answer hold an error alone, one that the client knows."""
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < _FIRST_WITH_STORAGE_ERROR:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_code, answer.records = code, b""
+        answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+
+    def _check_age(self, partition: Partition) -> None:
+        """Raise an error for a client that is too old for the formats that the topic may hold."""
+        if self._context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:
+            raise KafkaError("message.downconversion.enable is false", ErrorCode.UNSUPPORTED_VERSION)
+        if partition.log.config.compression_type == "zstd":
+            raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+    def _diverges(self, partition: Partition, asked: RequestedPartition, answer: PartitionData) -> bool:
+        """Return whether the fetcher's log parts from this one (KIP-595); the answer says where, then."""
+        wanted = asked.partition
+        epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch < 0:
+            raise KafkaError("the fetcher's epoch is unknown here", ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch >= wanted.last_fetched_epoch and end >= wanted.fetch_offset:
+            return False
+        answer.diverging_epoch = EpochEndOffset(epoch, end)
+        self.is_urgent = True
+        return True
+
+    def is_ready(self, some: Sequence[PartitionData]) -> bool:
+        """Return whether these answers can be sent at once; small regions are read from the page cache.
+
+        Others are sent from their files as they are.
+        """
+        if self.uncached:
+            return False
+        if self._context.api_version < FIRST_WITH_V2:
+            return self.left == self.limit
+        for answer in some:
+            region = answer.records
+            if not isinstance(region, FileRegion):
+                continue
+            if region.first_position >= 0:
+                return False
+            if len(region) > READ_INLINE_BYTES_MAX:
+                if not is_cached(region) or (self.needs_v2 and magic_if_cached(region) != 2):
+                    return False
+            elif (data := read_if_cached(region)) is not None and not (self.needs_v2 and data[MAGIC_AT] != 2):
+                answer.records = data
+            else:
+                return False
+        return True
+
+
+def _is_empty_batch(region: FileRegion) -> bool:
+    return len(region) == HEADER_V2.size and region.first_position < 0
