@@ -1,7 +1,6 @@
-"""Calls that are put off to the end of a turn.
+"""Actions deferred until all requests that one connection received at once are handled (Kafka: ActionQueue).
 
-A turn is the handling of all requests that one connection received at once.  What they set off, such as the answers to
-fetches that wait for the records they produce, is done when the turn ends: once, not request by request.
+Each of these requests may complete fetches that wait, for example.  They are answered once, not request by request.
 """
 
 from __future__ import annotations
@@ -14,33 +13,33 @@ from twisted.internet.interfaces import IReactorTime
 
 @attrs.define
 class DeferredActions:
-    """Collects calls; makes them at the end of the turn, or outside of any turn as soon as the reactor is back."""
+    """Collects actions between `hold` and `run`; otherwise runs them in the next iteration of the reactor."""
 
     _clock: IReactorTime
-    _calls: list[Callable[[], None]] = attrs.field(factory=list, init=False)
-    _open: bool = attrs.field(default=False, init=False)
-    _ending: bool = attrs.field(default=False, init=False)
+    _actions: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+    _held: bool = attrs.field(default=False, init=False)
+    _running: bool = attrs.field(default=False, init=False)
 
-    def defer(self, call: Callable[[], None]) -> None:
-        """Make a call when the turn ends."""
-        self._calls.append(call)
-        if not self._open and not self._ending and len(self._calls) == 1:
-            self._clock.callLater(0, self.end)
+    def defer(self, action: Callable[[], None]) -> None:
+        """Run an action later."""
+        self._actions.append(action)
+        if not self._held and not self._running and len(self._actions) == 1:
+            self._clock.callLater(0, self.run)
 
-    def begin(self) -> None:
-        """A turn begins."""
-        self._open = True
+    def hold(self) -> None:
+        """Collect actions until `run`."""
+        self._held = True
 
-    def end(self) -> None:
-        """The turn ends: make the calls, and those that they ask for."""
-        self._open = False
-        if self._ending:
+    def run(self) -> None:
+        """Run the actions, and those that they defer."""
+        self._held = False
+        if self._running:
             return
-        self._ending = True
+        self._running = True
         try:
-            while self._calls:
-                calls, self._calls = self._calls, []
-                for call in calls:
-                    call()
+            while self._actions:
+                actions, self._actions = self._actions, []
+                for action in actions:
+                    action()
         finally:
-            self._ending = False
+            self._running = False

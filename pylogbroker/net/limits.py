@@ -1,11 +1,11 @@
-"""What connections may hold, each and together.
+"""Limits of connections: their memory, their number, and the log lines about them.
 
-A connection holds memory while a frame is on its way in, while a request is worked on, and while answers are prepared
-or on their way out.  Together they may hold `queued.max.request.bytes`.  Beyond that, the connection that has made no
-progress for the longest time is closed: one that trickles or never reads goes first, and those that do their work
-don't notice.  Requests whose work goes on after their connection was closed still count, until that work is done.
+A connection holds memory while a frame arrives, while a request is handled, and while answers are prepared or sent.
+Together all connections may hold `queued.max.request.bytes`.  Beyond that, the one that has made no progress for the
+longest time is closed: a slow sender or reader goes first, and the others keep working.  Requests that outlive their
+connection count until their work is done.
 
-Nor may they fill the log: of what is wrong with one address's connections some lines are told in a minute.
+Log lines about the connections of one address are limited per minute.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from twisted.logger import Logger
 log = Logger()
 
 LINES_PER_MINUTE_MAX = 10
-"""About one address, of one kind, in a minute."""
+"""Lines of one kind about one address."""
 
 _ADDRESSES_MAX = 20
 _MINUTE = 60.0
 
 
 def automatic_memory_bound() -> int:
-    """A quarter of the machine's memory, in bytes: the bound where the setting leaves it open."""
+    """Return a quarter of the machine's memory, in bytes: the limit if the setting is -1."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
 class MemoryHolder(Protocol):
-    """A connection, as its bounds see it."""
+    """A connection that holds memory."""
 
     def close_because(self, reason: str) -> None:
         """Log the reason and drop the connection."""
@@ -48,19 +48,19 @@ class MemoryLimit:
         self._held: dict[MemoryHolder, int] = {}  # least recent progress first
 
     def holds(self, holder: MemoryHolder, size: int) -> None:
-        """`holder` made progress and holds `size` bytes now."""
+        """Note that `holder` made progress and holds `size` bytes now."""
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
         self._enforce()
 
     def leaves(self, holder: MemoryHolder, left_behind: int) -> None:
-        """The connection of `holder` is closed; `left_behind` bytes stay in use until they are `released`."""
+        """Note that the connection is closed; `left_behind` bytes stay in use until they are `released`."""
         self.total += left_behind - self._held.pop(holder, 0)
         self._enforce()
 
     def released(self, size: int) -> None:
-        """`size` bytes that were left behind are not in use any more."""
+        """Note that `size` bytes of a closed connection are no longer in use."""
         self.total -= size
 
     def _enforce(self) -> None:
@@ -79,7 +79,7 @@ class MemoryLimit:
 
 @attrs.define
 class ConnectionLimit:
-    """Counts connections; refuses those beyond `most` in all, or beyond `most_per_host` (or its override)."""
+    """Counts connections; admits up to `most` in all, and up to `most_per_host` (or its override) from one host."""
 
     most: int
     most_per_host: int
@@ -88,7 +88,7 @@ class ConnectionLimit:
     _count: int = attrs.field(default=0, init=False)
 
     def admit(self, host: str) -> str | None:
-        """Count one more connection from `host`, or say why not."""
+        """Count one more connection from `host`; return the reason if it is not admitted."""
         if self._count >= self.most:
             return f"max.connections={self.most} is reached"
         most = self.overrides.get(host, self.most_per_host)
@@ -99,7 +99,7 @@ class ConnectionLimit:
         return None
 
     def leave(self, host: str) -> None:
-        """A connection that was admitted is closed."""
+        """Note that an admitted connection is closed."""
         self._count -= 1
         self._hosts[host] -= 1
         if not self._hosts[host]:
@@ -108,17 +108,17 @@ class ConnectionLimit:
 
 @attrs.define(eq=False)
 class PeerLogLimit:
-    """Lines of one kind about peers: of each address `_most` in a minute, and then how many were left out."""
+    """Limits log lines of one kind about peers: `_most` per address and minute, then one with the number left out."""
 
     _clock: IReactorTime
-    _left_out: str  # the format of that line, of `host` and `count`
+    _left_out: str  # format of that line, with `host` and `count`
     _most: int = LINES_PER_MINUTE_MAX
     _others: str = "other addresses"
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def is_due(self, host: str) -> bool:
-        """Whether to tell one more of `host`; if many have a part in it, the last of them share their lines."""
+        """Return True if one more line about `host` may be logged; beyond `_ADDRESSES_MAX`, addresses share lines."""
         if host not in self._counts and len(self._counts) >= _ADDRESSES_MAX:
             host = self._others
         if self._minute is None:
@@ -127,7 +127,7 @@ class PeerLogLimit:
         return self._counts[host] <= self._most
 
     def log_suppressed(self) -> None:
-        """The minute is over."""
+        """Log how many lines were left out in the minute that ends now."""
         if self._minute is not None and self._minute.active():
             self._minute.cancel()
         self._minute = None

@@ -1,11 +1,10 @@
-"""What is asked of the reactor's poller beyond what Twisted asks.
+"""Eager polling of the reactor, and a check for other events that wait.
 
-Looking again for a moment, before the process goes to sleep: who has just been answered often asks again at once, and
-to be woken from sleep takes a processor longer than a small request takes the broker.  So for `EAGER_SECONDS` after the
-last event the reactor's poller looks without waiting, and only then waits.  An idle broker still uses no processor
-time; one that gets a request now and then uses that much more for each.
+For `EAGER_SECONDS` after an event the poller polls without sleeping.  A client that got an answer often sends its next
+request at once, and waking a processor takes longer than a small request.  An idle broker uses no processor time; a
+request that comes alone costs `EAGER_SECONDS` more.
 
-And whether others wait: who has much to send asks it from time to time, and gives way if they do.
+A connection with much to send checks from time to time whether others wait, and yields to them.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Events = list[tuple[int, int]]
 
 
 class EagerPoller:
-    """A `select.epoll` that looks on for a moment after an event."""
+    """A `select.epoll` that polls without sleeping for a moment after an event."""
 
     def __init__(self, poller: Any, clock: Callable[[], float] = perf_counter) -> None:
         self._poller = poller
-        self._look = poller.poll
+        self._poll = poller.poll
         self._clock = clock
         self._until = 0.0
 
@@ -32,10 +31,10 @@ class EagerPoller:
         return getattr(self._poller, name)
 
     def poll(self, timeout: float = -1, maxevents: int = -1) -> Events:
-        """The events there are within `timeout` seconds; -1 waits as long as it takes."""
+        """Return the events within `timeout` seconds; -1 waits without limit."""
         found = self._poll_eagerly(timeout, maxevents) if timeout else []
         if not found:
-            found = self._look(timeout, maxevents)
+            found = self._poll(timeout, maxevents)
         if found:
             self._until = self._clock() + EAGER_SECONDS
         return found
@@ -45,15 +44,15 @@ class EagerPoller:
         until = self._until if timeout < 0 else min(self._until, now + timeout)
         found: Events = []
         while now < until and not found:
-            found = self._look(0, maxevents)
+            found = self._poll(0, maxevents)
             now = self._clock()
         return found
 
 
 def make_eager(reactor: Any) -> None:
-    """Let Twisted's epoll reactor poll so; other reactors stay as they are.
+    """Make Twisted's epoll reactor poll eagerly; other reactors stay as they are.
 
-    The reactor has no seam for this, so its poller is wrapped.
+    The reactor has no option for this, so its poller is wrapped.
     """
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
@@ -61,7 +60,7 @@ def make_eager(reactor: Any) -> None:
 
 
 def others_wait(reactor: Any, fd: int) -> bool:
-    """Whether anything but `fd` has an event for `reactor`, which stays to be told; yes if the reactor can't say."""
+    """Return True if a file other than `fd` has an event, or if the reactor cannot say; the event is not consumed."""
     poller = getattr(reactor, "_poller", None)
     if poller is None or not hasattr(poller, "poll"):
         return True

@@ -1,17 +1,16 @@
 """One Kafka connection: frames in, answers out in the order of the requests.
 
-    received --> todo --> decoded --> handled --+--> encoded at once ------------------------> out --> transport
-                                                |                                                ^
-                                                +--> awaited, encoded, in its Slot of `waiting` -+  if it is the first
+    received --> todo --> decoded --> handled --+--> encoded ------------------------------------> out --> transport
+                                                |                                                  ^
+                                                +--> awaited, encoded, in its slot of `_waiting` --+  if it is the first
 
-Requests are handled as they come, also while an earlier one waits; their answers queue behind it.  While the peer does
-not take its answers, or too many requests wait, no further request is handled and nothing more is read.
+Requests are handled as they arrive, also while an earlier one waits; their answers queue behind it.  While the peer
+does not take its answers, or too many requests wait, no further request is handled and nothing more is read.
 
-Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  The requests behind a
-long one wait until it is decoded, and until the steps of its handler that they must not overtake are done.
+Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  Requests behind a long
+one wait until it is decoded, and until the steps of its handler are done.
 
-When the connection is lost, the work for it is dropped: decoding, reads and encoding are cancelled.  Changes go on to
-their end, and their answers go nowhere.
+When the connection is lost, decoding, reads and encoding are cancelled.  Changes continue; their answers are dropped.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ REQUESTS_WAITING_MAX = 1000
 """Requests of one connection that may wait for their answer at once."""
 
 UNSENT_BYTES_MAX = 512 * 1024
-"""Bytes of answers that may wait for one peer before its next request is looked at."""
+"""Bytes of unsent answers beyond which the peer's next request is not handled."""
 
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
-_DECODE_INLINE_BYTES_MAX = 64 * 1024  # of requests that may have many elements, and are decoded in slices if they do
+_DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer requests with many elements are decoded in slices
 
 
 class ConnectionFactory(Structure):
-    """What the connections of one listener share; see `pylogbroker.net.service.KafkaFactory`."""
+    """State that the connections of one listener share; see `pylogbroker.net.service.KafkaFactory`."""
 
     reactor: Any
     services: Services
@@ -76,7 +75,7 @@ class ConnectionFactory(Structure):
 
 
 class ResponseEncoder(Structure):
-    """What is done with the answer of a handler."""
+    """Encodes the answers of a handler."""
 
     @property
     def name(self) -> str: ...
@@ -90,12 +89,12 @@ class ResponseEncoder(Structure):
 
 @attrs.define(eq=False)
 class ResponseSlot:
-    """The place of an answer that is not ready, or may not be sent yet.
+    """Place of an answer that is not ready, or waits for the answers before it.
 
-    `held` counts the bytes in memory of the request while it is worked on, and those of the answer from then on.
+    `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
     """
 
-    connection: KafkaProtocol | None  # None: it is gone
+    connection: KafkaProtocol | None  # None: it is closed
     route: ResponseEncoder
     correlation_id: int
     held: int
@@ -114,9 +113,9 @@ class ResponseSlot:
         work.addCallback(self._encoded).addErrback(self._broken)
 
     def detach(self, memory: MemoryLimit) -> int:
-        """Drop the connection, which is gone; return the bytes that stay in use until the work is done.
+        """Release the closed connection; return the bytes that stay in use until the work is done.
 
-        Work that changes nothing is stopped.
+        Reads and encoding are cancelled.
         """
         self.connection = None
         work, self.work = self.work, None
@@ -148,12 +147,12 @@ class ResponseSlot:
 
 
 class KafkaProtocol(Protocol):
-    """The broker's side of one connection; made by `KafkaFactory`."""
+    """Broker's side of one connection; made by `KafkaFactory`."""
 
     transport: ChunkServer
     factory: ConnectionFactory
     requests_waiting_max = REQUESTS_WAITING_MAX
-    work_seconds = 0.004  # after which the next request waits for the reactor's next iteration
+    work_seconds = 0.004  # after that the next request waits for the reactor's next iteration
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
@@ -164,8 +163,8 @@ class KafkaProtocol(Protocol):
         self._out_bytes = 0
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
-        self._busy = 0  # parts of a long request that the next ones must not overtake: they wait
-        self._decoding: Deferred[Any] | None = None  # of a long request; cancelled when the connection is lost
+        self._busy = 0  # unfinished parts of long requests; the next requests wait
+        self._decoding: Deferred[Any] | None = None  # of a long request; cancelled with the connection
         self._paused = False
         self._caller = Caller(on_charge=self._account)
         self._closing = False
@@ -185,7 +184,7 @@ class KafkaProtocol(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closing = True
         self._todo.clear()
-        free = self._frames.forget()  # not left to the garbage collector: protocol and transport hold each other
+        free = self._frames.forget()  # now, since protocol and transport form a reference cycle
         if free is not None:
             self.factory.services.runtime.in_thread(free)
         self._caller.leave()
@@ -224,11 +223,11 @@ class KafkaProtocol(Protocol):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Handle what has come, as far as the peer takes its answers; then read on, or don't."""
+        """Handle the received requests as far as the peer takes its answers; pause or resume reading."""
         if self._working:
             return
         self._working = True
-        self.factory.deferred_actions.begin()
+        self.factory.deferred_actions.hold()
         try:
             todo = self._todo
             if self._out or self._blocked:
@@ -246,7 +245,7 @@ class KafkaProtocol(Protocol):
                 self._flush()
         finally:
             self._working = False
-            self.factory.deferred_actions.end()
+            self.factory.deferred_actions.run()
         if self._blocked or self._paused or self._finishing or self._busy:
             self._read_on_or_not()
         self._account()
@@ -299,17 +298,17 @@ class KafkaProtocol(Protocol):
         correlation_id: int,
         frame: memoryview,
     ) -> None:
-        """Decode the rest of a long request in slices, then handle it; the requests behind it wait."""
+        """Decode the rest of a long request in slices, then handle it; later requests wait."""
         held = len(frame)
         self._waiting_bytes += held
 
         def decoded(request: Any) -> None:
             if not self._closing:
-                self.factory.deferred_actions.begin()
+                self.factory.deferred_actions.hold()
                 try:
                     self._handle(request, route, context, correlation_id, held)
                 finally:
-                    self.factory.deferred_actions.end()
+                    self.factory.deferred_actions.run()
 
         def failed(failure: Failure) -> None:
             if failure.check(ProtocolViolation):
@@ -349,7 +348,7 @@ class KafkaProtocol(Protocol):
             self._await(route, correlation_id, answer, held)
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
-        """The answer of a handler that works in steps; the requests behind it wait until these are done."""
+        """Return the answer of a handler that works in steps; later requests wait until these are done."""
         try:
             answer = await self.factory.services.runtime.slices.run(steps)
         finally:
@@ -357,7 +356,7 @@ class KafkaProtocol(Protocol):
         return await answer if isawaitable(answer) else answer
 
     def _go_on(self) -> None:
-        """A part of a long request is done, and with the last part the requests behind it are handled."""
+        """Note that a part of a long request is done; after the last part, handle the next requests."""
         self._busy -= 1
         self._work()
 
@@ -401,7 +400,7 @@ class KafkaProtocol(Protocol):
         self.answer_ready(slot, self._failed(slot.route, failure))
 
     def answer_ready(self, slot: ResponseSlot, answer: Any) -> None:
-        """Encode the answer of a slot, in slices if it is long; None if nothing is to be sent."""
+        """Encode the answer of a slot, in slices if it is long; None stands for no answer."""
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
         if steps is not None:
@@ -410,7 +409,7 @@ class KafkaProtocol(Protocol):
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Send the answer of a slot when those before it are sent."""
+        """Send the answer of a slot after those before it."""
         self._fill(slot, chunks)
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
@@ -420,14 +419,14 @@ class KafkaProtocol(Protocol):
         self._work()
 
     def _fill(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Let the answer of a slot wait for those before it."""
+        """Keep the answer of a slot until those before it are sent."""
         slot.work, slot.chunks = None, chunks
         size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
         self._waiting_bytes += size - slot.held
         slot.held = size
 
     def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> Any:
-        """The answer to a request whose handler raised; None, and no connection any more, if there is none."""
+        """Return the answer to a request whose handler failed; if it has none, close and return None."""
         failure = failure or Failure()
         error = failure.value
         if isinstance(error, ProtocolViolation):
@@ -442,7 +441,7 @@ class KafkaProtocol(Protocol):
         return route.response_type(error_code=code)
 
     def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk]:
-        """Encode an answer; if that fails, there is nothing to send, and the connection is closed."""
+        """Encode an answer; close the connection if that fails."""
         try:
             return route.encode(correlation_id, answer)
         except EncodingError:
@@ -478,14 +477,14 @@ class KafkaProtocol(Protocol):
             self.factory.memory.holds(self, held)
 
     def close_because(self, reason: str, is_fault: bool = True) -> None:
-        """Log the reason and drop the connection, after what is already on its way out."""
+        """Log the reason and close the connection after the answers that are being sent."""
         if not self._closing:
-            tell = log.warn if is_fault else log.info
-            tell("closing the connection from {peer}: {reason}", peer=self.peer, reason=reason)
+            emit = log.warn if is_fault else log.info
+            emit("closing the connection from {peer}: {reason}", peer=self.peer, reason=reason)
             self._close()
 
     def _violated(self, reason: str, api: str = "") -> None:
-        """Close after a protocol violation; a few lines a minute are logged for each host, one for each `api`."""
+        """Close after a protocol violation; log a few lines per minute and host, one per `api`."""
         if not self._closing:
             if api:
                 is_due = self.factory.not_offered.is_due(f"{self._host}, for {api}")
@@ -497,12 +496,12 @@ class KafkaProtocol(Protocol):
 
     @property
     def peer(self) -> str:
-        """The peer's address and the listener that it connected to, for the log."""
+        """Address of the peer and the listener that it connected to, for the log."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port} on {self.factory.listener_name}"
 
     def _with_hint(self, reason: str, frame: memoryview) -> str:
-        """Add to the reason that the frame looks like one of another protocol, if it does."""
+        """Add to the reason which other protocol the frame looks like, if any."""
         other_protocol = self._describe_other_protocol(frame)
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
@@ -515,7 +514,7 @@ class KafkaProtocol(Protocol):
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:
-        """The broker stops: read nothing more, send what is ready and what becomes so, close."""
+        """Read nothing more, send the answers that are ready or become ready, and close."""
         self._finishing = True
         self._todo.clear()
         self._work()

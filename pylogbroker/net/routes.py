@@ -1,8 +1,8 @@
-"""From a request's header to what reads, handles and answers it.
+"""Routes: the codec and the handler of each API in each version.
 
 A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields
-where the version is flexible.  The header is read here by hand because every request pays for it;
-`pylogbroker.wire.headers` says the same for both sides.
+where the version is flexible.  It is parsed here by hand because every request pays for it;
+`pylogbroker.wire.headers` has the general code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersio
 from pylogbroker.wire.struct_counter import counter
 
 ENCODE_INLINE_STRUCTS_MAX = 500
-"""An answer with more is encoded in slices; fewer take some hundred microseconds."""
+"""A response with more structs is encoded in slices; this many take some hundred microseconds."""
 
 _OTHER_APIS = {
     4: "LeaderAndIsr",
@@ -63,7 +63,7 @@ _OTHER_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-"""Kafka's APIs for clients that no release of this broker has offered yet, and Kafka 3.9's between brokers."""
+"""Names for the log: Kafka's other APIs for clients, and those of Kafka 3.9 between brokers."""
 
 _SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
@@ -72,7 +72,7 @@ Header = tuple[int, int, int, int, bytes, int]
 
 
 def read_header(frame: memoryview) -> Header:
-    """API key, version, correlation id, size of the client id (-1: null), client id, and where the header goes on."""
+    """Return API key, version, correlation id, size of the client id (-1: null), client id, and the end position."""
     try:
         key, version, correlation_id, id_size = _HEADER.unpack_from(frame)
     except struct.error:
@@ -84,7 +84,7 @@ def read_header(frame: memoryview) -> Header:
 
 
 class NotOffered(ProtocolViolation):
-    """A request of an API, or of a version of it, that is not offered; `api` names it for the log."""
+    """A request for an API or a version that is not offered; `api` names it in the log."""
 
     def __init__(self, api: str, reason: str) -> None:
         super().__init__(reason)
@@ -93,7 +93,7 @@ class NotOffered(ProtocolViolation):
 
 @attrs.frozen
 class Route:
-    """What one version of one API needs to be served."""
+    """Codec and handler of one version of one API."""
 
     name: str
     flexible: bool
@@ -102,29 +102,29 @@ class Route:
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
     length: Callable[[Any], int]
-    """How many structs an answer has; no more than a few beyond `LONG_ANSWER_STRUCTS` are counted."""
+    """Number of structs in a response; counting stops a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
 
     def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
-        """The encoding of an answer in steps, or None for one that is short enough to encode at once."""
+        """Return the encoding of a response in steps, or None if it is short enough to encode at once."""
         if self.length(answer) <= ENCODE_INLINE_STRUCTS_MAX or self.encode_in_steps is None:
             return None
         return self.encode_in_steps(correlation_id, answer)
 
 
 class Routes:
-    """All routes, made when they are first asked for."""
+    """Routes by API key and version, made on first use."""
 
     def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = {api.key: api for api in apis}
         self._routes: dict[tuple[int, int], Route] = {}
 
     def find(self, key: int, version: int) -> Route:
-        """The route of an API's version; NotOffered for one that is not advertised.
+        """Return the route of an API's version; NotOffered if it is not advertised.
 
-        ApiVersions alone answers a version that it does not know: in the oldest layout, so that the client can choose.
+        ApiVersions alone answers unknown versions, in version 0, so that the client can choose a known one.
         """
         route = self._routes.get((key, version))
         if route is None:
@@ -168,7 +168,7 @@ def _route(api: Api, version: int) -> Route:
 
 
 def _unsupported_api_versions() -> Route:
-    """Nothing is read of the request: its layout is not known."""
+    """Return a route that does not decode the request, since its version is unknown."""
     return Route(
         "ApiVersions",
         False,

@@ -1,7 +1,7 @@
-"""Listeners as services: each binds one address, counts its connections, and closes them in order.
+"""Listeners: each binds one address, counts its connections, and closes them in order.
 
-start: bind, tell the broker the port that clients are to be told
-stop:  stop accepting, answer what waits, send it, close; after `CLOSING_SECONDS` close what is left
+start   bind, and note the actual port in `LocalNode.listeners`
+stop    stop accepting, send the answers of running requests, close; abort after `CLOSING_SECONDS`
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IDLE_TICKS = 10
 
 @attrs.define(eq=False)
 class SharedLimits:
-    """What all listeners of a broker share."""
+    """Limits that all listeners of a broker share."""
 
     memory: MemoryLimit
     connections: ConnectionLimit
@@ -41,7 +41,7 @@ class SharedLimits:
 
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
-        """Those of the broker's settings."""
+        """Return the limits in the broker's settings."""
         config, clock = services.config, services.runtime.clock
         memory = config.integer("queued.max.request.bytes")
         return cls(
@@ -51,20 +51,20 @@ class SharedLimits:
                 config.integer("max.connections.per.ip"),
                 config.address_limits,
             ),
-            PeerLogLimit(clock, "closed for bad requests of {host}, within a minute: {count} connections more"),
-            PeerLogLimit(clock, "closed within a minute, of {host}: {count} connections more", 1),
-            PeerLogLimit(clock, "refused from {host}, within a minute: {count} connections more"),
+            PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
+            PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
+            PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
         )
 
     def log_suppressed(self) -> None:
-        """The end of what these keep from the log."""
+        """Log how many lines were left out."""
         self.bad_requests.log_suppressed()
         self.not_offered.log_suppressed()
         self.rejected.log_suppressed()
 
 
 class KafkaFactory(Factory):
-    """Makes the protocol of each connection that one listener accepts, and keeps what they share."""
+    """Makes the protocol of each connection of one listener, and keeps what they share."""
 
     noisy = False
     protocol_class = KafkaProtocol
@@ -95,7 +95,7 @@ class KafkaFactory(Factory):
         if rejection is not None:
             if self._rejected.is_due(host):
                 log.warn(
-                    "a connection from {host}:{port} on {listener} is refused: {why}",
+                    "rejected a connection from {host}:{port} on {listener}: {why}",
                     host=host,
                     port=port,
                     listener=self.listener_name,
@@ -107,14 +107,14 @@ class KafkaFactory(Factory):
         return protocol
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
-        """A connection is there."""
+        """Note a new connection."""
         self.connections.add(protocol)
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
-        """A connection is closed."""
+        """Note that a connection is closed."""
         self._bound.leave(host)
         self.connections.discard(protocol)
         if not self.connections and self._all_closed is not None:
@@ -129,7 +129,7 @@ class KafkaFactory(Factory):
                 protocol.close_because("idle for connections.max.idle.ms", is_fault=False)
 
     async def close(self) -> None:
-        """Close every connection, those that don't take their answers after `CLOSING_SECONDS`."""
+        """Close every connection; abort those that have not taken their answers after `CLOSING_SECONDS`."""
         if not self.connections:
             return
         done: Deferred[None] = Deferred()
@@ -184,7 +184,7 @@ class KafkaListener:
             port, self._port = self._port, None
             if self._reactor.running:
                 await cast(Deferred[None], port.stopListening())
-            else:  # a start that failed, or a reactor that has stopped: no later turn would close the socket
+            else:  # after a failed start, or a stopped reactor: nothing would close the socket later
                 port.close_now()
 
     async def close(self) -> None:

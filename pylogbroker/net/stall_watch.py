@@ -1,10 +1,10 @@
-"""Finds the line of code that keeps the reactor from its connections.
+"""Watch that logs the line of code that blocks the reactor.
 
-A thread asks the reactor for a sign of life several times within the limit.  If the reactor's thread has used more
-processor time than the limit since it was asked, the thread looks where it stands and logs that place.  Processor time
-is compared, so that neither a loaded machine nor a slow disk is taken for a fault of the code.
+A thread posts a call to the reactor several times within the limit.  If the reactor's thread uses more processor time
+than the limit before the call runs, the watch logs where that thread is.  It compares processor time, so that neither
+a loaded machine nor a slow disk is reported as a fault of the code.
 
-The reactor itself does nothing for this but to answer, some times in a second; without a limit, there is no thread.
+The reactor's only cost is these calls, a few per second; without a limit, there is no thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SOURCES: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
 
 @attrs.define(eq=False)
 class StallWatch:
-    """Warns of turns of the reactor that take more than `limit_ms` of processor time; 0 warns of none.
+    """Warns of iterations of the reactor that take more than `limit_ms` of processor time; 0 disables the watch.
 
     Each function is reported once a minute.  `apis` are the APIs whose handlers are named.
     """
@@ -45,7 +45,7 @@ class StallWatch:
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def start(self) -> None:
-        """Watch the calling thread, which runs the reactor, unless the watch has been stopped before."""
+        """Watch the calling thread, which runs the reactor; no effect after `stop`."""
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
             threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
@@ -69,10 +69,10 @@ class StallWatch:
                 if frame is not None and not answered.is_set():
                     self._report(frame, apis, used - asked)
                 del frame  # it holds the values of all callers
-                asked = used  # a turn that goes on is looked at again
+                asked = used  # an iteration that goes on is reported again
 
     def _report(self, frame: FrameType, apis: Mapping[str, str], seconds: float) -> None:
-        code = frame.f_code  # one report of a loop is enough, whichever of its lines is met
+        code = frame.f_code  # one report per function, whichever of its lines runs
         if not self._reported.is_due(f"{code.co_filename} {code.co_qualname}", int(time.time() * 1000)):
             return
         log.warn(
@@ -84,7 +84,7 @@ class StallWatch:
 
 
 def where(frame: FrameType) -> str:
-    """The place of a frame, and where in this package it was called if it is not of it."""
+    """Return the place of a frame, and the place in this package from which it was called."""
     own = next(filter(_is_own, _callers(frame)), frame)
     return _place(frame) if own is frame else f"{_place(frame)}, called from {_place(own)}"
 
@@ -99,7 +99,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
-    """The API whose handler is among the callers of a frame, as the end of a sentence."""
+    """Return the API whose handler is among the callers of a frame, as the end of a sentence."""
     for caller in _callers(frame):
         name = apis.get(caller.f_globals.get("__name__", ""))
         if name is not None:
@@ -108,7 +108,7 @@ def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and its callers, the innermost first."""
+    """Yield a frame and its callers, the innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back

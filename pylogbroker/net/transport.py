@@ -1,10 +1,9 @@
-"""The broker's side of a TCP connection: sends bytes and file regions at once, in order, and gives way to others.
+"""Broker's side of a TCP connection: sends bytes and file regions in order, and yields to other connections.
 
-Adds regions of files to `pylogbroker.rpc.transport`. They are written with `sendfile`, so that a log's bytes go from
-the page cache to the socket without passing through Python.
+File regions are sent with `sendfile`, so that a log's bytes go from the page cache to the socket without passing
+through Python.  `pylogbroker.rpc.transport` has the code that clients share.
 
-Who has much to send may keep the reactor for all that its socket takes. So after every `_PIECE` bytes of a call the
-connection asks whether others wait; if they do, it is their turn, and it goes on with the reactor's next one.
+After every `_PIECE` bytes a connection checks whether others wait; if so, it continues in the reactor's next iteration.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _PIECE = 256 * 1024  # of a file, which take the kernel about 50 us
 
 
 class OpenFile(Protocol):
-    """An open file, kept open by whoever holds a region of it."""
+    """An open file; a region keeps it open."""
 
     @property
     def fd(self) -> int: ...
 
 
 class SendableRegion(Protocol):
-    """A region of a file, to be sent as it lies there: so many bytes from `position` on."""
+    """Bytes of a file from `position` on, to be sent unchanged."""
 
     @property
     def file(self) -> OpenFile: ...
@@ -43,7 +42,7 @@ class SendableRegion(Protocol):
 
 
 class ChunkServer(ChunkConnection, tcp.Server):
-    """The server's side of one connection; its protocol is a `ChunkReceiver`."""
+    """Broker's side of one connection; its protocol is a `ChunkReceiver`."""
 
     bufferSize = 256 * 1024
 
@@ -55,11 +54,11 @@ class ChunkServer(ChunkConnection, tcp.Server):
 
     @property
     def unsent_bytes(self) -> int:
-        """How many bytes in memory (file regions do not count) the socket did not take yet."""
+        """Number of bytes in memory that are not sent yet; file regions do not count."""
         return sum(len(chunk) for chunk in self._unsent if isinstance(chunk, BUFFERS)) if self._unsent else 0
 
     def _send_on(self) -> bool:
-        """Send until nothing is left, the socket is full or others wait; False if a file ends before its region."""
+        """Send until all is sent, the socket is full or others wait; return False if a file ends before its region."""
         unsent = self._unsent
         piece = 0
         while unsent:
@@ -74,7 +73,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return True
 
     def _send_region(self, region: SendableRegion) -> int:
-        """Send of the region what is left, or a piece; how many bytes were sent, or -1 if the file has no more."""
+        """Send the rest of a region, or a piece of it; return the number of bytes, or -1 if the file has no more."""
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
@@ -92,7 +91,7 @@ class ChunkPort(tcp.Port):
     transport = ChunkServer
 
     def close_now(self) -> None:
-        """Close the socket without waiting for the reactor's next turn."""
+        """Close the socket without waiting for the reactor's next iteration."""
         self.stopReading()
         self.connectionLost(Failure(ConnectionDone()))
 
@@ -111,7 +110,7 @@ class ChunkServerEndpoint:
         self._backlog = backlog
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
-        """A Deferred of the listening port; fails with CannotListenError."""
+        """Return a Deferred of the listening port; it fails with CannotListenError."""
         return execute(self._start, protocolFactory)
 
     def _start(self, factory: IProtocolFactory) -> ChunkPort:

@@ -1,4 +1,4 @@
-"""Composition root: turns the options of `twistd pylogbroker` into a service.
+"""Composition root: makes a service from the options of `twistd pylogbroker`.
 
 twistd parses the command line with `Options` and gets its service from `makeService`.  The options read and check the
 settings before anything is opened; the service opens directories and ports when it starts.

@@ -1,7 +1,7 @@
 """Start and stop of one broker with its listeners, logs and coordination tree, in order.
 
-start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
-stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
+    start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
+    stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
 
 Each step of the start adds its undo steps; the stop, and a failed start, run these in reverse order.  Blocking
 steps run in worker threads, or in the calling thread as long as the reactor does not run.

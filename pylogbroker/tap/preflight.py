@@ -77,15 +77,15 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
     for path in (*paths, metadata):
         _check_encoding(path)
     _check_coordination_directory(metadata, alone=paths == [metadata])
-    glances = [glance for glance in map(_contents, paths) if glance is not None]
-    for glance in glances:
-        if glance.of_kafka:
-            raise StartupError(f"{glance.path} {_KAFKA_DATA}")
+    found = [directory for directory in map(_contents, paths) if directory is not None]
+    for directory in found:
+        if directory.of_kafka:
+            raise StartupError(f"{directory.path} {_KAFKA_DATA}")
     for path in paths:
         _check_lock(path, names.LOCK)
     _check_lock(metadata, embedded.LOCK_NAME)
-    _check_meta(glances, config)
-    return glances
+    _check_meta(found, config)
+    return found
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
@@ -181,21 +181,21 @@ def _check_lock(directory: str, name: str) -> None:
         os.close(fd)
 
 
-def _check_meta(glances: Iterable[DirectoryContents], config: BrokerConfig) -> None:
+def _check_meta(found: Iterable[DirectoryContents], config: BrokerConfig) -> None:
     """StartupError unless all data belongs to one cluster and to the broker that starts."""
-    marked = [glance for glance in glances if "broker.id" in glance.meta]
+    marked = [directory for directory in found if "broker.id" in directory.meta]
     broker_id = config.integer("broker.id")
-    for glance in marked:
-        theirs = int(glance.meta["broker.id"])
+    for directory in marked:
+        theirs = int(directory.meta["broker.id"])
         if broker_id >= 0 and theirs != broker_id:
-            whose = f"{glance.path} holds the data of broker {theirs}, this is broker {broker_id}"
+            whose = f"{directory.path} holds the data of broker {theirs}, this is broker {broker_id}"
             raise StartupError(f"{whose}: {cure(config, theirs)}")
     for key in ("broker.id", "cluster.id"):
-        _check_agreement(key, [glance for glance in marked if key in glance.meta])
+        _check_agreement(key, [directory for directory in marked if key in directory.meta])
 
 
-def _check_agreement(key: str, glances: list[DirectoryContents]) -> None:
-    for one, other in pairwise(glances):
+def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
+    for one, other in pairwise(found):
         if one.meta[key] != other.meta[key]:
             raise StartupError(
                 f"{one.path} and {other.path} do not belong together: {key} is {one.meta[key]} in one and "
@@ -203,20 +203,20 @@ def _check_agreement(key: str, glances: list[DirectoryContents]) -> None:
             )
 
 
-def _check_tree(metadata: str, glances: Iterable[DirectoryContents]) -> None:
+def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
     """StartupError if there is data without the coordination tree that lists its topics."""
     if _has_tree(metadata):
         return
-    for glance in glances:
-        if _has_tree(glance.path):
+    for directory in found:
+        if _has_tree(directory.path):
             raise StartupError(
-                f"the coordination file {embedded.FILE_NAME}, which lists the topics, is in {glance.path} "
-                f"and not in {metadata}: set metadata.log.dir={glance.path}"
+                f"the coordination file {embedded.FILE_NAME}, which lists the topics, is in {directory.path} "
+                f"and not in {metadata}: set metadata.log.dir={directory.path}"
             )
-    for glance in glances:
-        if glance.in_use_by_cluster:
+    for directory in found:
+        if directory.in_use_by_cluster:
             raise StartupError(
-                f"{glance.path} holds data, but {metadata}/{embedded.FILE_NAME}, which lists the topics, is missing "
+                f"{directory.path} holds data, but {metadata}/{embedded.FILE_NAME}, which lists the topics, is missing "
                 "or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it from the "
                 "logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
             )

@@ -1,4 +1,4 @@
-"""Calls at the end of a turn."""
+"""Actions that run after the requests of one connection."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pylogbroker.broker.deferred_actions import DeferredActions
 def test_within_a_batch_calls_wait_for_its_end_and_are_made_once() -> None:
     clock, made = Clock(), []
     deferred_actions = DeferredActions(clock)
-    deferred_actions.begin()
+    deferred_actions.hold()
     deferred_actions.defer(lambda: made.append("first"))
     deferred_actions.defer(lambda: made.append("second"))
     clock.advance(0)
     assert made == []
-    deferred_actions.end()
-    deferred_actions.end()
+    deferred_actions.run()
+    deferred_actions.run()
     assert made == ["first", "second"]
 
 
@@ -36,12 +36,12 @@ def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batche
 
     def first() -> None:
         made.append("first")
-        deferred_actions.begin()
+        deferred_actions.hold()
         deferred_actions.defer(lambda: made.append("within"))
-        deferred_actions.end()
+        deferred_actions.run()
         made.append("first is done")
 
-    deferred_actions.begin()
+    deferred_actions.hold()
     deferred_actions.defer(first)
-    deferred_actions.end()
+    deferred_actions.run()
     assert made == ["first", "first is done", "within"]

@@ -61,7 +61,7 @@ class FakeTransport:
 
 @attrs.define(eq=False)
 class FakeFactory:
-    """What a `KafkaFactory` is to its protocols."""
+    """Stand-in for a `KafkaFactory`."""
 
     apis: tuple[Any, ...]
     reactor: Clock = attrs.field(factory=Clock)

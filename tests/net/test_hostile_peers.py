@@ -249,7 +249,7 @@ def test_peers_that_leave_while_their_answers_are_prepared(
             for _ in range(number % 7):
                 assert bystander.ask(ApiVersionsRequest(), 0)
             peer.socket.close()
-        bystander.ask(FetchRequest(topics=few), 2)  # its turn comes behind what they left
+        bystander.ask(FetchRequest(topics=few), 2)  # answered after the requests that they left
         return resident_bytes(process)
 
     warm = leave(8)
@@ -262,7 +262,7 @@ def test_connections_beyond_the_limit_per_address_are_rejected(
 ) -> None:
     served = takewhile(lambda _: _is_accepted(connect()), range(200))
     assert len(list(served)) <= 100
-    process.process.expect(r"a connection from 127\.0\.0\.1:\d+ on PLAINTEXT is refused: .*max.connections.per.ip")
+    process.process.expect(r"rejected a connection from 127\.0\.0\.1:\d+ on PLAINTEXT: .*max.connections.per.ip")
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(connect: Callable[..., Peer]) -> None:

@@ -120,5 +120,5 @@ class ErrorTests(NodeTests):
         self.assertEqual(found, [False] + [True] * 100)
         self.assertTrue(1 <= reported <= 10, reported)
         self.assertEqual(
-            lines[reported:], [f"refused from 10.0.0.1, within a minute: {100 - reported} connections more"]
+            lines[reported:], [f"rejected {100 - reported} more connections from 10.0.0.1 within a minute"]
         )

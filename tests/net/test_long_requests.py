@@ -1,6 +1,6 @@
 """Requests for very many partitions do not keep the reactor from other connections.
 
-The broker's own watch measures every turn of its reactor; what it reports fails the test, with the line of code.
+The broker's own watch measures every iteration of its reactor; what it reports fails the test, with the line of code.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ PRODUCE_VERSION = 9
 
 
 class Client:
-    """Sends requests, and fails for turns of the reactor that took too long meanwhile."""
+    """Sends requests, and fails if iterations of the reactor took too long meanwhile."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process

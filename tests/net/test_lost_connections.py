@@ -290,7 +290,7 @@ class RandomTests(GoneTests):
 
 
 class ChangeTests(GoneTests):
-    """What changes something goes on, and the memory that it takes counts until it is done."""
+    """Changes continue without their connection, and count as memory in use until they are done."""
 
     def test_a_produce_is_finished(self) -> None:
         log = self.node.broker.partitions.find("t", 0).log

@@ -11,7 +11,7 @@ STEP = EAGER_SECONDS / 10
 
 
 class Poller:
-    """Tells of the events given, in turn; every look takes a step of time, waiting takes all of it."""
+    """Returns the given events one after the other; a poll takes a step of time, waiting takes all of it."""
 
     def __init__(self, *events: list[tuple[int, int]]) -> None:
         self.events = list(events)

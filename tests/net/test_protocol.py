@@ -32,7 +32,7 @@ from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
 
 
 class Handlers:
-    """Heartbeat answers at once with the generation as throttle time, Metadata when it is told to."""
+    """Heartbeat answers at once with the generation as throttle time, Metadata when the test says so."""
 
     def __init__(self) -> None:
         self.contexts: list[Any] = []
@@ -100,7 +100,7 @@ class ProtocolTests(SynchronousTestCase):
         self.factory.reactor.advance(0)
 
     def test_an_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
-        """It is an error of the broker; many of them do not fill the log."""
+        """An error of the broker; many of them do not fill the log."""
         at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)
         self.handlers.heartbeat = lambda *_: at_once  # type: ignore[method-assign]
         self.factory.apis = self.handlers.table()
@@ -288,7 +288,7 @@ class LongTests(SynchronousTestCase):
             call.func(*call.args)
 
     def iterations(self, answers: int) -> int:
-        """How many iterations it takes until so many answers are sent."""
+        """Number of iterations until so many answers are sent."""
         count = 0
         while len(correlation_ids(self.transport)) < answers:
             self.iterate()

@@ -1,4 +1,4 @@
-"""Turns of a real reactor that take long, and what is logged of them."""
+"""Long iterations of a real reactor, and the lines logged about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BROKER = SimpleNamespace(node=SimpleNamespace(address=lambda context: ("here", 9
 
 
 def watched(step: Callable[[], object], limit_ms: int = LIMIT_MS, apis: tuple[Api, ...] = ()) -> list[str]:
-    """Run one turn on a reactor that is watched; the lines that were logged until it was over."""
+    """Run one iteration of a watched reactor; return the lines logged until its end."""
     watch = StallWatch(reactor, limit_ms, apis)
 
     async def work() -> None:

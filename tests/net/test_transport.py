@@ -64,7 +64,7 @@ class Receiver(Protocol):
 
 
 class FakeReactor(Clock):
-    """Remembers who wants to read and to write; `serve` does a turn."""
+    """Remembers who wants to read and to write; `serve` does an iteration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class TransportTests(SynchronousTestCase):
 
     @patch("pylogbroker.net.transport._PIECE", 1000)
     def sent_in_one_call(self, sizes: list[int | bytes], others_wait: bool) -> int:
-        """How many bytes of these regions and of this memory the peer gets before it is others' turn."""
+        """Number of bytes of these regions and this memory that the peer gets before the connection yields."""
         pair = self.pair()
         chunks = [self.region(0, size) if isinstance(size, int) else size for size in sizes]
         with select.epoll() as poller:
