@@ -15,7 +15,7 @@ from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
 from pylogbroker.client.consumer.fetcher import Fetcher, FetchSettings
 from pylogbroker.client.consumer.offset_stores import BrokerOffsets
-from pylogbroker.client.consumer.wiring import complete, make_assigned_partitions
+from pylogbroker.client.consumer.wiring import make_assigned_partitions
 from pylogbroker.client.errors import ConnectionLost, NotConnected
 from pylogbroker.client.metadata import PartitionInfo, TopicInfo
 from pylogbroker.client.retries import Pauses
@@ -349,9 +349,11 @@ def test_the_rack_is_not_answered() -> None:
     """Else a broker may answer with the number of a nearer replica, and without records."""
     cluster: Any = Brokers(a=1)
     settings = read(CONSUMER, client_rack="here")
-    reading: Any = make_assigned_partitions(Clock(), settings, lambda topic: [], NoListener())
     nothing: Any = None
-    complete(reading, cluster, Pauses(reading._clock), settings, nothing, BrokerOffsets(cluster, "g"), nothing)
+    store = BrokerOffsets(cluster, "g")
+    reading: Any = make_assigned_partitions(
+        cluster, Pauses(Clock()), settings, nothing, store, nothing, lambda topic: [], NoListener()
+    )
     buffer = FetchBuffer("a", 0, 100)
     buffer.begin(0)
     reading.fetcher.add(buffer)

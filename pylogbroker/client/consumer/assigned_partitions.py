@@ -82,6 +82,7 @@ class AssignedPartitions:
     _reader_timeout: float  # seconds to wait for the reader to finish
     _auto_commit: bool
     listener: RebalanceListener
+    _make_parts: Callable[[AssignedPartitions], tuple[Committer, Fetcher, Positions]]
     committer: Committer = attrs.field(init=False)
     fetcher: Fetcher = attrs.field(init=False)
     positions: Positions = attrs.field(init=False)
@@ -92,6 +93,9 @@ class AssignedPartitions:
     _revoking: set[FetchBuffer] = attrs.field(factory=set)  # being revoked, but still ours
     _ending: bool = False
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self.committer, self.fetcher, self.positions = self._make_parts(self)
 
     # -- called by the group ---------------------------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ from pylogbroker.client.consumer.offset_stores import BrokerOffsets, OffsetStore
 from pylogbroker.client.consumer.stream_subscription import StreamSubscription
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.client.consumer.wiring import (
-    complete,
     group_settings,
     make_assigned_partitions,
     make_source,
@@ -90,10 +89,18 @@ class ConsumerConnector:
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
         self._reported_errors: dict[str, KafkaError] = {}  # topics whose errors the streams have received
-        self._assigned = make_assigned_partitions(self._reactor, values, self._streams_of, listener or NoListener())
         self._group = self._make_group(coordination)
         self._store = self._make_store(coordination)
-        complete(self._assigned, self._cluster, self._pauses, values, unpack, self._store, self._group)
+        self._assigned = make_assigned_partitions(
+            self._cluster,
+            self._pauses,
+            values,
+            unpack,
+            self._store,
+            self._group,
+            self._streams_of,
+            listener or NoListener(),
+        )
 
     def __repr__(self) -> str:
         return f"<ConsumerConnector of {self._cluster}, group {self.group}{', closed' if self._closed else ''}>"
@@ -140,7 +147,7 @@ class ConsumerConnector:
             raise
         self._check_open()
         self._unwatch = self._cluster.watch(self._look_at_topics)
-        await self._group.join(subscribed)
+        await self._group.join(subscribed, self._assigned)
         self._check_open()
         if self.settings.boolean("enable.auto.commit"):
             interval = self.settings.integer("auto.commit.interval.ms") / 1000
@@ -288,13 +295,10 @@ class ConsumerConnector:
             stream.fail(error)
 
     def _make_group(self, tree: ITree | None) -> GroupMembership:
-        reactor, assigned = self._reactor, self._assigned
         if tree is not None:
-            return TreeMembership(tree, reactor, self.group, self.settings, assigned, self._tell)
+            return TreeMembership(tree, self._reactor, self.group, self.settings, self._tell)
         settings = group_settings(self.group, self.settings)
-        return CoordinatorMembership(
-            self._cluster, reactor, settings, self._assignors, assigned, self.topics, self._fail
-        )
+        return CoordinatorMembership(self._cluster, self._reactor, settings, self._assignors, self.topics, self._fail)
 
     def _make_store(self, tree: ITree | None) -> OffsetStore:
         in_tree = None if tree is None else TreeOffsets(tree, self.group)

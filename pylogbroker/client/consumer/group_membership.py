@@ -50,8 +50,8 @@ class GroupMembership(Protocol):
     def commit_rejected(self, code: ErrorCode) -> None:
         """Handle a rejected commit: the member may be unknown to the group now."""
 
-    async def join(self, subscribed: StreamSubscription) -> None:
-        """Become a member and wait for the first partitions."""
+    async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
+        """Become a member, whose partitions go to `assigned`; wait for the first ones."""
 
     def check_topics(self) -> None:
         """Check for topics that were created, deleted or extended."""
@@ -68,7 +68,6 @@ class CoordinatorMembership:
     _reactor: Any
     _settings: MemberSettings
     _assignors: Sequence[ResolvedPlugin[IAssignor]]
-    _assigned: AssignedPartitions
     _topics: Callable[[], frozenset[str]]
     _failed: Callable[[Exception], None]
     member: MemberDriver | None = None
@@ -94,8 +93,9 @@ class CoordinatorMembership:
         if self.member is not None:
             self.member.commit_rejected(code)
 
-    async def join(self, subscribed: StreamSubscription) -> None:
-        self.member = MemberDriver(self._cluster, self._reactor, self._settings, self._assignors, self)
+    async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
+        listener = _MemberListener(assigned, self._topics, self._settings.instance_id, self._joined, self._failed)
+        self.member = MemberDriver(self._cluster, self._reactor, self._settings, self._assignors, listener)
         self.member.start()
         await self._joined
 
@@ -106,14 +106,19 @@ class CoordinatorMembership:
     async def leave(self) -> None:
         if self.member is not None:
             await self.member.leave()
-        self._finish_join(Closed("the connector was shut down"))
+        _finish(self._joined, Closed("the connector was shut down"))
         self._joined.addErrback(lambda _: None)  # maybe no caller waits for it
 
-    def _finish_join(self, error: Exception | None = None) -> None:
-        if not self._joined.called:
-            self._joined.callback(None) if error is None else self._joined.errback(error)
 
-    # -- called by the group -----------------------------------------------------------------------------------------
+@attrs.frozen
+class _MemberListener:
+    """Listener of a member of the group coordinator."""
+
+    _assigned: AssignedPartitions
+    _topics: Callable[[], frozenset[str]]
+    _instance_id: str | None
+    _joined: Deferred[None]
+    _failed: Callable[[Exception], None]
 
     def topics(self) -> frozenset[str]:
         return self._topics()
@@ -123,15 +128,18 @@ class CoordinatorMembership:
 
     def assign(self, partitions: Partitions) -> None:
         self._assigned.assign(dict.fromkeys(partitions))
-        self._finish_join()
+        _finish(self._joined)
 
     def failed(self, error: Exception) -> None:
         if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
-            error = KafkaError(
-                f"another member has taken over the group.instance.id {self._settings.instance_id!r}", error.code
-            )
-        self._finish_join(error)
+            error = KafkaError(f"another member has taken over the group.instance.id {self._instance_id!r}", error.code)
+        _finish(self._joined, error)
         self._failed(error)
+
+
+def _finish(joined: Deferred[None], error: Exception | None = None) -> None:
+    if not joined.called:
+        joined.callback(None) if error is None else joined.errback(error)
 
 
 @attrs.define(eq=False)
@@ -142,7 +150,6 @@ class TreeMembership:
     _reactor: Any
     _group: str
     _settings: Values
-    _assigned: AssignedPartitions
     _on_incomplete: Callable[[Exception], None]
     _registry: GroupRegistry | None = None
     member: None = None
@@ -156,13 +163,13 @@ class TreeMembership:
     def commit_rejected(self, code: ErrorCode) -> None:
         """Ignore the error: it does not concern the registry."""
 
-    async def join(self, subscribed: StreamSubscription) -> None:
+    async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
         self._registry = GroupRegistry(
             self._tree,
             self._reactor,
             self._group,
             subscribed.node(),
-            self,
+            _RegistryListener(self._group, assigned, self._on_incomplete),
             max_retries=self._settings.integer("rebalance.max.retries"),
             backoff=self._settings.integer("rebalance.backoff.ms") / 1000,
         )
@@ -175,7 +182,14 @@ class TreeMembership:
         if self._registry is not None:
             await self._registry.stop()
 
-    # -- called by the registry --------------------------------------------------------------------------------------
+
+@attrs.frozen
+class _RegistryListener:
+    """Listener of the registry in the coordination tree."""
+
+    _group: str
+    _assigned: AssignedPartitions
+    _on_incomplete: Callable[[Exception], None]
 
     async def revoke(self, partitions: Collection[TopicPartition]) -> None:
         await self._assigned.revoke(partitions)

@@ -47,50 +47,49 @@ def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDe
 
 
 def make_assigned_partitions(
-    reactor: Any, settings: Values, streams_of: Callable[[str], Sequence[Stream]], listener: RebalanceListener
-) -> AssignedPartitions:
-    """Return the assigned partitions; `complete` adds their parts."""
-    return AssignedPartitions(
-        reactor,
-        streams_of,
-        settings.integer("max.partition.fetch.bytes"),
-        settings.integer("rebalance.wait.ms") / 1000,
-        settings.boolean("enable.auto.commit"),
-        listener,
-    )
-
-
-def complete(
-    assigned: AssignedPartitions,
     cluster: Cluster,
     pauses: Pauses,
     settings: Values,
     unpack: Unpacker,
     store: OffsetStore,
     guard: CommitGuard,
-) -> None:
-    """Add the committer, the fetcher and the start positions."""
+    streams_of: Callable[[str], Sequence[Stream]],
+    listener: RebalanceListener,
+) -> AssignedPartitions:
     timeout = settings.integer("default.api.timeout.ms") / 1000
     backoff = Backoff.of(settings)
-    assigned.committer = Committer(pauses, store.commit, guard, assigned.is_ours, backoff, timeout)
-    assigned.fetcher = Fetcher(
-        cluster,
+
+    def make_parts(assigned: AssignedPartitions) -> tuple[Committer, Fetcher, Positions]:
+        committer = Committer(pauses, store.commit, guard, assigned.is_ours, backoff, timeout)
+        fetcher = Fetcher(
+            cluster,
+            pauses.clock,
+            _fetching(settings),
+            unpack,
+            assigned.filled,
+            assigned.out_of_range,
+            assigned.fail_one,
+            assigned.truncated,
+        )
+        positions = Positions(
+            cluster,
+            pauses.clock,
+            settings.text("auto.offset.reset"),
+            _read_committed(settings),
+            backoff.first,
+            store.fetch,
+            assigned.fail_one,
+        )
+        return committer, fetcher, positions
+
+    return AssignedPartitions(
         pauses.clock,
-        _fetching(settings),
-        unpack,
-        assigned.filled,
-        assigned.out_of_range,
-        assigned.fail_one,
-        assigned.truncated,
-    )
-    assigned.positions = Positions(
-        cluster,
-        pauses.clock,
-        settings.text("auto.offset.reset"),
-        _read_committed(settings),
-        backoff.first,
-        store.fetch,
-        assigned.fail_one,
+        streams_of,
+        settings.integer("max.partition.fetch.bytes"),
+        settings.integer("rebalance.wait.ms") / 1000,
+        settings.boolean("enable.auto.commit"),
+        listener,
+        make_parts,
     )
 
 

@@ -28,9 +28,16 @@ class Harness:
         self.commits: list[dict[TopicPartition, int]] = []
         self.kept: dict[TopicPartition, int] = {}  # by the relay
         self.forgotten: list[TopicPartition] = []
-        self.assigned = AssignedPartitions(self.clock, lambda topic: [self.stream], 100, 5.0, True, NoListener())  # type: ignore[arg-type]
-        self.assigned.fetcher = self.fetching.fetcher
-        self.assigned.positions = self.assigned.committer = self  # type: ignore[assignment]
+        parts: Any = self, self.fetching.fetcher, self  # committer, fetcher, positions
+        self.assigned = AssignedPartitions(
+            self.clock,  # type: ignore[arg-type]
+            lambda topic: [self.stream],
+            100,
+            5.0,
+            True,
+            NoListener(),
+            lambda assigned: parts,
+        )
         self.assigned.assign({KEY: None})
         self.buffer = self.assigned.buffers[KEY]
 

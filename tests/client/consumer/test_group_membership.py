@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pylogbroker.client.consumer.group_membership import CoordinatorMembership
-from pylogbroker.client.consumer.member_driver import MemberSettings
+from twisted.internet.defer import Deferred
+
+from pylogbroker.client.consumer.group_membership import _MemberListener
 from pylogbroker.errors import ErrorCode, KafkaError
 
 
 def reported(error: Exception) -> Exception:
     errors: list[Exception] = []
     nothing: Any = None
-    settings = MemberSettings("g", instance_id="shelf-7")
-    group = CoordinatorMembership(nothing, nothing, settings, (), nothing, frozenset, errors.append)
-    group._joined.addErrback(lambda _: None)
-    group.failed(error)
+    joined: Deferred[None] = Deferred()
+    joined.addErrback(lambda _: None)
+    _MemberListener(nothing, frozenset, "shelf-7", joined, errors.append).failed(error)
     [found] = errors
     return found
 
