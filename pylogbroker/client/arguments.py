@@ -80,3 +80,12 @@ def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
     if not isinstance(value, Mapping):
         raise invalid(argument, value, "offsets by partition, such as {('orders', 0): 7}")
     return {partition(argument, key): offset(f"{argument}[{key!r}]", at) for key, at in value.items()}
+
+
+def reactor_or_default(reactor: Any) -> Any:
+    """Return the reactor, or Twisted's global one if it is None."""
+    if reactor is None:
+        from twisted.internet import reactor as default
+
+        return default
+    return reactor

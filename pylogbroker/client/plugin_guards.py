@@ -17,7 +17,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.client.plugin_lookup import PARTITIONER, ResolvedPlugin, Settings, resolve_plugin
+from pylogbroker.client.plugin_lookup import DECODER, PARTITIONER, ResolvedPlugin, Settings, resolve_plugin
+from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import (
     Event,
@@ -70,6 +71,12 @@ def guarded_decoder(plugged: ResolvedPlugin[IDecoder]) -> Decode:
             raise plugged.failed(error) from error
 
     return decode
+
+
+def decoder_of(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
+    """Return the chosen decoder, by default that of the setting, as a function; None for `bytes`, to save its calls."""
+    resolved = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
+    return None if resolved.name == "bytes" else guarded_decoder(resolved)
 
 
 @attrs.frozen

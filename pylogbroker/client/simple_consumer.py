@@ -27,11 +27,9 @@ from pylogbroker.client import arguments
 from pylogbroker.client.adapters import EARLIEST, LATEST, FetchedMessages, FetchTarget, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
-from pylogbroker.client.messages import Decode, MessageSet
-from pylogbroker.client.plugin_guards import guarded_decoder
-from pylogbroker.client.plugin_lookup import DECODER, resolve_plugin
+from pylogbroker.client.messages import MessageSet
+from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.settings import CONSUMER, read
-from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import IDecoder, TopicPartition
 from pylogbroker.legacy07.client.adapter import Legacy07Adapter, Legacy07Connection
@@ -64,9 +62,9 @@ class SimpleConsumer:
         self.address = Address(arguments.host("host", host), arguments.number("port", port, 1, 65535))
         self.settings = read(CONSUMER, settings, **named_settings)
         self._protocol = protocol
-        self._reactor = reactor or _global_reactor()
-        self._decode_key = _decode(self.settings, "key.deserializer", key_decoder)
-        self._decode_value = _decode(self.settings, "value.deserializer", decoder)
+        self._reactor = arguments.reactor_or_default(reactor)
+        self._decode_key = decoder_of(self.settings, "key.deserializer", key_decoder)
+        self._decode_value = decoder_of(self.settings, "value.deserializer", decoder)
         self._lock = DeferredLock()
         self._adapter: ProtocolAdapter | None = None
         self._closed = False
@@ -235,15 +233,3 @@ def _spec(wanted: FetchSpec) -> FetchSpec:
     if not isinstance(wanted, tuple | list) or len(wanted) not in (3, 4):
         raise arguments.invalid("wanted", wanted, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
     return wanted
-
-
-def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """Return the decoder as a function, or None for `bytes`, which changes nothing."""
-    plugged = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
-    return None if plugged.name == "bytes" else guarded_decoder(plugged)
-
-
-def _global_reactor() -> Any:
-    from twisted.internet import reactor
-
-    return reactor

@@ -78,7 +78,7 @@ class ConsumerConnector:
             raise ConfigError("group: the name of a group is missing")
         self.group = arguments.name("group", group)
         self.settings = values = read(CONSUMER, settings, **named_settings)
-        self._reactor = reactor or _global_reactor()
+        self._reactor = arguments.reactor_or_default(reactor)
         strategy = assignor or values.texts("partition.assignment.strategy")
         self._assignors = resolve_plugins(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
         unpack = make_unpacker(values, key_decoder, decoder)
@@ -305,9 +305,3 @@ class ConsumerConnector:
         brokers = BrokerOffsets(self._cluster, self.group, self._group)
         storage, dual = self.settings.text("offsets.storage"), self.settings.boolean("dual.commit.enabled")
         return choose_store(storage, dual, brokers, in_tree)
-
-
-def _global_reactor() -> Any:
-    from twisted.internet import reactor
-
-    return reactor

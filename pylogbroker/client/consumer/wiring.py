@@ -14,9 +14,7 @@ from pylogbroker.client.consumer.offset_stores import OffsetStore
 from pylogbroker.client.consumer.positions import Positions
 from pylogbroker.client.consumer.streams import Stream
 from pylogbroker.client.consumer.unpacker import Unpacker
-from pylogbroker.client.messages import Decode
-from pylogbroker.client.plugin_guards import guarded_decoder
-from pylogbroker.client.plugin_lookup import DECODER, ResolvedPlugin, resolve_plugin
+from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.retries import Backoff, Pauses
 from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
 from pylogbroker.config import Values
@@ -39,8 +37,8 @@ def make_stream(reactor: Any, settings: Values) -> Stream:
 def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
     """Return an unpacker with the given decoders, by default those of the settings."""
     return Unpacker(
-        _decode(settings, "key.deserializer", key),
-        _decode(settings, "value.deserializer", value),
+        decoder_of(settings, "key.deserializer", key),
+        decoder_of(settings, "value.deserializer", value),
         _read_committed(settings),
         settings.boolean("check.crcs"),
     )
@@ -121,9 +119,3 @@ def _fetching(settings: Values) -> FetchSettings:
 
 def _read_committed(settings: Values) -> bool:
     return settings.text("isolation.level") == "read_committed"
-
-
-def _decode(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """Return the decoder as a function; None for `bytes`, to save its calls."""
-    plugged: ResolvedPlugin[IDecoder] = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
-    return None if plugged.name == "bytes" else guarded_decoder(plugged)

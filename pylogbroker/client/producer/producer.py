@@ -16,6 +16,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 
+from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.producer.accumulator import OVERHEAD
@@ -33,7 +34,6 @@ from pylogbroker.client.producer.validation import (
     checked_headers,
     merged_settings,
     plugins_of,
-    reactor_or,
     source_of,
     too_large,
 )
@@ -83,7 +83,7 @@ class Producer:
         self._plugins = plugins = plugins_of({name: chosen.get(name, values[name]) for name in choices}, values)
         self._encode, self._plain_values = plugins.encode, plugins.plain_values
         self._encode_key, self._plain_keys = plugins.encode_key, plugins.plain_keys
-        self._reactor = reactor_or(reactor)
+        self._reactor = reactor_or_default(reactor)
         self._options = options_of(values)
         cluster = Cluster(self._reactor, values, source_of(bootstrap, coordination, values))
         self._parts = parts = ProducerParts(self._reactor, self._options, plugins, cluster)

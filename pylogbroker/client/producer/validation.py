@@ -72,14 +72,6 @@ def merged_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]
     return given
 
 
-def reactor_or(reactor: Any) -> Any:
-    if reactor is None:
-        from twisted.internet import reactor as default
-
-        return default
-    return reactor
-
-
 def source_of(bootstrap: str | Sequence[str] | None, coordination: ITree | None, values: Values) -> BrokerSource:
     """Return where brokers are found: the coordination tree if given, else the bootstrap list."""
     if coordination is not None:
