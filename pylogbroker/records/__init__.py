@@ -1,4 +1,4 @@
-"""Message formats: records to bytes and back, in every format that Kafka's clients use.
+"""Message formats v0, v1 and v2: records to bytes and back. No I/O.
 
 >>> from pylogbroker.records import Codec, Record, build, entries
 >>> batch = build([Record(0, 1500, b"key", b"value"), Record(1, 1501, None, b"")], codec=Codec.ZSTD)
@@ -9,13 +9,13 @@
 >>> [record.value for record in entry.records()]
 [b'value', b'']
 
-    entry, building          decode; encode
-    batch, message_set       record batches (v2); messages and message sets (v0, v1)
-    conversion, validation   converts between formats; validates what producers send, before it is appended
-    faults                   turns damage into the errors that clients get
-    simple, simple_sets      the format of Kafka 0.7: layout; validation and conversion
+    log_entry, builder    decode; encode
+    batch, message_set    record batches (v2); messages and message sets (v0, v1)
+    conversion            between formats
+    validate              of appended records
+    columnar              many records at once, with numpy
 
-Nothing here does I/O.  Damaged bytes raise CorruptRecords; records that the target cannot take raise InvalidRecords.
+Damaged bytes raise CorruptRecords. Records that the target cannot hold raise InvalidRecords.
 """
 
 from pylogbroker.records.batch import HEADER_V2

@@ -51,9 +51,9 @@ _MAX_INT64 = (1 << 63) - 1
 def read_records(
     data: bytes, count: int, base_offset: int, first_timestamp: int, append_time: int | None
 ) -> Iterator[Record]:
-    """Yield the `count` records in the uncompressed `data`; `append_time`, if given, is the timestamp of each.
+    """Yield the `count` records in uncompressed `data`; `append_time`, if given, is their timestamp.
 
-    Varints of one byte, the usual case, are decoded inline: a call would cost as much as the rest of the record.
+    One-byte varints, the usual case, are decoded inline: a call costs as much as the rest of the record.
     """
     position, end = 0, len(data)
     kind = TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME
@@ -161,7 +161,7 @@ def build_batch(
 
 
 def next_offset_delta(delta: int, before: int) -> int:
-    """Return `delta`; InvalidRecords unless it is larger than `before`."""
+    """Return `delta`; InvalidRecords unless it exceeds `before`."""
     if delta <= before:
         raise InvalidRecords("the records' offsets do not increase")
     return delta
@@ -179,7 +179,7 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
 
 
 def with_last_offset(batch: bytes, last_offset: int) -> bytes:
-    """Return the batch with its last offset raised to `last_offset`, as if the records up to it had been removed."""
+    """Return the batch with a higher last offset, as if compaction had removed records."""
     fields = list(HEADER_V2.unpack_from(batch))
     fields[6] = last_offset - fields[0]
     rest = batch[HEADER_V2.size :]
@@ -203,7 +203,7 @@ def _encode_field(field: bytes | None) -> bytes:
 
 
 def encode_headers(headers: tuple[Header, ...]) -> bytes:
-    """Encode the headers, with their count, for the end of a record."""
+    """Encode headers and their count."""
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         parts += (_encode_field(key.encode("utf-8", _ESCAPE)), _encode_field(value))

@@ -1,4 +1,4 @@
-"""Encoding of records in any message format."""
+"""Encodes records in any message format."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ def build(
     control: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Encode `records` as one batch (v2), as messages, or as one compressed message set (v0, v1).
+    """Encode one batch (v2), messages, or one compressed message set (v0, v1).
 
-    The records get consecutive offsets from `base_offset`; if it is None, they keep their own, which must increase.
-    With timestamp type LOG_APPEND_TIME, `append_time` is the timestamp of every record.
-    InvalidRecords if the format cannot hold a record.
+    Offsets are consecutive from `base_offset`; if it is None, records keep their own, which must increase. With
+    LOG_APPEND_TIME, `append_time` is every record's timestamp. InvalidRecords if the format cannot hold a record.
     """
     attributes = TIMESTAMP_TYPE if timestamp_type and magic else 0
     if magic == 2:

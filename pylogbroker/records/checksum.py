@@ -1,7 +1,6 @@
-"""The two checksums of the message formats: CRC-32 (v0, v1) and CRC-32C (v2).
+"""Checksums: CRC-32 (v0, v1) and CRC-32C (v2).
 
-CRC-32C comes from the `crc32c` package, which uses the processor's instructions, or from `crcmod` on platforms
-without a build of it.
+CRC-32C comes from the `crc32c` package, which uses processor instructions, or else from `crcmod`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ class Checksum(Protocol):
 
 
 def portable_crc32c() -> Checksum:
-    """Return crcmod's CRC-32C: available on any platform, and some fifty times slower."""
+    """Return crcmod's CRC-32C: for any platform, about fifty times slower."""
     import crcmod.predefined
 
     function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")

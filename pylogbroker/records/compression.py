@@ -1,8 +1,7 @@
-"""Compression of an entry's records.
+"""Compression of records.
 
-Decompressed output is bounded by `limit`.  Memory grows with the actual output, since the sizes that compressed data
-declares are not trusted.  The output goes into an anonymous mapping: its pages exist only once written, and are
-returned to the system at once.  For snappy see `snappy_framing`.
+Output is bounded by `limit`. Sizes that compressed data declares are not trusted: output goes into an anonymous
+mapping, whose pages exist only once written, and are freed at once. For snappy see `snappy_framing`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MAX_ZSTD_RATIO = 1 << 17
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 2) -> bytes:
-    """Compress `data` for an entry of format `magic`; without a `level`, at the codec's default."""
+    """Compress `data` for an entry of format `magic`."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -47,12 +46,12 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
 
 
 def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Decompress; CorruptRecords if `data` is damaged, Overflow if it expands to more than `limit` bytes."""
+    """Decompress; CorruptRecords for damaged data, Overflow for more than `limit` bytes."""
     return bytes(inflate(codec, data, magic, limit))
 
 
 def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """Like `decompress`, but return `data` itself or a `memoryview`, to save a copy: for reading only."""
+    """Like `decompress`, but may return `data` itself or a read-only `memoryview`."""
     if codec is Codec.NONE:
         return data
     if not data:
@@ -69,7 +68,7 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSE
 
 
 def codec_of(attributes: int) -> Codec:
-    """Return the codec in an entry's attributes; InvalidRecords if it is unknown."""
+    """Return the codec in an entry's attributes; InvalidRecords if unknown."""
     number = attributes & 0x07
     if number >= len(_CODECS):
         raise InvalidRecords(f"unknown compression type {number}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -77,7 +76,7 @@ def codec_of(attributes: int) -> Codec:
 
 
 def reject_zstd_before_v2(codec: Codec, magic: int) -> None:
-    """InvalidRecords for zstd in formats v0 and v1, which do not have it."""
+    """InvalidRecords for zstd in formats v0 and v1."""
     if codec is Codec.ZSTD and magic < 2:
         raise InvalidRecords(f"zstd is not part of message format v{magic}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -98,7 +97,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
 
 
 def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
-    """Decompress data of several or large members; also names the damage that the fast path has met."""
+    """Decompress large data or several members; also describes the damage that the fast path found."""
     area, size = _mapping(limit), 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
@@ -113,7 +112,7 @@ def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    """Return an LZ4 frame of independent blocks, the only kind that the Java client reads."""
+    """Return an LZ4 frame of independent blocks: the Java client reads no other."""
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

@@ -1,7 +1,7 @@
 """Control batches: the markers that end transactions.
 
-A marker is the only record of a v2 batch.  The batch has the attributes "control" and "transactional", the producer id
-and epoch of the transaction, and no sequence number:
+A marker is the only record of a v2 batch, which is a transactional control batch with the transaction's producer id and
+epoch, and no sequence number:
 
     key    version int16 = 0 | type int16             0 abort, 1 commit
     value  version int16 = 0 | coordinator epoch int32
@@ -25,7 +25,7 @@ _ABORT, _COMMIT = 0, 1
 
 @attrs.frozen
 class Marker:
-    """Outcome of a transaction, and the epoch of the coordinator that decided it."""
+    """Outcome of a transaction, and the epoch of its coordinator."""
 
     committed: bool
     coordinator_epoch: int

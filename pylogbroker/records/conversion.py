@@ -1,9 +1,9 @@
 """Conversion between message formats: up for records of old producers, down for old consumers.
 
-Both keep offsets, timestamps and codecs; entries that need no conversion are passed on unchanged.
+Offsets, timestamps and codecs stay; entries that need no conversion are returned unchanged.
 
-A small batch may hold millions of records, and each is larger in an old format.  So down-conversion goes record by
-record and stops at a limit; the consumer's next fetch gets the rest.
+A small batch may hold millions of records, which are larger in old formats. So down-conversion works record by record
+and stops at a limit; the consumer's next fetch gets the rest.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _DELTA_MAX: Final = 0x7FFFFFFF  # largest offset delta in a batch
 
 
 def never() -> bool:
-    """Return False: the default for conversions that nobody cancels."""
+    """Return False: for conversions that nobody cancels."""
     return False
 
 
 def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, int]:
-    """Convert the complete entries in `buffer` to batches of v2; return these, and the bytes of `buffer` converted.
+    """Convert the complete entries in `buffer` to v2; return the batches, and the bytes of `buffer` converted.
 
-    A compressed set becomes a batch with the same codec, consecutive messages become one batch, and v2 batches stay
-    unchanged.  Conversion stops at a damaged entry of v0 or v1, which must not get a valid checksum; CorruptRecords or
-    InvalidRecords if it is the first.  It also stops when `is_stopped` returns True; the result is useless then.
+    A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
+    damaged v0 or v1 entry, which must not get a valid checksum; the first one raises CorruptRecords or InvalidRecords.
+    It also stops when `is_stopped` returns True; the result is useless then.
     """
     parts: list[Buffer] = []
     run = _Run(parts)
@@ -64,14 +64,14 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
 
 @attrs.define
 class _Run:
-    """Collects consecutive uncompressed messages of v0 or v1 for one batch of v2."""
+    """Collects consecutive uncompressed messages for one v2 batch."""
 
     parts: list[Buffer]
     _kind: tuple[TimestampType, int] = (TimestampType.CREATE_TIME, NO_TIMESTAMP)
     _records: list[Record] = attrs.field(factory=list)
 
     def add(self, timestamp_type: TimestampType, record: Record) -> None:
-        """Add a record; begin a new batch if it does not fit into the current one."""
+        """Add a record; begin a new batch if it does not fit."""
         kind = timestamp_type, record.timestamp if timestamp_type else NO_TIMESTAMP
         records = self._records
         if records and (
@@ -106,10 +106,9 @@ def down_convert(
 ) -> bytes:
     """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
-    Headers and control batches are left out, and so are converted records below `first_offset`, where the consumer
-    begins.  The result ends, perhaps within an entry, before it exceeds `limit` bytes, measured without compression.
-    It has at least one record, or one entry that needs no conversion.  Conversion stops when `is_stopped` returns True;
-    the result is useless then.
+    Headers, control batches and converted records below `first_offset` are left out. The result stays within `limit`
+    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry. Conversion
+    stops when `is_stopped` returns True; the result is useless then.
     """
     budget = SizeBudget(limit, is_stopped)
     return b"".join(_down(buffer, magic, first_offset, budget))
@@ -117,7 +116,7 @@ def down_convert(
 
 @attrs.define
 class SizeBudget:
-    """Size budget for converted records: the bytes left."""
+    """Bytes left for converted records."""
 
     left: int
     _is_stopped: Stopped = never
@@ -128,7 +127,7 @@ class SizeBudget:
         return self.left <= 0 and not self._is_empty
 
     def take(self, size: int) -> bool:
-        """Reserve `size` bytes; return False, for this and every later call, if they exceed the budget."""
+        """Reserve `size` bytes; return False, for this and later calls, if they exceed the budget."""
         fits = (size <= self.left or self._is_empty) and not self._is_stopped()
         self.left = self.left - size if fits else 0
         self._is_empty = False
@@ -161,7 +160,7 @@ def _converted(entry: LogEntry, magic: int, records: Iterator[Record]) -> bytes:
 
 
 def _plain(entry: LogEntry, magic: int, first_offset: int, budget: SizeBudget) -> Iterator[Record]:
-    """Yield an entry's records from `first_offset` on, without headers, until the budget is used up."""
+    """Yield an entry's records without headers, until the budget is used up."""
     overhead = LENGTH_START + SMALLEST[magic]
     for record in entry.records():
         if record.offset >= first_offset:

@@ -1,4 +1,4 @@
-"""Translation of decompressors' exceptions into CorruptRecords."""
+"""Translates exceptions of decompressors into CorruptRecords."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PANIC = "PanicException"
 
 
 class Overflow(CorruptRecords):
-    """Compressed data that expands to more than the limit."""
+    """Compressed data that expands beyond the limit."""
 
 
 @contextmanager
 def as_corrupt(what: str) -> Iterator[None]:
-    """Turn every failure of a native decompressor into CorruptRecords or Overflow; `what` begins the message."""
+    """Raise CorruptRecords or Overflow for failures of native decompressors; `what` begins the message."""
     try:
         yield
     except BaseException as error:

@@ -1,14 +1,14 @@
-"""Entries: the units that a log consists of, in any message format.
+"""Log entries: record batches (v2), messages (v0, v1) and compressed message sets (v0, v1).
 
-An entry is a record batch (v2), a message (v0, v1) or a compressed message set (v0, v1).  All begin with
+All begin with
 
     0             8          12
     +-------------+----------+------------------------ - -
     | offset 64   | size 32  | `size` bytes, with the magic at 16
     +-------------+----------+------------------------ - -
 
-so that a reader can identify and skip them.  An `Entry` is a view: it has the fields of the header and decodes records
-only on demand.
+so that a reader can identify and skip them. A `LogEntry` is a view: it has the header's fields and decodes records on
+demand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 class LogEntry:
     """Header of one entry.
 
-    A compressed message set (v0, v1) does not state its first offset: its `base_offset` is its last, and `count` is -1.
+    A compressed message set does not state its first offset: `base_offset` is its last, and `count` is -1.
     """
 
     buffer: memoryview
@@ -64,24 +64,23 @@ class LogEntry:
 
     @property
     def next_offset(self) -> int:
-        """Smallest offset that the next entry may have."""
+        """Smallest offset of the next entry."""
         return self.last_offset + 1
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without a producer id; it wraps at 2^31."""
+        """Sequence number of the last record, -1 without a producer; wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
 
     @property
     def codec(self) -> Codec:
-        """Codec of the records; InvalidRecords if it is unknown."""
+        """Codec of the records; InvalidRecords if unknown."""
         return codec_of(self.attributes)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Clock that the timestamps come from."""
         return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
 
     @property
@@ -90,12 +89,12 @@ class LogEntry:
 
     @property
     def is_control(self) -> bool:
-        """True for transaction markers (commit, abort)."""
+        """True for transaction markers."""
         return self.attributes & CONTROL != 0
 
     @property
     def marker(self) -> Marker | None:
-        """Transaction marker in the entry, or None.  Decodes its record."""
+        """Transaction marker, or None. Decodes its record."""
         return read_marker(self.records) if self.is_control else None
 
     def check(self) -> None:
@@ -108,7 +107,7 @@ class LogEntry:
             raise CorruptRecords(f"the entry at offset {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}")
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Decode the records one by one; CorruptRecords if they are damaged or decompress to more than `limit`."""
+        """Decode the records; CorruptRecords if they are damaged or decompress to more than `limit` bytes."""
         if self.magic < 2:
             return message_set.read_records(self.buffer, limit)
         data = decompress(self.codec, self.buffer[HEADER_V2.size :], 2, limit)
@@ -117,17 +116,16 @@ class LogEntry:
 
 
 def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[LogEntry]:
-    """Iterate over the entries in `buffer`.
+    """Iterate over the entries in `buffer`; CRCs are not checked.
 
-    CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which leaves it out.
-    CRCs are not checked; see `LogEntry.check`.
+    CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which skips it.
     """
     whole = view(buffer)
     return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
 
 
 def entry_size(buffer: Buffer) -> int:
-    """Return the size of the entry at the start of `buffer`, which must have at least the entry's prefix."""
+    """Return the size of the entry at the start of `buffer`, which must contain its prefix."""
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
@@ -152,7 +150,7 @@ def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, 
 
 
 def parse(buffer: memoryview) -> LogEntry:
-    """Return the entry that fills `buffer`; its size and magic must have been checked."""
+    """Return the entry that fills `buffer`, whose size and magic must have been checked."""
     if buffer[16] != 2:
         return _parse_message(buffer)
     base, _, epoch, magic, crc, attributes, last_delta, first, newest, *producer, count = HEADER_V2.unpack_from(buffer)

@@ -1,13 +1,12 @@
-"""The header checksum of an LZ4 frame: as the specification has it, and as Kafka's v0 messages do.
+"""Header checksums of LZ4 frames: by the specification, and as in Kafka's v0 messages.
 
     0        4     5     6                    6 or 14
     +--------+-----+-----+--------------------+----+----------
     | magic  | FLG | BD  | content size (opt) | HC | blocks ...
     +--------+-----+-----+--------------------+----+----------
 
-HC is the second byte of the xxHash-32 of the descriptor, which is FLG, BD and the optional size.  Kafka's first LZ4
-clients hashed the magic number as well.  v0 messages kept that mistake: their writers make it, and their readers ignore
-HC.  So a v0 frame gets the wrong HC when written, and the right one before a standard decoder reads it.
+HC is the second byte of the descriptor's xxHash-32 (FLG, BD, content size). v0 messages hash the magic, too: an old
+mistake of Kafka's clients. So v0 frames get that HC when written, and the standard one before decompression.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def short_xxh32(data: bytes) -> int:
-    """Return the xxHash-32, seed 0, of fewer than 16 bytes; a header is never longer."""
+    """Return the xxHash-32, seed 0, of fewer than 16 bytes: headers are shorter."""
     whole = len(data) & ~3
     digest = _PRIME_5 + len(data)
     for (word,) in struct.iter_unpack("<I", data[:whole]):
@@ -62,10 +61,10 @@ def _with_checksum(frame: Buffer, hashed_from: int) -> bytes:
 
 
 def with_standard_checksum(frame: Buffer) -> bytes:
-    """Return a v0 message's frame with the checksum of the LZ4 specification."""
+    """Return a v0 message's frame with the standard checksum."""
     return _with_checksum(frame, 4)
 
 
 def with_v0_checksum(frame: Buffer) -> bytes:
-    """Return a standard frame with the checksum that v0 messages carry."""
+    """Return a standard frame with the checksum of v0 messages."""
     return _with_checksum(frame, 0)

@@ -45,7 +45,7 @@ _FIELD_SIZE = struct.Struct(">i")
 
 @attrs.frozen
 class StoredMessage:
-    """One stored message, complete and with a valid CRC."""
+    """Message with a valid CRC."""
 
     offset: int
     magic: int
@@ -56,7 +56,7 @@ class StoredMessage:
 
 
 def read_message(data: Buffer, start: int, end: int) -> StoredMessage:
-    """Return the message that fills `data[start:end]`; CorruptRecords if its CRC or sizes are wrong."""
+    """Return the message in `data[start:end]`; CorruptRecords if its CRC or sizes are wrong."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
         raise CorruptRecords(f"the message at offset {offset} fails its CRC")
@@ -85,7 +85,7 @@ def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, in
 
 
 def read_records(data: Buffer, limit: int) -> Iterator[Record]:
-    """Yield the record of a message, or the records of a compressed set."""
+    """Yield the record of a message, or those of a compressed set."""
     message = read_message(data, 0, len(data))
     kind = TimestampType.LOG_APPEND_TIME if message.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
     codec = codec_of(message.attributes)

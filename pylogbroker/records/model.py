@@ -1,4 +1,4 @@
-"""Values common to all message formats: codec, timestamp type, record."""
+"""Values common to all message formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def view(buffer: Buffer) -> memoryview:
 
 
 class Codec(IntEnum):
-    """Compression of an entry's records: bits 0 to 2 of its attributes."""
+    """Compression of records: bits 0 to 2 of an entry's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -29,7 +29,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Clock of an entry's timestamps, the producer's or the broker's: bit 3 of its attributes."""
+    """Source of an entry's timestamps, producer or broker: bit 3 of its attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -40,7 +40,7 @@ Header = tuple[str, bytes | None]
 
 @attrs.frozen
 class Record:
-    """One record of any format: `timestamp` is in milliseconds since 1970, -1 in formats without timestamps (v0)."""
+    """Record of any format; `timestamp` is in milliseconds since 1970, -1 in v0."""
 
     offset: int
     timestamp: int

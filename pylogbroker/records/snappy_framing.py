@@ -28,7 +28,7 @@ _BLOCK = 32 * 1024
 
 
 def compress(data: Buffer) -> bytes:
-    """Compress `data` in the xerial framing, in blocks of 32 KiB."""
+    """Compress `data` in xerial framing, in blocks of 32 KiB."""
     source = view(data)
     parts = [HEADER]
     for start in range(0, len(source), _BLOCK):
@@ -38,7 +38,7 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """Decompress framed or raw data; CorruptRecords if it is damaged, Overflow beyond `limit` bytes."""
+    """Decompress framed or raw data; CorruptRecords for damage, Overflow beyond `limit` bytes."""
     source = view(data)
     if source[: len(_MAGIC)] != _MAGIC:
         return _block(source, limit)

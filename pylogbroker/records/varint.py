@@ -1,4 +1,4 @@
-"""Variable-length integers of format v2: zigzag (0, -1, 1, -2, ... become 0, 1, 2, 3, ...), then seven bits per byte.
+"""Varints of format v2: zigzag (0, -1, 1, -2, ... become 0, 1, 2, 3, ...), then seven bits per byte.
 
     bit 7      another byte follows
     bits 0-6   the next seven bits, lowest first
@@ -28,13 +28,13 @@ _SHORT_LIMIT = len(_SHORT)
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed number of up to 64 bits."""
+    """Encode a signed 64-bit number."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     return _SHORT[zigzag] if zigzag < _SHORT_LIMIT else _encode(zigzag)
 
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Return the value of the varint at `position`, and the position after it; CorruptRecords if it is invalid."""
+    """Return the varint at `position`, and the position after it; CorruptRecords if invalid."""
     try:
         raw = data[position]
     except IndexError:
@@ -46,9 +46,9 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of a varint whose `first` byte, with bit 7 set, is before `position`.
+    """Return a varint, still zigzag, whose `first` byte is before `position`, and the position after it.
 
-    Return the number, still zigzag, and the position after it; CorruptRecords if it is invalid.
+    CorruptRecords if it is invalid.
     """
     raw = first & 0x7F
     shift = 7

@@ -1,12 +1,12 @@
-"""Decoding of fetched bytes to columns: offsets, timestamps, and the spans of keys and values.
+"""Decodes fetched bytes to columns: offsets, timestamps, and spans of keys and values.
 
     for columns in decode(fetched):
         columns.offsets, columns.timestamps           int64
         columns.keys(), columns.values()              lists of bytes or None
         columns.data, columns.value_starts, ...       spans in one array, for bulk copies
 
-All records of a piece are decoded together, field by field.  If lengths and counts agree for every record and batch,
-the result is right.  If not, the piece is decoded again record by record, so errors are those of `LogEntry.records`.
+All records of a group of entries are decoded together, field by field. If lengths and counts agree, the result is
+right. If not, the group is decoded record by record, so errors are those of `LogEntry.records`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ADDEND_MAX: Final = 1 << 61  # numbers nearer to 0 can be added to any varint o
 
 @attrs.define(eq=False)
 class Columns:
-    """Records as columns; the length of a null key or value is -1."""
+    """Records as columns; lengths of null keys and values are -1."""
 
     next_offset: int
     """Offset to fetch next: after the last batch, which may be beyond the last record."""
@@ -87,7 +87,7 @@ class Columns:
 
 
 def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
-    """Return spans of one length; short ones are gathered in bulk, which is several times faster."""
+    """Return spans of one length; short ones are gathered in bulk, several times faster."""
     if length < 0:
         return [None] * len(begins)
     if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
@@ -122,14 +122,14 @@ def decode(
 ) -> Iterator[Columns]:
     """Decode the records in `buffer`, of any format, from `first_offset` on, some megabytes at a time.
 
-    Markers, data of aborted transactions and a truncated last entry are left out.  CorruptRecords for damage and
-    InvalidRecords for an unknown codec come after the records before it.  Without `check`, checksums are ignored.
+    Markers, aborted data and a truncated last entry are skipped. Errors come after the records before them:
+    CorruptRecords for damage, InvalidRecords for an unknown codec. Without `check`, checksums are ignored.
     """
     return columns_from(entry_groups(buffer, aborted, limit=limit, check=check), first_offset)
 
 
 def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
-    """Decode the records of pieces, from an offset on."""
+    """Decode groups of entries from an offset on."""
     for piece in found:
         for columns in columns_of(piece):
             early = columns.offsets < first_offset
@@ -137,9 +137,9 @@ def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Col
 
 
 def columns_of(piece: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
-    """Yield one `Columns` for the piece, or one for each entry if the fast path does not apply.
+    """Yield one `Columns` for the group, or one per entry if they cannot be decoded together.
 
-    With `in_place`, spans may refer to the fetched buffer, which saves a copy if the caller needs no `bytes`.
+    With `in_place`, spans may refer to the fetched buffer, which saves a copy.
     """
     try:
         columns = _decode_together(piece, in_place) if piece.is_v2 else _decode_messages(piece)
@@ -151,13 +151,13 @@ def columns_of(piece: EntryGroup, *, in_place: bool = False) -> Iterator[Columns
 
 
 def _decode_messages(piece: EntryGroup) -> Columns:
-    """Decode uncompressed messages; Unsure for compressed sets, whose size is unknown."""
+    """Decode uncompressed messages; NotUniform for compressed sets, whose counts are unknown."""
     require(_column(entry.count for entry in piece.entries) >= 0)
     return _one_by_one(piece)
 
 
 def _decode_together(piece: EntryGroup, in_place: bool) -> Columns:
-    """Decode the records of v2 batches; Unsure if lengths or counts do not agree."""
+    """Decode the records of v2 batches; NotUniform if lengths or counts do not agree."""
     heads = piece.heads
     counts = heads["count"].astype(np.int64)
     raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
@@ -169,14 +169,14 @@ def _decode_together(piece: EntryGroup, in_place: bool) -> Columns:
 
 
 def _in_place(piece: EntryGroup) -> tuple[Buffer, Ints, Ints]:
-    """Return the bytes from the first to the last batch, and start and size of each batch's records in them."""
+    """Return the bytes from the first to the last batch, and start and size of each payload."""
     first, behind = piece.places[0], piece.stops[-1]
     begins = np.array(piece.places) + HEADER_V2.size
     return piece.buffer[first:behind], begins - first, np.array(piece.stops) - begins
 
 
 def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
-    """Copy the records of all batches together; return the bytes, and start and size of each batch's records."""
+    """Join the payloads; return the bytes, and start and size of each payload."""
     sizes = _column(map(len, payloads))
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
@@ -205,7 +205,7 @@ def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
-    """Return True if some records have headers; Unsure unless headers end where their records do."""
+    """Return True if some records have headers; NotUniform unless headers end with their records."""
     some = np.flatnonzero(data.take(at, mode="clip"))
     if not some.size:
         require(at + 1 == end)

@@ -1,12 +1,12 @@
-"""Encoding of columns (lists of keys, values and timestamps) to one v2 batch, with the bytes of `build`.
+"""Encodes columns (lists of keys, values, timestamps) to one v2 batch, byte for byte like `build`.
 
-No object is made for a record.  A record consists of existing pieces; numbers come from tables of encoded varints.  One
-join combines the pieces of all records:
+No object is created per record. A record consists of existing pieces, with numbers from tables of varints; one join
+combines all pieces:
 
     length, attributes | timestamp delta | offset delta | key length | key | value length | value | headers
 
-Most batches span less than 64 ms and have no headers or nulls.  For these, each piece is looked up as a whole column.
-The byte for "no headers" is merged with the next record's length, which saves a piece.
+Most batches span less than 64 ms and have no headers or nulls: there, each piece is looked up as a whole column. The
+"no headers" byte is merged with the next record's length.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def encode(
     transactional: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Encode one batch with consecutive offsets from `base_offset`; `keys` and `headers` may be left out.
+    """Encode one batch with consecutive offsets; `keys` and `headers` are optional.
 
     InvalidRecords if columns differ in length, or if the format cannot hold a record.
     """

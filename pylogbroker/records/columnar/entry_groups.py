@@ -1,13 +1,13 @@
-"""Fetched bytes in pieces: complete entries, checked and decompressed, to be decoded by columns or one by one.
+"""Groups of entries: fetched bytes, checked and decompressed, ready to be decoded together.
 
     buffer   | batch | batch | message | message | batch | bat
-    pieces   |    piece      |      piece        | piece |  cut off: left out
+    groups   |     group     |       group       | group |  truncated: skipped
 
-A piece has either v2 batches or messages of v0 and v1.  Batches are decompressed when their piece is requested.  A
-piece ends at some megabytes of decompressed records, so that a fetch is never in memory as a whole.
+A group has either v2 batches or messages (v0, v1). It is decompressed when requested, and ends after some megabytes of
+decompressed records, so that a fetch is never in memory as a whole.
 
-Left out are empty batches, markers, data of aborted transactions if these are known, and everything from the requested
-end on, which is not checked either.  The error about a damaged entry comes after the piece with the entries before it.
+Skipped are empty batches, markers, known aborted transactions, and entries from the requested end on. The error of a
+damaged entry comes after the group with the entries before it.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _ROW: Final = np.dtype((np.void, BATCH_HEADER.itemsize))  # numpy copies whole r
 
 
 def batch_headers_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) -> BatchHeaders:
-    """Return the headers of the batches at `places` in a buffer."""
+    """Return the headers of the batches at `places`, one row each."""
     windows: BatchHeaders = np.ndarray((len(buffer) - BATCH_HEADER.itemsize + 1,), _ROW, buffer, strides=(1,))
     return windows[places].view(BATCH_HEADER)
 
 
 class AbortedTransactions:
-    """Aborted transactions of a fetch response, matched against its batches in order.
+    """Aborted transactions of a fetch response, for consumers with `read_committed`.
 
     A transaction is open from its first offset to its producer's abort marker.
     """
@@ -73,7 +73,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, entry: LogEntry) -> bool:
-        """Return True if the next v2 batch belongs to an aborted transaction."""
+        """Return True if the next v2 batch, in order, belongs to an aborted transaction."""
         while self._coming and self._coming[-1][0] <= entry.last_offset:
             self._open.add(self._coming.pop()[1])
         if entry.producer_id not in self._open:
@@ -87,7 +87,7 @@ class AbortedTransactions:
 
 @attrs.define(eq=False)
 class EntryGroup:
-    """Consecutive entries, their payloads, and the offset that follows them."""
+    """Consecutive entries, their payloads, and the offset after them."""
 
     next_offset: int = -1
     limit: int = DECOMPRESSED_BYTES_MAX
@@ -107,7 +107,7 @@ class EntryGroup:
 
     @property
     def entries(self) -> list[LogEntry]:
-        """Entries; v2 batches are parsed on the first access."""
+        """Entries; v2 batches are parsed on first access."""
         some = slice(len(self._entries), None)
         self._entries += map(parse, map(self._cut, self.places[some], self.stops[some]))
         return self._entries
@@ -145,7 +145,7 @@ class EntryGroup:
             yield from read_records(bytes(payload), entry.count, entry.base_offset, entry.first_timestamp, append_time)
 
     def singles(self) -> Iterator[EntryGroup]:
-        """Yield each entry as a piece of its own; an empty piece yields itself."""
+        """Yield a group for each entry; an empty group yields itself."""
         last = len(self.entries) - 1
         for index, entry in enumerate(self.entries):
             behind = self.next_offset if index == last else entry.next_offset
@@ -156,7 +156,7 @@ class EntryGroup:
             yield self
 
     def ended_at(self, place: int, stop: int) -> EntryGroup:
-        """Set `next_offset` from the last entry, which may be one that was left out; return the piece."""
+        """Set `next_offset` from the last entry, which may be a skipped one; return the group."""
         self.next_offset = parse(self._cut(place, stop)).next_offset
         return self
 
@@ -173,10 +173,10 @@ def entry_groups(
     check: bool = True,
     end: int | None = None,
 ) -> Iterator[EntryGroup]:
-    """Split `buffer` into pieces; a truncated last entry is left out.
+    """Split `buffer` into groups; a truncated last entry is skipped.
 
-    No batch may decompress to more than `limit` bytes.  Without `check`, checksums are ignored.  `end` is the first
-    offset not wanted; the last batch may still contain records from there on.
+    No batch may decompress to more than `limit` bytes. Without `check`, checksums are ignored. `end` is the first
+    unwanted offset; the last batch may contain records after it.
     """
     buffer = view(buffer)
     piece, size, last = EntryGroup(limit=limit, buffer=buffer), 0, (0, 0)

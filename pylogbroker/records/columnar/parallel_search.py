@@ -1,13 +1,13 @@
-"""Parallel search for the starts of many records: each step advances by one record in every lane.
+"""Parallel search for the starts of records: each step advances every cursor by one record.
 
-A batch is a lane.  A long batch is split into several, at guessed starts of records.  A guess is a place after a byte
-that may end a record without headers, with two plausible record lengths in a row.
+Each batch has a cursor. A long batch has several, at guessed record starts: places after a zero byte, which may end a
+record without headers, with two plausible record lengths in a row.
 
-    batch   |----------------->|---------------->|------------------>|     a lane goes from its start
+    batch   |----------------->|---------------->|------------------>|     a cursor advances
     batch   |----------------->|                                           to the start of the next
 
-If the number of records found is wrong, a guess was wrong and the result is discarded.  The search is also abandoned if
-a few lanes have so many records that one by one would be faster.
+A wrong number of records proves a wrong guess; the result is discarded. The search also stops if a few cursors have so
+many records that a sequential search is faster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ZIGZAG_LENGTH_MIN: Final = 12  # zigzag: a record has at least six bytes after 
 
 
 def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """Return the start of each record; None if the search failed or would be slower than one by one."""
+    """Return the start of each record; None if the search failed or would be slower than a sequential one."""
     total, longest = int(counts.sum()), int(counts.max())
     cursors, steps = begins, longest
     if longest > _SPLIT_BATCH_RECORDS_MIN and total > _SPLIT_BATCH_RECORDS_MIN * _CURSOR_RECORDS_MIN:
@@ -48,7 +48,7 @@ def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Int
 
 
 def _strides() -> Ints:
-    """Return the distance to the next record by a record's first two bytes; 0 if its length takes more bytes."""
+    """Return the distance to the next record by a record's first two bytes; 0 if its length takes more."""
     second, first = np.divmod(np.arange(1 << 16), 1 << 8)
     long = 2 + (first - 0x80 + (second << 7) >> 1)
     return np.where(first < 0x80, 1 + (first >> 1), np.where(second < 0x80, long, 0))
@@ -58,7 +58,7 @@ _STRIDES: Final = _strides()
 
 
 def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
-    """Return the starts of records, lane by lane; about `most` per lane at most."""
+    """Return the record starts, cursor by cursor; about `most` per cursor."""
     following = data[1:]
     stops = np.minimum(ends, len(following) - 1)  # finished lanes stay there
     pairs = np.empty((len(cursors), 2), np.uint8)
@@ -89,7 +89,7 @@ def _advance_past_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None
 
 
 def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
-    """Return places inside long batches at which a record seems to begin."""
+    """Return probable record starts inside long batches."""
     size = int(ends[-1] - begins[0])
     span = max(size // _CURSORS_MAX, size * _CURSOR_RECORDS_MIN // total)
     window = min(_WINDOW_RECORDS * size // total, span)
@@ -111,7 +111,7 @@ def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
 
 
 def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
-    """Return places about a span apart, in batches of two spans and more."""
+    """Return places about a span apart, in batches of at least two spans."""
     parts = np.maximum((ends - begins) // span, 1)
     number = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
     places = np.repeat(begins, parts) + number * np.repeat((ends - begins) // parts, parts)
@@ -120,7 +120,7 @@ def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
 
 
 def _plausible(data: Bytes, at: Ints) -> Flags:
-    """Return, for each place, if the bytes there may be a record's length and its attributes, which are 0."""
+    """Return, for each place, if it may begin a record: a length, and attributes 0."""
     first, second, third, fourth = (data.take(at + each, mode="clip") for each in range(4))
     longer = np.where(second < 0x80, third == 0, (third < 0x80) & (fourth == 0))
     fits = np.where(first < 0x80, (second == 0) & (first >= _ZIGZAG_LENGTH_MIN), longer)

@@ -1,10 +1,10 @@
-"""Search for the starts of records.
+"""Search for the records of many batches.
 
-A record begins with its length, so its end is known only once its start is.  There are three ways to find the starts;
-`decode` verifies the result against all lengths:
+A record begins with its length, so its end is known only once its start is. Three ways find the starts; `find_records`
+verifies them against all lengths:
 
     uniform records in each batch    multiples of a stride; offset deltas from 64, and from 8192, take one more byte
-    many records                     in parallel, see `lanes`
+    many records                     `parallel_search`
     otherwise                        one by one
 """
 
@@ -66,7 +66,7 @@ def record_starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: In
 
 
 def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """Return starts by stride; None unless each batch has the size that uniform records would give."""
+    """Return starts by stride; None unless each batch has the size of uniform records."""
     length, behind = raw_varints(data, begins)
     stride = (length >> 1) + behind - begins
     expected = counts * stride

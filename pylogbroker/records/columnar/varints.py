@@ -15,14 +15,13 @@ MAX_SHIFT: Final = 56  # nine bytes; a tenth might overflow
 
 
 class NotUniform(Exception):
-    """The fast path does not apply; decoding one by one decides if the data is damaged."""
+    """Records cannot be decoded together; decoding one by one shows if they are damaged."""
 
 
 def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """Return the numbers at these positions, still zigzag, and the positions after them.
 
-    Positions beyond the end read the last byte; later checks find that the lengths do not agree.  Unsure if a varint
-    has more than nine bytes.
+    Positions beyond the end read the last byte; later checks fail then. NotUniform for more than nine bytes.
     """
     byte = data.take(at, mode="clip")
     behind = at + 1

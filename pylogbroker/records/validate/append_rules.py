@@ -19,13 +19,13 @@ NO_BOUND = (1 << 63) - 1
 class AppendRules:
     """Settings of a topic that concern its records.
 
-    codec               None keeps the producer's (`compression.type=producer`)
-    level               for recompression only
-    from_client         False for batches that the broker writes itself, which may be control batches
-    is_validated         True if the broker, or `convert`, has validated the batch already
+    codec                     None keeps the producer's (`compression.type=producer`)
+    level                     for recompression only
+    from_client               False for batches that the broker writes itself, such as control batches
+    is_validated              True if the broker, or `convert`, has validated the batch
     decompressed_bytes_max    bytes that a compressed entry may expand to
-    inline_bytes_max         bytes that it may expand to without `convert`
-    fast_attributes     batch attributes that need neither decoding nor a change; derived from the other fields
+    inline_bytes_max          bytes that it may expand to without `convert`
+    fast_attributes           attributes of batches that need neither decoding nor changes; derived
     """
 
     magic: int = 2
@@ -51,7 +51,7 @@ class AppendRules:
 
     @property
     def after_conversion(self) -> AppendRules:
-        """Rules that remain for records from `convert`."""
+        """Rules for records from `convert`."""
         return attrs.evolve(
             self,
             codec=None,
@@ -63,5 +63,5 @@ class AppendRules:
 
     @property
     def decodes_records(self) -> bool:
-        """True if records must be decoded, since a batch's header does not show that they are valid."""
+        """True if the header does not show that records are valid."""
         return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

@@ -1,15 +1,12 @@
-"""Validation of records before the leader of a partition appends them.
-
-The leader checks that records are complete and allowed in the topic, and assigns offsets and leader epoch.  It converts
-format, codec or timestamps where the topic's settings differ from the producer's.  Results and errors are Kafka's.
+"""Validates records for a leader's log and prepares the append. Results and errors are Kafka's.
 
     one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
     one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
     other format or codec, or v0 or v1      records decoded and encoded again
 
-Compressed records are decompressed for validation (see `walking`) but appended as received.  Records are decoded only
-if that is not enough: for keys on compacted topics, a lower bound of timestamps, and to list the invalid records.
-`convert` does the costly work in a worker thread.
+Compressed records are decompressed for validation but appended as received. Records are decoded only if needed: for
+keys on compacted topics, a lower bound of timestamps, or the list of invalid records. `convert` does costly work in a
+worker thread.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ _RECORDS_INLINE_MAX = 20_000  # records, which may take two milliseconds to vali
 
 @attrs.define
 class AppendedEntry:
-    """Metadata of an appended entry, for the log and the producer states."""
+    """Header of an appended entry, for log and producer states."""
 
     base_offset: int
     last_offset: int
@@ -73,7 +70,7 @@ class AppendedEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without one; it wraps at 2^31."""
+        """Sequence number of the last record, -1 without a producer; wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
@@ -84,15 +81,14 @@ class AppendedEntry:
 
     @property
     def is_control(self) -> bool:
-        """True for transaction markers."""
         return self.attributes & CONTROL != 0
 
 
 @attrs.define
 class PreparedRecords:
-    """Records ready to be appended; `chunks` are their bytes, in order.
+    """Records ready to be appended: `chunks` are their bytes, in order.
 
-    `log_append_time` is -1 unless the topic's timestamp type is LogAppendTime.
+    `log_append_time` is -1 unless the timestamp type is LogAppendTime.
     """
 
     chunks: list[Buffer]
@@ -106,10 +102,10 @@ class PreparedRecords:
 
 
 def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
-    """Validate received records and prepare them for a log whose next offset is `base_offset`.
+    """Validate received records for a log with the end `base_offset`.
 
-    Raises CorruptRecords, InvalidRecords (with `record_errors` if single records are invalid), a KafkaError with
-    Kafka's code, or TooCostly: then `convert` must come first.
+    Raises CorruptRecords, InvalidRecords (with `record_errors` for single records), a KafkaError with Kafka's code, or
+    TooCostly: then `convert` must come first.
     """
     if type(buffer) is not memoryview:
         buffer = memoryview(buffer)
@@ -155,9 +151,9 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
 
 
 def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
-    """Return True if `prepare` would decode, decompress or validate for long, and `convert` can do that before.
+    """Return True if `prepare` would work for long, and `convert` can do that before.
 
-    Always False for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
+    False for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
     """
     if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
         return False
@@ -170,7 +166,7 @@ def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
 def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     """Do the costly part of `prepare` in a worker thread: return one validated v2 batch in the topic's codec.
 
-    `prepare` then gets the result and `rules.after_conversion`.  Raises the errors of `prepare` except TooCostly.
+    `prepare` then gets the result and `rules.after_conversion`. Raises the errors of `prepare` except TooCostly.
     """
     as_sent = attrs.evolve(
         rules, timestamp_type=TimestampType.CREATE_TIME, inline_bytes_max=rules.decompressed_bytes_max
@@ -186,7 +182,7 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
 
 
 def _check_payload(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
-    """Check that a v2 batch holds as many complete records as its header says."""
+    """Check that a v2 batch has as many complete records as its header states."""
     codec = codec_of(attributes)
     with compression_errors(rules):
         data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
@@ -208,7 +204,7 @@ def _prepare_in_full(
 
 
 def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], Codec]:
-    """Validate the headers and CRCs of the entries; return these and their codec.  Raises the errors of `prepare`."""
+    """Validate headers and CRCs; return the entries and their codec. Raises like `prepare`."""
     found = list(entries(buffer, partial=True))
     for entry in found:
         _check_entry(entry, rules)
@@ -231,7 +227,7 @@ def _check_size(size: int, rules: AppendRules) -> None:
 
 
 def _check_together(found: Sequence[LogEntry]) -> Codec:
-    """Return the codec of the entries; only uncompressed ones of v0 or v1 may be several."""
+    """Return the codec of the entries; several are allowed only if uncompressed v0 or v1."""
     if not found:
         raise InvalidRecords("there is no whole batch in the records")
     codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
@@ -294,7 +290,7 @@ def _needs_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> bool:
 
 
 def _rewritten(entry: LogEntry, meta: AppendedEntry, leader_epoch: int) -> list[Buffer]:
-    """Return the entry's bytes with the header that `meta` describes, and its new CRC."""
+    """Return the entry's bytes with a header from `meta`."""
     rest = entry.buffer[_HEADER_SIZE:]
     last_delta = entry.last_offset - entry.base_offset
     fields = [meta.base_offset, entry.size - 12, leader_epoch, 2, 0, meta.attributes, last_delta]
@@ -330,7 +326,7 @@ def _build(
 
 
 def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> PreparedRecords:
-    """Return the result of `prepare` for entries that were encoded again."""
+    """Return the result of `prepare` for records that were encoded again."""
     metas = [AppendedEntry.of(entry) for entry in entries(built)]
     for meta in metas:
         _check_size(meta.size, rules)

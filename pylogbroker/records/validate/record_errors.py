@@ -1,7 +1,7 @@
-"""Errors for records that a topic rejects or that cannot be decoded.
+"""Errors of records that a topic rejects or that cannot be decoded.
 
-A matching CRC proves that a batch arrived as its producer sent it.  So damage inside such a batch is reported as
-invalid records, not as corruption; so is a batch that decompresses to more than the limit.
+A matching CRC proves that a batch arrived as it was sent. So damage inside it is InvalidRecords, not CorruptRecords; so
+is decompression beyond the limit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RECORD_ERRORS_MAX: Final = 1000
 
 
 class TooCostly(PylogbrokerError):
-    """Validation would take too long here: run `convert` in a worker thread first.  No record is known to be bad."""
+    """Validation would take too long here: run `convert` in a worker thread first. The records may be valid."""
 
 
 def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
-    """Yield the entry's valid records; at the end, raise InvalidRecords with the list of the others."""
+    """Yield the valid records; at the end, raise InvalidRecords with the list of the others."""
     faults: list[tuple[int, ErrorCode, str]] = []
     for index, record in enumerate(_decoded(entry, rules)):
         fault = _fault(record, entry, rules, now_ms)
@@ -44,7 +44,7 @@ def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[
 
 
 def _decoded(entry: LogEntry, rules: AppendRules) -> Iterator[Record]:
-    """Yield the entry's records; damage inside a v2 batch is InvalidRecords, since its CRC matches."""
+    """Yield the records; damage in a v2 batch is InvalidRecords, since its CRC matches."""
     if entry.magic < 2:
         yield from _decoded_of_old(entry, rules)
         return
@@ -93,7 +93,7 @@ def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
 
 @contextmanager
 def compression_errors(rules: AppendRules) -> Iterator[None]:
-    """Raise InvalidRecords for damaged compressed data of a v2 batch, whose CRC matches, and for too much of it."""
+    """Raise InvalidRecords for damaged or excessive compressed data of a v2 batch, whose CRC matches."""
     try:
         yield
     except Overflow as error:

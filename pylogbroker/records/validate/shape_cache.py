@@ -1,12 +1,12 @@
-"""Batch shape cache: validates a small batch of uniform records by comparison with an earlier, validated one.
+"""Batch shape cache: validates a small uniform batch by comparison with an earlier, validated one.
 
-Batches with the same number of records and bytes mostly have the same shape.  So a batch is first compared with the
-last one of that count and size: its structural bytes are extracted at once, and must be equal under a mask:
+Batches with equal numbers of records and bytes mostly have equal shapes. So a batch is compared with the last one of
+its count and size: its structural bytes, extracted at once, must be equal under a mask:
 
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
 
-This takes a fifth of the time of full validation (see `walking`).  A batch that differs may still be valid.
+This takes a fifth of full validation (see `structure`). A batch that differs may still be valid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
 
 
 def has_known_shape(data: Buffer, count: int, position: int) -> bool:
-    """Return True if the `count` records in `data` from `position` on have the shape of a validated batch."""
+    """Return True if the `count` records from `position` on have the shape of a validated batch."""
     layout = _shapes.get((count, len(data) - position))
     if layout is None:
         return False
@@ -40,7 +40,7 @@ def has_known_shape(data: Buffer, count: int, position: int) -> bool:
 
 
 def remember_shape(data: Buffer, count: int, position: int) -> None:
-    """Remember the shape of the `count` valid records in `data` from `position` on."""
+    """Remember the shape of the `count` valid records from `position` on."""
     size = len(data) - position
     if not 0 < count <= _RECORDS_MAX or size % count or data[position] != data[len(data) - size // count]:
         return  # too many, or of different lengths
@@ -53,7 +53,7 @@ def remember_shape(data: Buffer, count: int, position: int) -> None:
 
 
 def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShape | None:
-    """Return the shape of valid records if all are shaped like the first; else None."""
+    """Return the shape of valid records; None unless all are shaped like the first."""
     _, attributes_at = decode_varint(data, position)
     _, offset_at = decode_varint(data, attributes_at + 1)
     size, key = decode_varint(data, offset_at + 1)
@@ -75,8 +75,8 @@ def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShap
 def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:
     """Return a function that extracts the bytes before keys, between keys and values, and after values.
 
-    The byte after a value (the header count) and the next record's first bytes are one piece.  Without keys, the bytes
-    before and after them are one piece, too.
+    The header count after a value and the next record's first bytes are one piece; so are, without keys, the bytes
+    around them.
     """
 
     def pieces(before: int) -> str:

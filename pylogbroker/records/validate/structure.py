@@ -1,16 +1,16 @@
-"""Validation of the records of a v2 batch without decoding them.
+"""Validates the structure of a v2 batch's records without decoding them.
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | headers
 
-Each record's fields must add up to its length, and its offset delta must be its index.  The number of records must be
-the batch's, with no bytes after the last.  Three ways, each as thorough as its cost allows:
+Each record's fields must add up to its length; its offset delta must be its index. The number of records must be the
+batch's, with no bytes after the last. Three ways, each as thorough as its cost allows:
 
-    records shaped like the one before them      many at once, see `runs` (20 ns each, and 3 us)
-    the first `_THOROUGH` others                 one by one (400 ns each)
-    the rest                                     only the lengths (100 ns each)
+    uniform records                         many at once, see `uniform_runs` (20 ns each, and 3 us)
+    the first `_RECORDS_CHECKED_MAX` others one by one (400 ns each)
+    the rest                                only the lengths (100 ns each)
 
-Either of the first two finds a producer with a wrong encoder.  A small batch with the shape of an earlier valid one
-takes none of these ways, see `layouts`.
+The first two find a producer with a wrong encoder. A small batch with a known shape takes none of them, see
+`shape_cache`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _check_rest(data: Buffer, position: int, passed: int, count: int) -> int:
 def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int) -> tuple[int, int]:
     """Check records from `position` on, the first with offset delta `delta`, at most `budget` of them one by one.
 
-    Return the position after them, and how many of the `count` have been checked by now.  IndexError if the data ends
-    within a record.  Varints of one or two bytes, the usual case, are decoded inline: bit 7 of the first byte is
-    subtracted as the second is added.
+    Return the position after them, and how many of the `count` are checked. IndexError if the data ends within a
+    record. Varints of up to two bytes, the usual case, are decoded inline: adding the second byte subtracts bit 7 of
+    the first.
     """
     end = len(data)
     short_runs_left = _SHORT_RUNS_MAX

@@ -1,15 +1,15 @@
-"""Uniform-run fast path: validates consecutive records by comparison with a first, validated one.
+"""Uniform-run fast path: validates consecutive records by comparison with a validated one.
 
-The records of a run have the same length and the same structural bytes at the same places.  Their timestamp deltas take
-the same number of bytes, and their offset deltas increase by one.  So each is as valid as the first.  The bytes at one
-place of all records form a column, which is a slice with a stride:
+The records of a run have equal lengths and equal structural bytes at equal places. Their timestamp deltas have equal
+sizes, and their offset deltas rise by one. So each is as valid as the first. The bytes at one place of all records are
+a column, a slice with a stride:
 
          | length | attributes | timestamp | offset | key length | key | value length | value | headers
     0    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
     1    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
     ...
 
-A constant column equals itself shifted by one.  Slices of a `memoryview` copy nothing.
+A constant column equals itself shifted by one. Slices of a `memoryview` copy nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Places = tuple[int, int, int, int, int, int, int, int]
 def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int) -> int:
     """Return how many of the next `limit` records have the shape of the one at `places`.
 
-    That record has `stride` bytes and the offset delta `delta`.  All `limit` records must lie within `data`.
+    That record has `stride` bytes and offset delta `delta`. All `limit` records must lie within `data`.
     """
     shape = _shape(data, places, stride)
     if len(shape[3]) > _TIME_BYTES_MAX:
@@ -63,7 +63,7 @@ def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: in
 
 
 def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int) -> int:
-    """Return how many of `count` records after the first have its shape; 0 if that takes more than a comparison."""
+    """Return how many of `count` records after the first have its shape; 0 if a comparison does not tell."""
     start, stride, same, times, rising = shape
     stop = start + count * stride
     above, below = rows[:stop], rows[stride : stop + stride]
@@ -98,7 +98,7 @@ def _shape(data: Buffer, places: Places, stride: int) -> Shape:
 
 
 def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
-    """Add the places of the header count, except its first byte, and of the lengths in the headers."""
+    """Add the places of the header count, except its first byte, and of the headers' lengths."""
     count, behind = decode_varint(data, position)
     same += range(position + 1, behind)
     for _ in range(2 * count):
@@ -109,5 +109,5 @@ def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
 
 
 def _deltas_until_wider(delta: int) -> int:
-    """Return how many offset deltas, from this one on, differ only in the bytes that the tables hold."""
+    """Return for how many offset deltas, from this one on, only the bytes in the tables change."""
     return 64 - delta if delta < 64 else _BLOCK - delta % _BLOCK
