@@ -42,8 +42,8 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         at_least(-1),
         -1,
         "high",
-        "The broker's number in its cluster. With -1 it is the one that the log directories remember, or else a new "
-        "one above reserved.broker.max.id.",
+        "Number of the broker in its cluster. With -1, the broker uses the number in its log directories, or else a "
+        "new one above reserved.broker.max.id.",
         synonyms=(Synonym("node.id"),),
     ),
     fixed("node.id", at_least(-1), -1, "high", "Another name for broker.id."),
@@ -52,60 +52,60 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         BOOLEAN,
         True,
         "medium",
-        "Whether a broker without broker.id gives itself a number.",
+        "Whether a broker without broker.id generates one.",
     ),
     fixed(
         "reserved.broker.max.id",
         at_least(0),
         1000,
         "medium",
-        "The largest number that may be given as broker.id while numbers are generated.",
+        "Largest broker.id that may be configured while numbers are generated.",
     ),
-    fixed("broker.rack", TEXT, None, "medium", "The rack (or zone) that the broker stands in, told to clients."),
+    fixed("broker.rack", TEXT, None, "medium", "Rack (or zone) of the broker, reported to clients."),
     # where it listens
     fixed(
         "listeners",
         _LISTENERS,
         "PLAINTEXT://127.0.0.1:9092",
         "high",
-        "Where the broker listens: NAME://host:port, separated by commas. The default is reached from this machine "
-        "only; Kafka's default is every interface, which is written without a host: PLAINTEXT://:9092. Port 0 is any "
-        "free one. A listener called SIMPLE speaks the protocol of Kafka 0.7.",
+        "Addresses to listen on: NAME://host:port, separated by commas. The default is reachable from this machine "
+        "only. Kafka's default is every interface: PLAINTEXT://:9092, without a host. Port 0 is any free port. A "
+        "listener named SIMPLE serves clients of Kafka 0.7.",
     ),
     fixed(
         "advertised.listeners",
         _ADVERTISED,
         None,
         "high",
-        "The addresses that clients are told to connect to, where they are not those of `listeners`.",
+        "Addresses for clients, if they differ from `listeners`.",
     ),
     fixed(
         "listener.security.protocol.map",
         _PROTOCOLS,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SIMPLE:SIMPLE",
         "low",
-        "Which protocol each listener's name stands for: PLAINTEXT is Kafka's, SIMPLE that of Kafka 0.7.",
+        "Protocol of each listener's name: PLAINTEXT is Kafka's protocol, SIMPLE that of Kafka 0.7.",
     ),
     fixed(
         "socket.listen.backlog.size",
         at_least(1),
         1024,
         "medium",
-        "How many connections may wait to be accepted; what comes beyond is tried again by the peer after a second.",
+        "Number of connections that may wait to be accepted. Further clients retry after a second.",
     ),
     fixed(
         "socket.receive.buffer.bytes",
         at_least(-1),
         -1,
         "high",
-        "The size of a socket's receive buffer; -1 leaves it to the system, which adapts it to the connection.",
+        "Size of a socket's receive buffer. With -1, the operating system adapts it.",
     ),
     fixed(
         "socket.send.buffer.bytes",
         at_least(-1),
         -1,
         "high",
-        "The size of a socket's send buffer; -1 leaves it to the system, which adapts it to the connection.",
+        "Size of a socket's send buffer. With -1, the operating system adapts it.",
     ),
     # what a connection may cost
     fixed(
@@ -113,53 +113,53 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         104_857_600,
         "high",
-        "The largest request that is read. A larger one closes its connection.",
+        "Largest request. The broker closes the connection of a larger one.",
     ),
     fixed(
         "queued.max.request.bytes",
         LONG,
         -1,
         "medium",
-        "How many bytes of requests may wait for their answers, over all connections, before no more is read; "
-        "-1 leaves it to the broker.",
+        "Memory for requests and responses of all connections together. Beyond it, the broker closes the connection "
+        "that made no progress for the longest time. With -1, a quarter of the machine's memory.",
     ),
-    cluster_wide("max.connections", at_least(0), INT_MAX, "medium", "How many connections the broker accepts at once."),
+    cluster_wide("max.connections", at_least(0), INT_MAX, "medium", "Maximum number of connections."),
     cluster_wide(
         "max.connections.per.ip",
         at_least(0),
         INT_MAX,
         "medium",
-        "How many connections the broker accepts at once from one address.",
+        "Maximum number of connections from one address.",
     ),
     cluster_wide(
         "max.connections.per.ip.overrides",
         _ADDRESS_LIMITS,
         "",
         "medium",
-        "Other limits for some addresses: host:number, separated by commas.",
+        "Limits for single addresses: host:number, separated by commas.",
     ),
     fixed(
         "connections.max.idle.ms",
         LONG,
         600_000,
         "medium",
-        "After how long without a request a connection is closed; negative is never.",
+        "Time without a request after which a connection is closed; negative: never.",
     ),
     # what an answer may cost
-    fixed("fetch.max.bytes", at_least(1024), 57_671_680, "medium", "The most bytes of records in one fetch answer."),
+    fixed("fetch.max.bytes", at_least(1024), 57_671_680, "medium", "Maximum bytes of records in one fetch response."),
     fixed(
         "max.incremental.fetch.session.cache.slots",
         at_least(0),
         1000,
         "medium",
-        "How many fetch sessions the broker remembers, so that a consumer need only name what changed.",
+        "Number of fetch sessions. In a session, a consumer names only what changed.",
     ),
     fixed(
         "max.request.partition.size.limit",
         at_least(1),
         2000,
         "medium",
-        "The most partitions that one DescribeTopicPartitions answer holds.",
+        "Maximum number of partitions in one DescribeTopicPartitions response.",
     ),
     # what is logged
     cluster_wide(
@@ -167,8 +167,8 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         _LOG_LEVELS,
         "info",
         "low",
-        "From which level on events are logged: debug, info, warn, error or critical; separated by commas, "
-        "package=level for a package: info,pylogbroker.groups=debug. A program that embeds the broker filters its log.",
+        "Log levels: debug, info, warn, error or critical; for a package: package=level. Example: "
+        "info,pylogbroker.groups=debug. A program that embeds the broker filters its log itself.",
     ),
     # threads
     fixed(
@@ -176,21 +176,21 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         at_least(0),
         1000,
         "low",
-        "Log the line of code at which the broker has used so much processor time without serving another connection; "
-        "0 logs nothing.",
+        "Log the line of code that has used so much processor time without serving another connection; 0: never.",
     ),
     cluster_wide(
         "background.threads",
         at_least(1),
         10,
         "high",
-        "How many threads do what must not hold up the network: forcing to disk, converting, removing files.",
+        "Number of threads for work that must not delay network traffic: syncs, conversions, deletions.",
     ),
     cluster_wide(
         "num.io.threads",
         at_least(1),
         8,
         "high",
-        "How many threads read what is on the disk alone for consumers; they give way to all others.",
+        "Number of threads that read consumers' data which is on disk only. They have a lower priority than other "
+        "threads.",
     ),
 )

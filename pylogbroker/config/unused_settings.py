@@ -22,21 +22,21 @@ _PLAIN = "only PLAINTEXT listeners are offered"
 _ONE_NODE = "the broker is the only one of its cluster"
 _CLASSIC = "only the classic group protocol is offered"
 _TIERED = "tiered storage is not offered"
-_ONE_CORE = "a broker is one thread that does all network work"
+_ONE_CORE = "one thread does all network work"
 
 _REASONS: tuple[tuple[str, str], ...] = (
     ("zookeeper.*", "coordination is embedded in the broker"),
     ("process.roles", "coordination is embedded in the broker"),
-    ("controller.listener.names", "coordination is embedded in the broker, and these listeners are not opened"),
+    ("controller.listener.names", "coordination is embedded in the broker; these listeners are not opened"),
     ("controller.*", "coordination is embedded in the broker"),
     ("metadata.*", "coordination is embedded in the broker"),
     ("broker.heartbeat.*", "coordination is embedded in the broker"),
     ("broker.session.*", "coordination is embedded in the broker"),
     ("initial.broker.*", "coordination is embedded in the broker"),
     ("num.network.threads", _ONE_CORE),
-    ("queued.max.requests", "queued.max.request.bytes bounds what waits"),
-    ("*.purgatory.purge.interval.requests", "requests that were answered are forgotten at once"),
-    ("max.connection.creation.rate", "new connections are bounded in number, not in rate"),
+    ("queued.max.requests", "queued.max.request.bytes limits waiting requests"),
+    ("*.purgatory.purge.interval.requests", "answered requests are removed at once"),
+    ("max.connection.creation.rate", "the number of connections is limited, not their rate"),
     ("socket.connection.setup.*", _ONE_NODE),
     ("ssl.*", _PLAIN),
     ("sasl.*", _PLAIN),
@@ -62,15 +62,15 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("alter.log.dirs.*", "partitions are not moved between directories"),
     ("log.dir.failure.timeout.ms", _ONE_NODE),
     ("follower.fetch.*", _ONE_NODE),
-    ("cordoned.log.dirs", "partitions are placed in every log directory that works"),
+    ("cordoned.log.dirs", "partitions are placed in all working log directories"),
     ("add.partitions.to.txn.retry.*", _ONE_NODE),
     ("internal.metadata.*", "coordination is embedded in the broker"),
-    ("internal.segment.bytes", "segment.bytes has no least size that it would have to get around"),
-    ("config.providers", "values are taken as they are written"),
-    ("max.decompressed.message.bytes", "the broker bounds by itself how far it inflates a batch"),
+    ("internal.segment.bytes", "segment.bytes has no minimum to override"),
+    ("config.providers", "values are used as written"),
+    ("max.decompressed.message.bytes", "the broker has a fixed limit for decompressed batches"),
     ("errors.deadletterqueue.*", _CLASSIC),
     ("share.fetch.*", _CLASSIC),
-    ("log.cleaner.io.buffer.size", "the cleaner reads in pieces of a size of its own"),
+    ("log.cleaner.io.buffer.size", "the cleaner reads blocks of a fixed size"),
     ("remote.*", _TIERED),
     ("log.remote.*", _TIERED),
     ("transaction.two.phase.commit.enable", "two-phase commits are not offered"),
@@ -79,7 +79,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("group.share.*", _CLASSIC),
     ("group.streams.*", _CLASSIC),
     ("share.coordinator.*", _CLASSIC),
-    ("offsets.commit.required.acks", "a commit always waits for all replicas in sync"),
+    ("offsets.commit.required.acks", "a commit always waits for all in-sync replicas"),
     ("quota.*", "quotas are not offered"),
     ("client.quota.*", "quotas are not offered"),
     ("*.policy.class.name", "policies written in Java cannot be loaded"),
@@ -89,10 +89,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("kafka.metrics.*", "metrics reporters written in Java cannot be loaded"),
     ("auto.include.jmx.reporter", "there is no Java virtual machine"),
     ("telemetry.max.bytes", "client telemetry is not offered"),
-    ("server.max.startup.time.ms", "a start is not bounded in time"),
-    ("unstable.*", "nothing unstable is offered"),
+    ("server.max.startup.time.ms", "the start has no time limit"),
+    ("unstable.*", "no unstable features are offered"),
 )
-_REJECTED = {"authorizer.class.name": "no authorizer can be loaded, and without it everything would be allowed"}
+_REJECTED = {"authorizer.class.name": "no authorizer can be loaded; without one everything would be allowed"}
 
 
 def _read() -> Iterator[Setting]:

@@ -308,7 +308,7 @@ class IncrementalTests(ConfigsTests):
             [
                 "settings of the broker are kept and have no effect: "
                 "sasl.kerberos.min.time.before.relogin (only PLAINTEXT listeners are offered), "
-                "num.network.threads (a broker is one thread that does all network work)"
+                "num.network.threads (one thread does all network work)"
             ],
         )
         self.restart()
@@ -321,7 +321,7 @@ class IncrementalTests(ConfigsTests):
             },
         )
         [row] = self.describe(BROKER, ME, "num.network.threads", include_documentation=True).configs
-        self.assertEqual(row.documentation, "Has no effect: a broker is one thread that does all network work.")
+        self.assertEqual(row.documentation, "Has no effect: one thread does all network work.")
         self.assertFalse(row.read_only)
         self.change(BROKER, ME, ("num.network.threads", DELETE, None))
         self.assertEqual(self.values(BROKER, ME, "num.network.threads"), {"num.network.threads": ("3", DEFAULT)})

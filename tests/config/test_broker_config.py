@@ -129,7 +129,7 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
             "log.cleaner.min.cleanable.rati is not a setting, ignored; did you mean log.cleaner.min.cleanable.ratio?",
         ),
         ("xyzzy", "xyzzy is not a setting, ignored"),
-        ("num.network.threads", "num.network.threads has no effect: a broker is one thread that does all network work"),
+        ("num.network.threads", "num.network.threads has no effect: one thread does all network work"),
         ("zookeeper.connect", "zookeeper.connect has no effect: coordination is embedded in the broker"),
     ],
 )

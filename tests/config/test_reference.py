@@ -21,7 +21,7 @@ def test_the_text_has_every_setting_with_its_default() -> None:
     assert "default 1048588" in paragraphs["message.max.bytes"]
     assert "int" in paragraphs["message.max.bytes"]
     assert max(map(len, text.splitlines())) <= 100
-    assert "Has no effect: a broker is one thread" in " ".join(paragraphs["num.network.threads"].split())
+    assert "Has no effect: one thread does all network work" in " ".join(paragraphs["num.network.threads"].split())
     names = list(paragraphs)
     assert names.index("zookeeper.connect") > names.index("retention.ms")
 
