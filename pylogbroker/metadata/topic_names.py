@@ -9,7 +9,9 @@ from typing import Final
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.zk_schema import id_text
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NAME_LENGTH_MAX: Final = 249
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")

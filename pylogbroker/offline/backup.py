@@ -24,10 +24,9 @@ from contextlib import suppress
 
 import attrs
 
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
-from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination import embedded
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
 from pylogbroker.storage.files import sync_file

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import LogDirectory, Pools, names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_epochs

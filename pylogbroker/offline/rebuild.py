@@ -27,8 +27,8 @@ from uuid import UUID
 
 from twisted.internet.defer import maybeDeferred
 
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
-from pylogbroker.broker.coordinators.transaction_service import TRANSACTIONS_TOPIC, transactions_topic_settings
+from pylogbroker.broker.coordinators.group_service import offsets_topic_settings
+from pylogbroker.broker.coordinators.transaction_service import transactions_topic_settings
 from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
@@ -38,6 +38,7 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.metadata.zk_image import operations
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.offline import kafka07_import

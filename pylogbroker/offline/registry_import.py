@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC, offsets_topic_settings
+from pylogbroker.broker.coordinators.group_service import offsets_topic_settings
 from pylogbroker.coordinators import PartitionReplay, TopicPartition
 from pylogbroker.errors import ConfigError
 from pylogbroker.groups import CommittedOffset, ReplayedGroups
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.registry import RegisteredOffset, RegisteredTopic
 from pylogbroker.offline.stopped_broker import StoppedBroker, finish

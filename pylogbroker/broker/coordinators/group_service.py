@@ -17,9 +17,9 @@ from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, R
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, TopicImage
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import Codec
 
-OFFSETS_TOPIC = "__consumer_offsets"
 log = Logger()
 
 

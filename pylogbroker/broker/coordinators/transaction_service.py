@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices, ProducerIdSource
@@ -20,6 +19,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.records import end_marker
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
@@ -32,8 +32,6 @@ from pylogbroker.transactions import (
 )
 from pylogbroker.transactions.replay import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
-
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 log = Logger()
 
