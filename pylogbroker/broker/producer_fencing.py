@@ -1,4 +1,4 @@
-"""What a producer is told that another one of the same transactional id has taken over from."""
+"""Error of a producer that another producer of the same transactional id has fenced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pylogbroker.errors import ErrorCode
 
 
 def error_for(error: ErrorCode, context: RequestContext, first_with_fenced: int) -> ErrorCode:
-    """The error as versions below `first_with_fenced` know it."""
+    """Return the error that clients below version `first_with_fenced` know."""
     if error is ErrorCode.PRODUCER_FENCED and context.api_version < first_with_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

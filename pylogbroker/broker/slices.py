@@ -41,6 +41,16 @@ def inline_if_short(steps: Generator[None, None, _Result], items: int) -> _Resul
     return steps if items > ITEMS_INLINE_MAX else at_once(steps)
 
 
+def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, None, list[R]]:
+    """Return `make` of each item; yield before each hundred."""
+    made: list[R] = []
+    for number, item in enumerate(items):
+        if number % STEP_ITEMS == 0:
+            yield
+        made.append(make(item))
+    return made
+
+
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
     """The result of a generator that yields between its steps, without a pause: for short work."""
     while True:

@@ -1,7 +1,4 @@
-"""AddOffsetsToTxn (25): a transaction is going to commit a group's offsets.
-
-What is added is the partition of `__consumer_offsets` that the group is kept in.
-"""
+"""AddOffsetsToTxn (25): add a group's partition of `__consumer_offsets` to a transaction."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 _FIRST_WITH_FENCED = 2
@@ -22,7 +19,7 @@ _FIRST_WITH_FENCED = 2
 async def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Add the group's partition, of a topic that is made if it is not there."""
+    """Add the partition; create `__consumer_offsets` if it does not exist."""
     try:
         await services.group_service.ensure_topic()
     except KafkaError:

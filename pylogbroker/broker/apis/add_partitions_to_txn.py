@@ -1,12 +1,13 @@
-"""AddPartitionsToTxn (24): partitions that a transaction is going to write to.
+"""AddPartitionsToTxn (24): add the partitions that a transaction will write to.
 
-All of a transaction's partitions are added or none: when one cannot be, the others are OPERATION_NOT_ATTEMPTED.
-From 4 on brokers ask, also about partitions of `__consumer_offsets`, to which no client may write itself.
+All partitions of a transaction are added, or none: if one cannot be added, the others get OPERATION_NOT_ATTEMPTED. From
+version 4 on brokers send the request, also for partitions of `__consumer_offsets`, to which no client may write.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Mapping, Sequence
+from functools import partial
 
 from twisted.internet.defer import Deferred
 
@@ -14,7 +15,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -39,10 +40,10 @@ Errors = Mapping[TopicPartition, ErrorCode]
 def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    """Add to each transaction, one after the other, or check.
+    """Add the partitions of each transaction, one after the other, or verify them.
 
-    Many partitions are looked up in steps.  The connection holds back its next requests until the coordinator has
-    those of the first transaction.
+    Many partitions are checked in steps. The connection holds back its next requests until the coordinator has those of
+    the first transaction.
     """
     transactions = _transactions(context, request)
     count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
@@ -66,12 +67,12 @@ def _transactions(
 def _begin(
     services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    """Look the partitions up; what remains is to add them."""
+    """Check whether the partitions can be added; return the rest of the work."""
     from_client = context.api_version < _FIRST_WITH_SEVERAL
     found = []
     for asked in transactions:
         partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-        found.append((asked, partitions, (yield from _unfit(services, partitions, from_client))))
+        found.append((asked, partitions, (yield from _check_all(services, partitions, from_client))))
     return _add_to_each(services, context, found)
 
 
@@ -81,11 +82,10 @@ async def _add_to_each(
     found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
     results = []
-    for asked, partitions, unfit in found:
-        errors = unfit
+    for asked, partitions, errors in found:
         if not errors:
             errors = (
-                _check(services, asked, partitions) if asked.verify_only else await _add(services, asked, partitions)
+                _verify(services, asked, partitions) if asked.verify_only else await _add(services, asked, partitions)
             )
         results.append(await services.runtime.slices.finish(_results(errors, asked.topics, context), len(partitions)))
     if context.api_version < _FIRST_WITH_SEVERAL:
@@ -94,21 +94,17 @@ async def _add_to_each(
     return AddPartitionsToTxnResponse(results_by_transaction=answered)
 
 
-def _unfit(
+def _check_all(
     services: Services, partitions: Sequence[TopicPartition], from_client: bool
 ) -> Generator[None, None, Errors]:
-    """What to answer if there are partitions that no client may write to, or that there are not."""
-    bad = {}
-    for number, key in enumerate(partitions):
-        if number % STEP_ITEMS == 0:
-            yield
-        error = _fitness(services, key, from_client)
-        if error:
-            bad[key] = error
-    return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | bad if bad else {}
+    """Return the error of each partition, or nothing if all can be added."""
+    found = yield from map_in_steps(partial(_check, services, from_client), partitions)
+    if not any(found):
+        return {}
+    return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, found, strict=True)}
 
 
-def _fitness(services: Services, key: TopicPartition, from_client: bool) -> ErrorCode:
+def _check(services: Services, from_client: bool, key: TopicPartition) -> ErrorCode:
     name, index = key
     if from_client and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -131,7 +127,7 @@ async def _add(
     return dict.fromkeys(partitions, await replied)
 
 
-def _check(services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
+def _verify(services: Services, asked: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition]) -> Errors:
     return services.transactions.verify(asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
 
 
@@ -140,14 +136,13 @@ def _results(
 ) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
     results = []
     for topic in topics:
-        answered = AddPartitionsToTxnTopicResult(topic.name, [])
-        results.append(answered)
-        for number, index in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            error = _error_for(errors[topic.name, index], context)
-            answered.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, error))
+        partitions = yield from map_in_steps(partial(_result, errors, context, topic.name), topic.partitions)
+        results.append(AddPartitionsToTxnTopicResult(topic.name, partitions))
     return results
+
+
+def _result(errors: Errors, context: RequestContext, topic: str, index: int) -> AddPartitionsToTxnPartitionResult:
+    return AddPartitionsToTxnPartitionResult(index, _error_for(errors[topic, index], context))
 
 
 def _error_for(error: ErrorCode, context: RequestContext) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""DescribeGroups (15): groups' states and members.
+"""DescribeGroups (15): return the states and members of groups.
 
 A group that does not exist is Dead, which is no error.
 """
@@ -33,7 +33,7 @@ async def handle(services: Services, context: RequestContext, request: DescribeG
 
 
 def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription:
-    """The group, or an error if the answer has no place for it."""
+    """Return the group, or an error if it exceeds the size limit of the response."""
     try:
         space.take(sum(_size(member) for member in group.members))
     except KafkaError as error:
@@ -42,7 +42,7 @@ def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription
 
 
 def _size(member: MemberDescription) -> int:
-    """About how many bytes a member takes."""
+    """Return the approximate size of a member in bytes."""
     return 64 + 2 * len(member.member_id) + len(member.metadata) + len(member.assignment)
 
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): how far transactions have come."""
+"""DescribeTransactions (65): return the states of transactional ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pylogbroker.wire.messages.describe_transactions import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Ask the coordinator for each, once."""
+    """Describe each transactional id, once."""
     space, response = ResponseBudget(), DescribeTransactionsResponse()
     async for name in services.runtime.slices.over(dict.fromkeys(request.transactional_ids)):
         found = _fitting(services.transactions.describe(name), space)
@@ -29,7 +29,7 @@ async def handle(
 
 
 def _fitting(found: TransactionDescription, space: ResponseBudget) -> TransactionDescription:
-    """What was found, or an error if the answer has no place for it."""
+    """Return the description, or an error if it exceeds the size limit of the response."""
     try:
         space.take(sum(4 + len(topic) for topic, _ in found.partitions))
     except KafkaError as error:

@@ -1,6 +1,6 @@
 """EndTxn (26): commit or abort a transaction.
 
-The answer comes when the decision is stored; the markers are written after that.
+The response is sent when the decision is stored; the markers are written after that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIRST_WITH_FENCED = 2
 
 @serves(EndTxnRequest)
 async def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Let the coordinator decide."""
+    """End the transaction."""
     replied: Deferred[ErrorCode] = Deferred()
     services.transactions.end(
         request.transactional_id,

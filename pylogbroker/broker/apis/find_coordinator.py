@@ -1,6 +1,6 @@
-"""FindCoordinator (10): which broker coordinates a group, or the transactions of a transactional id.
+"""FindCoordinator (10): return the broker that coordinates a group or a transactional id.
 
-The broker coordinates all of them itself, and makes the topic that it keeps them in when it is first asked.
+This broker coordinates all. The first request creates the coordinator's topic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOWHERE = -1
 async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Name this broker, as the listener's clients reach it."""
+    """Return this broker's address on the listener of the request."""
     try:
         found = await _find(services, context, request.key_type)
     except KafkaError as error:
@@ -45,9 +45,9 @@ async def _find(services: Services, context: RequestContext, key_type: int) -> C
             f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
             ErrorCode.INVALID_REQUEST,
         )
-    store = services.group_service if key_type == _GROUP else services.transaction_service
+    service = services.group_service if key_type == _GROUP else services.transaction_service
     try:
-        await store.ensure_topic()
+        await service.ensure_topic()
     except KafkaError as error:
         raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
     host, port = services.node.address(context)

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member shows that it lives, and learns when the group rebalances."""
+"""Heartbeat (12): extend the session of a member, which learns of rebalances from the response."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 
 @serves(HeartbeatRequest)
 def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Tell the coordinator."""
+    """Extend the session."""
     beat = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     return HeartbeatResponse(error_code=services.groups.heartbeat(beat, services.runtime.now_ms()))

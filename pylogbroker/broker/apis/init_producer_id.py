@@ -1,7 +1,7 @@
-"""InitProducerId (22): an id and an epoch for an idempotent or transactional producer.
+"""InitProducerId (22): assign a producer id and epoch to an idempotent or transactional producer.
 
-Without a transactional id every call gets a new id, whatever the producer had before: nobody else can be using it.
-With one the coordinator keeps id and epoch, and ends what an earlier producer of that name has left behind.
+Without transactional id every call gets a new producer id. With one, the coordinator stores id and epoch, and aborts
+the open transaction of an earlier producer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_WITH_FENCED = 4
 
 @serves(InitProducerIdRequest)
 async def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give out the next producer id, or what the coordinator says."""
+    """Assign a new producer id, or those of the transactional id."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:

@@ -1,6 +1,6 @@
-"""JoinGroup (11): become a member of a group, or take part in its rebalance.
+"""JoinGroup (11): join a group or its rebalance.
 
-The answer may wait for the whole group. Down to version 7 there is no null: no protocol is an empty one.
+The response may wait for the whole group. Before version 7 a missing protocol is an empty string, not null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_WITH_SKIPPING = 9
 
 @serves(JoinGroupRequest)
 def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
-    """Hand the join to the coordinator."""
+    """Return the new generation when the rebalance is complete."""
     replied: Deferred[JoinResult] = Deferred()
     services.groups.join(_join(context, request), replied.callback, services.runtime.now_ms())
     return replied.addCallback(_response, context.api_version)

@@ -1,6 +1,6 @@
-"""LeaveGroup (13): members leave, or are removed.
+"""LeaveGroup (13): remove members from a group.
 
-Before version 3 the error of the one member is that of the request.
+Before version 3 the response has the error of the one member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FIRST_WITH_SEVERAL = 3
 
 @serves(LeaveGroupRequest)
 def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Let them go."""
+    """Remove the members."""
     if context.api_version < _FIRST_WITH_SEVERAL:
         left = services.groups.leave(request.group_id, [Leaving(request.member_id)], services.runtime.now_ms())
         return LeaveGroupResponse(error_code=left.error or left.members[0])

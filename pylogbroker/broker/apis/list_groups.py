@@ -1,6 +1,6 @@
-"""ListGroups (16): the groups that this broker coordinates.
+"""ListGroups (16): list the groups that this broker coordinates.
 
-While groups are being loaded the list is not complete, which the error says.
+While shards are loading, the list is incomplete and has COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 @serves(ListGroupsRequest)
 def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List them."""
+    """List the groups of these states and types."""
     error, groups = services.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=error,

@@ -1,4 +1,4 @@
-"""ListTransactions (66): the transactional ids that there are, by state, producer id and age."""
+"""ListTransactions (66): list transactional ids by state, producer id and duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pylogbroker.wire.messages.list_transactions import (
 
 @serves(ListTransactionsRequest)
 def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """Ask the coordinator."""
+    """List the transactional ids that pass the filters."""
     found = services.transactions.list(
         request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
     )

@@ -1,22 +1,23 @@
-"""OffsetCommit (8): store how far a group has come.
+"""OffsetCommit (8): store the offsets of a group.
 
-An offset with a retention time of its own expires by that, as old clients expect, and not with the group.
+An offset with its own retention time, which old clients send, expires by that and not with the group.
 
-A request for many partitions is handled in steps.  The connection holds back its next requests until the coordinator
-has the offsets, so that none overtakes them.
+A request for many partitions is handled in steps. The connection holds back its next requests until the coordinator has
+the offsets, so that no later commit overtakes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
+from functools import partial
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
-from pylogbroker.coordinators import TopicPartition
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.wire.messages.offset_commit import (
@@ -28,7 +29,7 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 
 _NOT_GIVEN = -1
-_END_OF_TIME = 2**63 - 1  # as far as a timestamp reaches
+_TIMESTAMP_MAX = 2**63 - 1
 
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
@@ -37,14 +38,15 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:
-    """Hand the offsets of partitions that there are to the coordinator."""
+    """Commit the offsets of partitions that exist."""
     count = sum([len(topic.partitions) for topic in request.topics])
     return inline_if_short(_commit(services, request, count), count)
 
 
 def _commit(services: Services, request: OffsetCommitRequest, count: int) -> Generator[None, None, Answer]:
-    now_ms = services.runtime.now_ms()
-    offsets = yield from _offsets(services, request, now_ms)
+    now_ms, retention_ms = services.runtime.now_ms(), request.retention_time_ms
+    expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _TIMESTAMP_MAX)
+    offsets = yield from existing_partitions(services, request.topics, lambda each: _offset(each, now_ms, expires))
     if not offsets:
         return (yield from _response({}, request))
     commit = Commit(
@@ -65,22 +67,6 @@ async def _answer(
     return await services.runtime.slices.finish(_response(await replied, request), count)
 
 
-def _offsets(
-    services: Services, request: OffsetCommitRequest, now_ms: int
-) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
-    retention_ms = request.retention_time_ms
-    expires = None if retention_ms == _NOT_GIVEN else min(now_ms + retention_ms, _END_OF_TIME)
-    offsets = {}
-    for topic in request.topics:
-        known = services.metadata.topics.get(topic.name)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            if known is not None and partition.partition_index in known.partitions:
-                offsets[topic.name, partition.partition_index] = _offset(partition, now_ms, expires)
-    return offsets
-
-
 def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int | None) -> CommittedOffset:
     return CommittedOffset(
         partition.committed_offset,
@@ -93,13 +79,14 @@ def _offset(partition: OffsetCommitRequestPartition, now_ms: int, expires: int |
 
 def _response(result: CommitResult, request: OffsetCommitRequest) -> Generator[None, None, OffsetCommitResponse]:
     response = OffsetCommitResponse()
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for topic in request.topics:
-        answered = OffsetCommitResponseTopic(topic.name, [])
-        response.topics.append(answered)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            index = partition.partition_index
-            answered.partitions.append(OffsetCommitResponsePartition(index, result.get((topic.name, index), unknown)))
+        partitions = yield from map_in_steps(partial(_partition, result, topic.name), topic.partitions)
+        response.topics.append(OffsetCommitResponseTopic(topic.name, partitions))
     return response
+
+
+def _partition(
+    result: CommitResult, topic: str, partition: OffsetCommitRequestPartition
+) -> OffsetCommitResponsePartition:
+    index = partition.partition_index
+    return OffsetCommitResponsePartition(index, result.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

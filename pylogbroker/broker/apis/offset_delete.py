@@ -1,17 +1,20 @@
-"""OffsetDelete (47): forget how far a group has come on some partitions, which its members must not be consuming."""
+"""OffsetDelete (47): delete a group's offsets of partitions that its members do not consume."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
 from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -22,36 +25,25 @@ from pylogbroker.wire.messages.offset_delete import (
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
-    """Forget the offsets of partitions that there are; of many in steps, before the connection's next request."""
+    """Delete the offsets of partitions that exist; many in steps, before the connection's next request."""
     return inline_if_short(_delete(services, request), sum([len(topic.partitions) for topic in request.topics]))
 
 
 def _delete(services: Services, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:
-    partitions = []
-    for topic in request.topics:
-        known = services.metadata.topics.get(topic.name)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            if known is not None and partition.partition_index in known.partitions:
-                partitions.append((topic.name, partition.partition_index))
-    deleted = services.groups.delete_offsets(request.group_id, partitions, services.runtime.now_ms())
+    partitions = yield from existing_partitions(services, request.topics, lambda partition: None)
+    deleted = services.groups.delete_offsets(request.group_id, list(partitions), services.runtime.now_ms())
     if deleted.error:
         return OffsetDeleteResponse(error_code=deleted.error)
-    return (yield from _response(request, deleted))
-
-
-def _response(
-    request: OffsetDeleteRequest, deleted: DeleteOffsetsResult
-) -> Generator[None, None, OffsetDeleteResponse]:
     response = OffsetDeleteResponse()
     for topic in request.topics:
-        answered = OffsetDeleteResponseTopic(topic.name, [])
-        response.topics.append(answered)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            index = partition.partition_index
-            error = deleted.partitions.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            answered.partitions.append(OffsetDeleteResponsePartition(index, error))
+        answers = yield from map_in_steps(partial(_partition, deleted, topic.name), topic.partitions)
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, answers))
     return response
+
+
+def _partition(
+    deleted: DeleteOffsetsResult, topic: str, partition: OffsetDeleteRequestPartition
+) -> OffsetDeleteResponsePartition:
+    index = partition.partition_index
+    error = deleted.partitions.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return OffsetDeleteResponsePartition(index, error)

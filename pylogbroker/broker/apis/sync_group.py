@@ -1,6 +1,6 @@
-"""SyncGroup (14): the leader hands in the assignment, everybody gets theirs.
+"""SyncGroup (14): send the leader's assignment, get the member's.
 
-The answer may wait for the leader.
+The response may wait for the leader.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_WITH_PROTOCOL = 5
 def handle(
     services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
-    """Hand the sync to the coordinator."""
+    """Return the assignment when the leader has sent it."""
     if context.api_version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     replied: Deferred[SyncResult] = Deferred()

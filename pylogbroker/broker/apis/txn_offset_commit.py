@@ -1,25 +1,27 @@
-"""TxnOffsetCommit (28): how far a group has come, to count once the producer's transaction is committed.
+"""TxnOffsetCommit (28): store the offsets of a group in the producer's transaction.
 
 The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Clients of versions 0 and 1
-do not know that a coordinator may be loading.
+do not know the error of a coordinator that is loading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
+from functools import partial
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.coordinators.group_service import OFFSETS_TOPIC
+from pylogbroker.broker.requested_partitions import existing_partitions
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import STEP_ITEMS, inline_if_short
-from pylogbroker.coordinators import TopicPartition
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TransactionalCommit
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -33,9 +35,9 @@ _FIRST_WITH_ABORTABLE = 4
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
-    """Hand the offsets of partitions that there are to the coordinator, if they are part of the transaction.
+    """Commit the offsets of partitions that exist, many in steps.
 
-    Many are handed over in steps.  The connection holds back its next requests until the coordinator has them.
+    The connection holds back its next requests until the coordinator has the offsets.
     """
     count = sum([len(topic.partitions) for topic in request.topics])
     return inline_if_short(_commit(services, context, request, count), count)
@@ -44,7 +46,8 @@ def handle(
 def _commit(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest, count: int
 ) -> Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
-    offsets = yield from _offsets(services, request)
+    now_ms = services.runtime.now_ms()
+    offsets = yield from existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
     replied: Deferred[CommitResult] = Deferred()
     error = _verified(services, request) if offsets else ErrorCode.NONE
     if error or not offsets:
@@ -63,6 +66,12 @@ def _commit(
     return _answer(services, context, request, count, replied)
 
 
+def _offset(partition: TxnOffsetCommitRequestPartition, now_ms: int) -> CommittedOffset:
+    return CommittedOffset(
+        partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata or "", now_ms
+    )
+
+
 async def _answer(
     services: Services,
     context: RequestContext,
@@ -70,31 +79,11 @@ async def _answer(
     count: int,
     replied: Deferred[CommitResult],
 ) -> TxnOffsetCommitResponse:
-    return await services.runtime.slices.finish(_response(await replied, request, context), count)
-
-
-def _offsets(
-    services: Services, request: TxnOffsetCommitRequest
-) -> Generator[None, None, dict[TopicPartition, CommittedOffset]]:
-    now_ms = services.runtime.now_ms()
-    offsets = {}
-    for topic in request.topics:
-        known = services.metadata.topics.get(topic.name)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            if known is not None and partition.partition_index in known.partitions:
-                offsets[topic.name, partition.partition_index] = CommittedOffset(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                )
-    return offsets
+    return await services.runtime.slices.finish(_response(await replied, request, context.api_version), count)
 
 
 def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Whether the offsets' partition is part of the producer's open transaction, if that is to be made sure of."""
+    """Return the error if the group's partition is not part of the producer's open transaction."""
     if not services.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)
@@ -103,24 +92,25 @@ def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
 
 
 def _response(
-    result: CommitResult, request: TxnOffsetCommitRequest, context: RequestContext
+    result: CommitResult, request: TxnOffsetCommitRequest, version: int
 ) -> Generator[None, None, TxnOffsetCommitResponse]:
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        answered = TxnOffsetCommitResponseTopic(topic.name, [])
-        response.topics.append(answered)
-        for number, partition in enumerate(topic.partitions):
-            if number % STEP_ITEMS == 0:
-                yield
-            index = partition.partition_index
-            error = result.get((topic.name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            code = _error_for(error, context.api_version)
-            answered.partitions.append(TxnOffsetCommitResponsePartition(index, code))
+        partitions = yield from map_in_steps(partial(_partition, result, version, topic.name), topic.partitions)
+        response.topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
     return response
 
 
+def _partition(
+    result: CommitResult, version: int, topic: str, partition: TxnOffsetCommitRequestPartition
+) -> TxnOffsetCommitResponsePartition:
+    index = partition.partition_index
+    error = result.get((topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return TxnOffsetCommitResponsePartition(index, _error_for(error, version))
+
+
 def _error_for(error: ErrorCode, version: int) -> ErrorCode:
-    """The error as this version of the request knows it."""
+    """Return the error that clients of this version know."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_ABORTABLE:

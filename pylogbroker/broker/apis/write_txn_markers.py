@@ -1,7 +1,6 @@
-"""WriteTxnMarkers (27): write into partitions that a producer's transaction has ended.
+"""WriteTxnMarkers (27): append markers that end a producer's transaction in partitions.
 
-An administrator ends transactions with it that no coordinator knows of, and that keep readers of committed records
-back.
+Administrators end transactions with it that no coordinator knows, and that hold back readers of committed records.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pylogbroker.wire.messages.write_txn_markers import (
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Write each of them."""
+    """Write each marker."""
     writes = [_write(services, wanted) for wanted in request.markers]
     return WriteTxnMarkersResponse(
         [_result(wanted, await write) for wanted, write in zip(request.markers, writes, strict=True)]

@@ -1,0 +1,46 @@
+"""Partitions that a request names, by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Protocol, TypeVar
+
+from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import STEP_ITEMS
+from pylogbroker.coordinators import TopicPartition
+
+
+class RequestedPartition(Protocol):
+    """A partition of a request, with what is requested of it."""
+
+    @property
+    def partition_index(self) -> int: ...
+
+
+P = TypeVar("P", bound=RequestedPartition)
+P_co = TypeVar("P_co", bound=RequestedPartition, covariant=True)
+R = TypeVar("R")
+
+
+class RequestedTopic(Protocol[P_co]):
+    """A topic of a request, with its partitions."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def existing_partitions(
+    services: Services, topics: Sequence[RequestedTopic[P]], make: Callable[[P], R]
+) -> Generator[None, None, dict[TopicPartition, R]]:
+    """Return `make` of each requested partition that exists; yield between steps."""
+    found: dict[TopicPartition, R] = {}
+    for requested in topics:
+        known = services.metadata.topics.get(requested.name)
+        for number, partition in enumerate(requested.partitions):
+            if number % STEP_ITEMS == 0:
+                yield
+            if known is not None and partition.partition_index in known.partitions:
+                found[requested.name, partition.partition_index] = make(partition)
+    return found
